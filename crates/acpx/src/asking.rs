@@ -104,14 +104,15 @@ impl Asking {
         Terms { policy: &self.policy, interactive: self.interactive, is_kept }
     }
 
-    /// The params that ask it, when so much of the time is left.
-    pub(crate) fn params<'a>(&'a self, record: &'a str, left: Option<Duration>) -> PromptParams<'a> {
-        let limits = TurnLimits { whole: left, ..self.limits };
+    /// The params that ask it, when so much of the time is over.
+    pub(crate) fn params<'a>(&'a self, record: &'a str, spent: Option<Duration>) -> PromptParams<'a> {
         let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            terms: TermsMeta::of(Some(mode), tools.as_deref(), unasked, limits),
+            terms: TermsMeta::of(Some(mode), tools.as_deref(), unasked, self.limits),
             interactive: Some(self.interactive),
+            spent_ms: spent.map(|spent| u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)),
+            answer_at_limit: true,
             wishes: self.wake.into(),
         };
         PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
@@ -130,13 +131,7 @@ impl Asking {
                 };
                 let mut result = PromptResult::new(ids, self.request.clone(), status);
                 let (message, hint, acp) = (refusal.to_string(), refusal.hint(), refusal.acp());
-                result.error = Some(match self.limits.whole {
-                    // The host counts what was left of the time; what was asked for is what a person knows.
-                    Some(limit) if refusal.code() == TurnError::TIMEOUT => {
-                        ResultError::timed_out(&self.agent, limit)
-                    }
-                    _ => ResultError::new(refusal.code(), message, hint, acp),
-                });
+                result.error = Some(ResultError::new(refusal.code(), message, hint, acp));
                 result.add_turn(refusal.turn()?);
                 (result, *stop)
             }
@@ -212,6 +207,19 @@ impl PromptResult {
         }
     }
 
+    /// Says that not all of a turn whose time was over is shown, and how to see the rest; `None` where nothing is kept.
+    pub(crate) fn say_that_there_is_more(&mut self, replay: Option<&str>) {
+        let Some(error) = self.error.as_mut().filter(|error| error.code == TurnError::TIMEOUT) else {
+            return;
+        };
+        let rest = match replay {
+            Some(replay) => format!("what was said beyond this is kept: {replay}"),
+            None => "what was said beyond this is not shown, and nothing of it is kept".to_owned(),
+        };
+        let hint = error.hint.get_or_insert_default();
+        *hint = if hint.is_empty() { rest } else { format!("{hint}; {rest}") };
+    }
+
     /// Puts the hint right where the agent takes no such file as was to go along.
     pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[Attachment]) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == "CONTENT_UNSUPPORTED") else {
@@ -251,5 +259,28 @@ pub(crate) fn told_ids(outcome: &Outcome) -> Option<SessionIdentity> {
             answer.meta.acpx.ids?.identity()
         }
         Outcome::Failed(refusal, _) => refusal.turn()?.ids.as_ref()?.identity(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_shown_of_a_turn_whose_time_was_over_is_said_with_how_to_see_it() {
+        let hints = |code: &str, replay| {
+            let request = RequestId::new("r").unwrap();
+            let mut result = PromptResult::new(ResultIds::default(), request, TurnStatus::Failed);
+            result.error = Some(ResultError::new(code, "m".to_owned(), None, None));
+            result.say_that_there_is_more(replay);
+            result.error.and_then(|error| error.hint)
+        };
+        let more = "give it more time with --timeout; what was said beyond this is";
+        let (kept, lost) =
+            (format!("{more} kept: acpx x"), format!("{more} not shown, and nothing of it is kept"));
+        assert_eq!(hints("TIMEOUT", Some("acpx x")), Some(kept));
+        assert_eq!(hints("TIMEOUT", None), Some(lost));
+        // Nothing was said in a turn that was never sent.
+        assert_eq!(hints("AGENT_DIED", Some("acpx x")), None);
     }
 }

@@ -9,15 +9,10 @@ use acpx_core::host::WatchedEvent;
 use acpx_core::model::Direction;
 use acpx_core::wire::RpcId;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion};
+use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion, ToldCalls};
 use crate::terminal::Terminal;
-
-/// How many tool calls are remembered, for questions that do not repeat what they are about.
-const KNOWN: usize = 64;
-/// How long what is said of one may be to be remembered.
-const LONGEST: usize = 4 << 20;
 
 /// The person at the terminal, and what they are asked.
 pub(crate) struct Desk {
@@ -26,8 +21,8 @@ pub(crate) struct Desk {
     open: Option<(RpcId, Sheet)>,
     /// Those that are asked after it.
     waiting: VecDeque<(RpcId, Sheet)>,
-    /// What is known of the last tool calls.
-    tools: VecDeque<(String, Map<String, Value>)>,
+    /// For questions that do not repeat what they are about.
+    calls: ToldCalls,
     /// Answers that nobody has typed: to what proved to be complete.
     settled: VecDeque<(RpcId, Value)>,
     /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
@@ -105,14 +100,13 @@ impl Desk {
     /// The desk of a program that has a person before it. To be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         let terminal = Terminal::of_program()?;
-        let (waiting, tools, settled) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Some(Self { terminal, open: None, waiting, tools, settled, is_covered: false })
+        let (waiting, settled, calls) = (VecDeque::new(), VecDeque::new(), ToldCalls::default());
+        Some(Self { terminal, open: None, waiting, calls, settled, is_covered: false })
     }
 
     /// Takes a question: it is asked now, or after those before it.
     pub(crate) fn ask(&mut self, id: RpcId, params: &str) {
-        let known = |call: &str| self.tools.iter().find(|(id, _)| id == call).map(|(_, told)| told.clone());
-        let question = TerminalQuestion::read(params, known);
+        let question = TerminalQuestion::read(params, |call| self.calls.get(call).cloned());
         self.waiting.push_back((id, Sheet::Permission(question)));
         self.next();
     }
@@ -231,36 +225,11 @@ impl Desk {
 
     /// Something is shown: what is told of tool calls is remembered, and what is complete is asked no more.
     pub(crate) fn saw(&mut self, event: &WatchedEvent) {
-        #[derive(Deserialize)]
-        struct Line {
-            params: Params,
-        }
-        #[derive(Deserialize)]
-        struct Params {
-            update: Map<String, Value>,
-        }
         self.is_covered |= self.open.is_some();
-        let text = event.message.get();
         if let Some(elicitation) = completed(event) {
             self.complete(&elicitation);
         }
-        if !text.contains("\"toolCallId\"") || text.len() > LONGEST {
-            return;
-        }
-        let Ok(Line { params: Params { update } }) = serde_json::from_str(text) else { return };
-        let Some(call) = update.get("toolCallId").and_then(Value::as_str).map(str::to_owned) else { return };
-        let known = self.tools.iter().position(|(known, _)| *known == call);
-        let mut told =
-            known.and_then(|index| self.tools.remove(index)).map(|(_, told)| told).unwrap_or_default();
-        // A policy decides by the call that was begun last under an id, and that is shown.
-        if update.get("sessionUpdate").is_some_and(|what| what == "tool_call") {
-            told.clear();
-        }
-        told.extend(update.into_iter().filter(|(_, value)| !value.is_null()));
-        self.tools.push_back((call, told));
-        if self.tools.len() > KNOWN {
-            self.tools.pop_front();
-        }
+        self.calls.take(event);
     }
 }
 

@@ -70,6 +70,12 @@ impl Patience {
         self.limit.map(|(_, deadline)| deadline.saturating_duration_since(Instant::now()))
     }
 
+    /// How much of the time is over.
+    pub(crate) fn spent(&self) -> Option<Duration> {
+        let (limit, _) = self.limit?;
+        Some(limit.saturating_sub(self.left()?))
+    }
+
     /// From now on somebody else sees to the limit, and is given so much longer than it to do so.
     pub(crate) fn allow(&mut self, grace: Duration) {
         self.grace = grace;

@@ -6,6 +6,7 @@
 //!
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
+mod person;
 mod showing;
 mod unsent;
 
@@ -17,19 +18,20 @@ use acpx_core::model::Seq;
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::asking::Asking;
 use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, TerminalForm};
+use crate::output::Console;
 use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
 
 pub(crate) use self::unsent::unsent_prompt;
 
+use self::person::answered;
 use self::showing::Shown;
 
 /// What is said of a prompt that is not sent at once.
@@ -61,6 +63,8 @@ pub(crate) struct Talk<'a> {
     stopped: Option<Stop>,
     /// Why nothing can be shown any more, if it cannot.
     unwritable: Option<io::Error>,
+    /// The first event that is not shown of a turn that was answered before all of it was told, if it was.
+    unshown: Option<Seq>,
     /// The person who can be asked what the agent asks.
     desk: Option<Desk>,
 }
@@ -147,6 +151,7 @@ impl<'a> Talk<'a> {
             burst: 0,
             stopped: None,
             unwritable: None,
+            unshown: None,
             desk: None,
         }
     }
@@ -160,8 +165,11 @@ impl<'a> Talk<'a> {
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
         loop {
             match self.hear(client, None).await? {
-                Heard::Said(FromHost::WatchEnded { .. }) => return Ok(()),
-                Heard::Said(FromHost::Answer { result: Err(refusal), .. }) => {
+                Heard::Said(FromHost::WatchEnded { error: None, .. }) => return Ok(()),
+                Heard::Said(
+                    FromHost::WatchEnded { error: Some(refusal), .. }
+                    | FromHost::Answer { result: Err(refusal), .. },
+                ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
                 Heard::Said(_) | Heard::Waited => {}
@@ -291,7 +299,7 @@ impl<'a> Talk<'a> {
         record: &str,
         asking: &Asking,
     ) -> Result<Outcome, Trouble> {
-        let params = asking.params(record, self.patience.left());
+        let params = asking.params(record, self.patience.spent());
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
@@ -320,6 +328,7 @@ impl<'a> Talk<'a> {
                     return match result {
                         Ok(answer) => Ok(Outcome::Answered(answer, self.stopped)),
                         Err(refusal) if refusal.turn().is_some() => {
+                            self.note_unshown(&refusal);
                             Ok(Outcome::Failed(refusal.into(), self.stopped))
                         }
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
@@ -416,30 +425,6 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
-    async fn elicited(&mut self, client: &HostClient, id: RpcId, params: &str) -> Result<(), Trouble> {
-        if let Some(desk) = &mut self.desk {
-            desk.ask_form(id, params);
-            return Ok(());
-        }
-        let words = TerminalForm::read(params).declined("there is no terminal to ask on");
-        self.console.say(&words);
-        self.patience
-            .during(client.answer(&id, &TerminalForm::refusal()))
-            .await
-            .map_err(Trouble::Stopped)??;
-        Ok(())
-    }
-
-    /// Passes on what the person has said, and goes on with the next question.
-    async fn answer(&mut self, client: &HostClient, (id, answer): (RpcId, Value)) -> Result<(), Trouble> {
-        self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
-        if let Some(desk) = &mut self.desk {
-            desk.next();
-        }
-        Ok(())
-    }
-
     /// Looks whether a host that has said nothing for long lets anybody in. One that does is at work.
     async fn look(&mut self) -> Result<Option<Stop>, Trouble> {
         if let Some(reach) = self.reach {
@@ -482,14 +467,6 @@ async fn give_up(client: &mut HostClient, record: &str, asked: &RpcId) {
     };
     // One that takes longer ends without us.
     drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
-}
-
-/// What the person at the desk says next; never, where nobody is.
-async fn answered(desk: Option<&mut Desk>) -> (RpcId, Value) {
-    match desk {
-        Some(desk) => desk.answered().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Waits until then; for ever, if there is no then.

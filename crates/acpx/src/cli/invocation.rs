@@ -12,8 +12,9 @@ use acpx_core::model::{
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
+use super::sessions::{NamedArgs, SessionsVerb};
 use super::usage::UsageError;
-use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
+use super::verbs::{HostVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
 use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;

@@ -15,6 +15,7 @@ mod login;
 mod options;
 mod reserved;
 mod scan;
+mod sessions;
 mod suggest;
 mod usage;
 mod verbs;

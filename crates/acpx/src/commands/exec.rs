@@ -66,8 +66,8 @@ pub(super) fn run(
         let start = start(command, settings, options);
         let mut made = None;
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
-        let unwritable = talk.trouble_with_stdout();
-        let told = tell(ended, &asking, (command, settings), (view, unwritable), &mut console);
+        let shown = Shown { unwritable: talk.trouble_with_stdout(), is_all: talk.unshown().is_none() };
+        let told = tell(ended, &asking, (command, settings), (view, shown), &mut console);
         if let Some(record) = made {
             // One that does not delete in time keeps its session, and is ended like any other.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
@@ -77,12 +77,19 @@ pub(super) fn run(
     })
 }
 
+/// What was shown of the turn while it ran.
+struct Shown {
+    /// Why stdout could not be written, if it could not.
+    unwritable: Option<std::io::Error>,
+    is_all: bool,
+}
+
 /// Tells how the turn ended.
 fn tell(
     ended: Result<Outcome, Trouble>,
     asking: &Asking,
     (command, settings): (&ExecCommand, &Settings),
-    (view, unwritable): (TurnView, Option<std::io::Error>),
+    (view, Shown { unwritable, is_all }): (TurnView, Shown),
     console: &mut Console<'_>,
 ) -> Result<ExitCode, CliError> {
     let outcome = ended.map_err(|trouble| match trouble {
@@ -97,6 +104,9 @@ fn tell(
     ending.result.say_what_was_missing(&settings.typed_agent(), view.heard());
     ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     ending.result.say_what_to_leave_out(&command.input.attachments);
+    if !is_all {
+        ending.result.say_that_there_is_more(None);
+    }
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }

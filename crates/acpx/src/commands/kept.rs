@@ -87,7 +87,21 @@ impl Kept {
     /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
     /// one whose directory is gone.
     pub(super) async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
-        let Some(store) = &self.store else { return Ok(Other::None) };
+        let open = self.without_scope(settings).await?;
+        if !open.is_empty() {
+            return Ok(Other::Open(open));
+        }
+        if let Some(closed) = self.find(settings, Which::OpenOrClosed).await? {
+            return Ok(Other::Closed(closed.id));
+        }
+        let lost: Vec<Record> = self.lost_of(settings).await?;
+        Ok(if lost.is_empty() { Other::None } else { Other::Lost(lost.iter().map(told).collect()) })
+    }
+
+    /// The open sessions without a scope in the nearest directory that has any. Only the records of these directories
+    /// are read.
+    pub(super) async fn without_scope(&self, settings: &Settings) -> Result<Vec<RecordId>, CliError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
         let directories = Walk::from(settings.cwd.as_path())?.directories()?;
         // Whoever names a session does not mean one that has no name.
         for directory in directories.into_iter().filter(|_| settings.session.is_none()) {
@@ -96,14 +110,10 @@ impl Kept {
             let is_meant = |record: &Record| record.lifecycle == Lifecycle::Open && record.scope.is_none();
             let open: Vec<RecordId> = records.into_iter().filter(is_meant).map(|record| record.id).collect();
             if !open.is_empty() {
-                return Ok(Other::Open(open));
+                return Ok(open);
             }
         }
-        if let Some(closed) = self.find(settings, Which::OpenOrClosed).await? {
-            return Ok(Other::Closed(closed.id));
-        }
-        let lost: Vec<Record> = self.lost_of(settings).await?;
-        Ok(if lost.is_empty() { Other::None } else { Other::Lost(lost.iter().map(told).collect()) })
+        Ok(Vec::new())
     }
 
     /// The open sessions of this agent and name whose own directories are gone. Where they were, nobody who works in

@@ -72,7 +72,7 @@ pub(super) fn run(
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
-        let unwritable = talk.trouble_with_stdout();
+        let (unwritable, unshown) = (talk.trouble_with_stdout(), talk.unshown());
         let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         let answered = match answered {
@@ -86,18 +86,15 @@ pub(super) fn run(
                 let shown = output::queued(&record.identity(), &asking.request, &mut console);
                 done(shown, Exit::Success, "the prompt is queued all the same")
             }
-            Answered::Unshown(error) => {
-                if error.kind() == io::ErrorKind::BrokenPipe {
-                    console.banner(
-                        "nobody reads stdout any more; the turn goes on, and sessions watch shows it",
-                    );
-                }
-                done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
-            }
+            Answered::Unshown(error) => unshown_turn(error, &mut console),
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_what_was_missing(&typed, view.heard());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
+                if let Some(next) = unshown {
+                    let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);
+                    result.say_that_there_is_more(Some(&replay));
+                }
                 result.say_what_to_leave_out(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
@@ -105,6 +102,14 @@ pub(super) fn run(
         }
         .map_err(about)
     })
+}
+
+/// Tells that a turn goes on which cannot be shown.
+fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode, CliError> {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        console.banner("nobody reads stdout any more; the turn goes on, and sessions watch shows it");
+    }
+    done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
 }
 
 /// The servers that a prompt brings. Without the flag it brings none and changes none.

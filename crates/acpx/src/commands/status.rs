@@ -29,17 +29,22 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let (Some(record), Some(store)) = (record, kept.store()) else {
             no_session(&settings.agent, &mut console)?;
             // One that an editor began is there all the same.
-            if let other @ Other::Open(_) = kept.other(settings).await? {
-                let remedy = Remedy { wanted: Wanted::Said, other };
+            let open = kept.without_scope(settings).await?;
+            if !open.is_empty() {
+                let remedy = Remedy { wanted: Wanted::Said, other: Other::Open(open) };
                 let name = settings.session.as_ref().map(ToString::to_string);
                 console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
             }
             return Ok(());
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
-        // Only of turns that are open it matters whether somebody goes on with them, and what they wait for.
+        let last_turn = kept.last_turn(&record).await?;
+        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record));
+        // Of turns that are open it matters whether somebody goes on with them, and what they wait for; and an agent
+        // whose last turn came to no good end may be on its way out.
+        let may_be_ending = agent_lives && last_turn.as_ref().is_some_and(|turn| !turn.is_answered());
         let reach = Reach::of_environment()?;
-        let host_lives = !open_turns.is_empty() && listens(&reach.place);
+        let host_lives = (has_turns || may_be_ending) && listens(&reach.place);
         let waiting = if host_lives {
             ask(&reach, &record, now()).await
         } else {
@@ -47,14 +52,14 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
             queued.map(|first| waiting_for(CLIENT, first.queued_at))
         };
-        let last_turn = kept.last_turn(&record).await?;
-        let questions = if host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
+        let questions =
+            if has_turns && host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
         let snapshot = Snapshot {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,
             last_turn: last_turn.as_ref(),
             usage: kept.last_usage(&record).await?,
-            agent_lives: agent_lives(&record),
+            agent_lives,
             host_lives,
             now: now(),
             questions: &questions,

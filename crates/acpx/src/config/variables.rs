@@ -1,7 +1,7 @@
 //! What a configuration file sets in the environment of one agent.
 //!
-//! A value may be a secret, so none is ever shown, whatever it is called, also where the agent repeats it; and it is for
-//! its agent alone, so no other gets it.
+//! A value may be a secret, so none is ever shown, whatever it is called, also where the agent repeats it, unless it turns
+//! out to be the path of something that is there; and it is for its agent alone, so no other gets it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

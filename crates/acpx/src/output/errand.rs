@@ -3,7 +3,7 @@
 //!
 //! Whatever the agent says goes on one line here, so that nothing it asks for can look like another line of ours.
 
-use acpx_core::engine::DENIED;
+use acpx_core::engine::is_denial;
 use acpx_core::host::OptionMeta;
 use acpx_core::model::command_line;
 use acpx_core::wire::{Message, RpcError, RpcId};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::question::{BRIEF, WORDS, one_line};
 
-/// How many requests may be open. An agent has one or a few at a time, and what is more is not waited for.
+/// How many requests may be open. An agent has one or a few at a time, and of more the oldest is not waited for.
 const OPEN: usize = 64;
 /// The code of a request that was cancelled.
 const CANCELLED: i64 = -32800;
@@ -144,11 +144,11 @@ impl End {
         let Some(error) = answer.error() else {
             return Self::Done(serde_json::from_str(answer.result().unwrap_or("null")).unwrap_or_default());
         };
-        let RpcError { code, message, .. } = RpcError::read(error);
-        match code {
+        let error = RpcError::read(error);
+        match error.code {
             CANCELLED => Self::Cancelled,
-            _ if message.starts_with(DENIED) => Self::Denied(shown(&message)),
-            _ => Self::Failed(shown(&message)),
+            _ if is_denial(&error) => Self::Denied(shown(&error.message)),
+            _ => Self::Failed(shown(&error.message)),
         }
     }
 }
@@ -160,18 +160,19 @@ impl<T> Default for Errands<T> {
 }
 
 impl<T> Errands<T> {
-    /// Takes a request of the agent, and what is kept of it: nothing of one whose answer is of no interest.
-    pub(super) fn begin(&mut self, id: &RpcId, kept: Option<T>) {
+    /// Takes a request of the agent, and what is kept of it: nothing of one whose answer is of no interest. What was kept
+    /// of the oldest, if that had to go: its end will not be known.
+    pub(super) fn begin(&mut self, id: &RpcId, kept: Option<T>) -> Option<T> {
         self.0.retain(|(asked, _)| asked != id);
-        if let Some(kept) = kept.filter(|_| self.0.len() < OPEN) {
-            self.0.push((id.clone(), kept));
-        }
+        let oldest = (kept.is_some() && self.0.len() == OPEN).then(|| self.0.remove(0).1);
+        self.0.extend(kept.map(|kept| (id.clone(), kept)));
+        oldest
     }
 
     /// Takes an answer to the agent; what was kept of the request that it answers.
     pub(super) fn end(&mut self, answer: &Message) -> Option<T> {
         let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
-        Some(self.0.swap_remove(index).1)
+        Some(self.0.remove(index).1)
     }
 
     /// Whether none is open.

@@ -185,18 +185,22 @@ fn form(schema: &Value) -> What {
 
 /// Only what a browser opens from the web is shown: anything else could be a program.
 fn address(url: &str) -> What {
-    let is_web = ["https://", "http://"].iter().any(|scheme| {
-        url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-            && url.len() > scheme.len()
+    let rest = ["https://", "http://"].iter().find_map(|scheme| {
+        let (start, rest) = url.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
+    // A browser passes over slashes that are too many, and takes for the host what comes then.
+    let host = rest.and_then(|rest| rest.split(['/', '\\', '?', '#']).next()).filter(|host| !host.is_empty());
     let is_plain = url.chars().all(|letter| !letter.is_whitespace() && !letter.is_control());
-    let authority = url.split("//").nth(1).unwrap_or_default().split(['/', '\\', '?', '#']).next();
-    if !is_web || !is_plain || visible(url) != url {
-        What::Unaskable("the address is none of the web")
-    } else if authority.is_some_and(|authority| authority.contains('@')) {
-        What::Unaskable("the address has a name before its host, which hides where it leads")
-    } else {
-        What::Address(url.to_owned())
+    match host {
+        Some(host) if is_plain && visible(url) == url => {
+            if host.contains('@') {
+                What::Unaskable("the address has a name before its host, which hides where it leads")
+            } else {
+                What::Address(url.to_owned())
+            }
+        }
+        _ => What::Unaskable("the address is none of the web"),
     }
 }
 

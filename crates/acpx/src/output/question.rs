@@ -6,16 +6,19 @@
 //! approves the rest unseen.
 
 use acpx_core::host::{OptionMeta, QuestionMeta};
+use acpx_core::model::{is_secret_name, narrowest, token_of_variable, unmistakable};
 use serde_json::{Map, Value, json};
 
 use super::clean::{on_one_line, visible};
 use super::diff::unified;
-use super::turn::{command_line, first_named};
+use super::turn::{ToldCall, command_line, first_named};
 
 /// How much of a command or of another input is shown.
 const INPUT_CHARS: usize = 4000;
 /// How many files are shown.
 const DIFFS: usize = 8;
+/// How many variables of a command are shown.
+const VARIABLES: usize = 32;
 /// How long a title or the name of an option may be.
 pub(super) const WORDS: usize = 400;
 /// How much of a title stands in a line beside what is shown anyway.
@@ -41,12 +44,14 @@ pub(crate) enum Reply {
 
 impl TerminalQuestion {
     /// Reads the params of a `session/request_permission`, with what is known of its tool call from before.
-    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<Map<String, Value>>) -> Self {
+    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<ToldCall>) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
-        let mut tool = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
+        let known = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
+        let ToldCall { members: mut tool, mut left_out } = known;
         tool.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
-        let details = visible(&details(&tool));
+        left_out.retain(|name| !tool.contains_key(*name));
+        let details = visible(&(details(&tool) + &too_long(&left_out.join(", "))));
         Self { tool, options: OptionMeta::of_request(&params), details }
     }
 
@@ -89,7 +94,7 @@ impl TerminalQuestion {
         let typed = typed.trim();
         let numbered = typed.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         let chosen = match typed.to_lowercase().as_str() {
-            "y" | "yes" => match self.of_kind("allow") {
+            "y" | "yes" => match narrowest(&self.options, "allow") {
                 Some(option) => option,
                 None => return Reply::Again("the agent offers no plain yes; type the number of an option"),
             },
@@ -102,29 +107,26 @@ impl TerminalQuestion {
                 None => return Reply::Again("type y or n"),
             },
         };
+        // The host, and the agent, could take it for the other one.
+        if !unmistakable(&self.options).any(|one| one.option_id == chosen.option_id) {
+            return Reply::Again("another option has the same id, so that it cannot be chosen");
+        }
         Reply::Answer(selected(&chosen.option_id))
     }
 
     /// The result that says no.
     pub(crate) fn refusal(&self) -> Value {
-        match self.of_kind("reject") {
+        match narrowest(&self.options, "reject") {
             Some(option) => selected(&option.option_id),
             None => json!({ "outcome": { "outcome": "cancelled" } }),
         }
     }
 
-    /// The narrowest of the options that begin with this word.
-    fn of_kind(&self, word: &str) -> Option<&OptionMeta> {
-        let named =
-            |kind: String| self.options.iter().find(move |option| option.kind.as_ref() == Some(&kind));
-        let any = || self.options.iter().find(|option| option.is_of_kind(word));
-        named(format!("{word}_once")).or_else(|| named(format!("{word}_always"))).or_else(any)
-    }
-
     /// Whether there is more to say than yes and no.
     fn has_choice(&self) -> bool {
-        let plain = [self.of_kind("allow"), self.of_kind("reject")].into_iter().flatten().count();
-        self.options.len() > plain || self.of_kind("allow").is_none()
+        let yes = narrowest(&self.options, "allow");
+        let plain = [yes, narrowest(&self.options, "reject")].into_iter().flatten().count();
+        self.options.len() > plain || yes.is_none()
     }
 
     fn subject(&self, length: usize) -> String {
@@ -136,11 +138,16 @@ impl TerminalQuestion {
 
 /// What a question that is listed would do, in lines.
 pub(super) fn details_of(question: &QuestionMeta) -> String {
-    let mut shown = question.tool_call.as_ref().map(details).unwrap_or_default();
-    if !question.left_out.is_empty() {
-        shown.extend(["  (too long to be told: ", &one_line(&question.left_out.join(", "), WORDS), ")\n"]);
+    let shown = question.tool_call.as_ref().map(details).unwrap_or_default();
+    visible(&(shown + &too_long(&question.left_out.join(", "))))
+}
+
+/// The line that names what is not shown because it is too long, if there is anything.
+fn too_long(names: &str) -> String {
+    if names.is_empty() {
+        return String::new();
     }
-    visible(&shown)
+    format!("  (too long to be told: {})\n", one_line(names, WORDS))
 }
 
 /// What a tool call would do, in lines: its command or other input, and the difference that it makes.
@@ -161,53 +168,81 @@ fn details(tool: &Map<String, Value>) -> String {
     shown
 }
 
-/// The command or other input of a call. Of an input that is not a command, only what the differences show is left out.
+/// The command or other input of a call. Of a command, what decides what it does is shown; of any other input, all that
+/// the differences do not show.
 fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
-    let Some(input) = tool.get("rawInput") else { return String::new() };
+    let Some(input) = tool.get("rawInput").filter(|input| !input.is_null()) else { return String::new() };
     if let Some(command) = command_line(input) {
         // Where it runs, and with what, decides what it does.
         let place =
             input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
-        let names = variables(input).map(|names| format!("with {}\n", one_line(&names, WORDS)));
+        let with = variables(input).map(|variables| format!("with {variables}\n"));
         let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
-        return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
+        return indented(&[line, place.unwrap_or_default(), with.unwrap_or_default()].concat());
     }
-    let is_shown = |path: &str| diffs.iter().any(|diff| diff.get("path").is_some_and(|shown| shown == path));
-    match first_named(input) {
-        // The difference names its file.
-        Some(named) if is_shown(&named) => String::new(),
-        Some(named) => {
-            let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
-            let rest = if more == 0 {
-                String::new()
-            } else {
-                indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS)))
-            };
-            format!("  {}\n{rest}", one_line(&named, WORDS))
-        }
-        None if !diffs.is_empty() || input.as_object().is_some_and(Map::is_empty) => String::new(),
-        None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
+    let unshown = match input {
+        Value::Object(members) => Value::Object(unshown(members, diffs)),
+        other => other.clone(),
+    };
+    let members = unshown.as_object().map(Map::len);
+    let named = first_named(&unshown);
+    let line = named.as_ref().map(|named| format!("  {}\n", one_line(named, WORDS))).unwrap_or_default();
+    let is_said = members == Some(0) || (members == Some(1) && named.is_some());
+    if is_said {
+        return line;
     }
+    // Many agents say the change once more in words of their own.
+    let length = if diffs.is_empty() { INPUT_CHARS } else { WORDS };
+    line + &indented(&format!("{}\n", cut(&unshown.to_string(), length)))
 }
 
-/// The variables that a command is given, if it is given any, with their values where they are told.
-fn variables(input: &Value) -> Option<String> {
-    let shown = |name: &str, value: Option<&Value>| match value.and_then(Value::as_str) {
-        Some(value) => format!("{name}={value}"),
-        None => name.to_owned(),
+/// The members of an input that do not stand in the difference of the file they name.
+fn unshown(input: &Map<String, Value>, diffs: &[&Value]) -> Map<String, Value> {
+    let is_text = |diff: &Value, name: &str, value: &Value| {
+        value.is_string() && diff.get(name).is_some_and(|text| text == value)
     };
-    let variables: Vec<String> = match input.get("env")? {
+    let names = |diff: &&&Value| input.values().any(|value| is_text(diff, "path", value));
+    let Some(diff) = diffs.iter().find(names) else { return input.clone() };
+    // Beside an old text only what changes is shown, and the whole text of the file may be another.
+    let shows_all = diff.get("oldText").is_none_or(|old| old.is_null() || old == "");
+    let is_shown = |name: &str, value: &Value| match name {
+        "content" => shows_all && is_text(diff, "newText", value),
+        _ if name.starts_with("old") => is_text(diff, "oldText", value),
+        _ => is_text(diff, "path", value) || is_text(diff, "newText", value),
+    };
+    let members = input.iter().filter(|(name, value)| !is_shown(name, value));
+    members.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The variables that a command is given, if it is given any, with their values where they are told and no secrets. Each
+/// is cut by itself, so that no value hides the variables behind it.
+fn variables(input: &Value) -> Option<String> {
+    let is_secret = |name: &str| is_secret_name(name) || token_of_variable(name).is_some();
+    let shown = |name: &str, value: Option<&Value>| {
+        let value = value.and_then(Value::as_str).filter(|_| !is_secret(name));
+        let value = value.map(|value| format!("={}", one_line(value, BRIEF))).unwrap_or_default();
+        one_line(name, BRIEF) + &value
+    };
+    let mut variables: Vec<String> = match input.get("env")? {
         Value::Object(members) => members.iter().map(|(name, value)| shown(name, Some(value))).collect(),
         Value::Array(items) => {
             let named = |item: &Value| {
                 let name = item.as_str().or_else(|| item.get("name")?.as_str())?;
-                Some(shown(name, item.get("value")))
+                // Some write a variable as a shell does.
+                let (name, value) = match name.split_once('=') {
+                    Some((name, value)) => (name, Some(&Value::from(value))),
+                    None => (name, item.get("value")),
+                };
+                Some(shown(name, value))
             };
             items.iter().filter_map(named).collect()
         }
         _ => return None,
     };
-    (!variables.is_empty()).then(|| variables.join(", "))
+    let more = variables.len().saturating_sub(VARIABLES);
+    variables.truncate(VARIABLES);
+    let rest = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    (!variables.is_empty()).then(|| variables.join(", ") + &rest)
 }
 
 fn selected(option: &str) -> Value {

@@ -209,8 +209,9 @@ async fn greeting(incoming: &mut Incoming, id: Option<&RpcId>, early: &mut Vec<M
 
 fn get(server: &Arc<Server>, token: Option<&str>, headers: &HeaderMap) -> Result<Response<Reply>, Refusal> {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
-    if !accepted.flat_map(|accept| accept.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
-    {
+    // Types have parameters behind a semicolon, and their names know no case.
+    let names = accepted.flat_map(|accept| accept.split(',')).filter_map(|kind| kind.split(';').next());
+    if !names.map(str::trim).any(|name| name.eq_ignore_ascii_case("text/event-stream")) {
         return Err(Refusal::Accept);
     }
     let connection = known(server, token, headers)?;

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use acpx_core::host::WatchedEvent;
+use acpx_core::host::{Refusal, WatchedEvent};
 use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, TurnId};
 use acpx_core::store::Store;
 
@@ -76,6 +76,18 @@ impl<'a> Talk<'a> {
     /// Why stdout could not be written, if it could not.
     pub(crate) fn trouble_with_stdout(&mut self) -> Option<io::Error> {
         self.unwritable.take()
+    }
+
+    /// A turn has failed: sees whether all of it was shown.
+    pub(super) fn note_unshown(&mut self, refusal: &Refusal) {
+        let last = refusal.turn().and_then(|turn| turn.seq).map(Seq);
+        let next = self.shown.as_ref().map(|shown| shown.next);
+        self.unshown = next.filter(|next| Some(*next) <= last);
+    }
+
+    /// The first event that is not shown of a turn whose time was over, if there is one.
+    pub(crate) fn unshown(&self) -> Option<Seq> {
+        self.unshown
     }
 
     pub(super) fn is_ours(&self, request: &str) -> bool {

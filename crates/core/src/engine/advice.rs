@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::client::{PermissionRequest, ToolRequest};
 use crate::machine::AskId;
-use crate::model::{LineageIndex, ProtocolVersion, Seq, Timestamp, ToolUse};
+use crate::model::{LineageIndex, ProtocolVersion, Replaced, Seq, Timestamp, ToolUse};
 use crate::wire::RpcError;
 
 /// How many permissions are remembered until the agent uses them. Agents use each before they ask for the next.
@@ -45,6 +45,8 @@ pub(super) struct Asked {
 pub struct Wanted {
     /// For what.
     pub tool: ToolUse,
+    /// Whether one of the answers it offers is known to approve; a yes that names none is a no where none is.
+    pub can_be_approved: bool,
     /// Since when.
     pub since: Timestamp,
     /// Whether the question stays open while nobody can be asked.
@@ -219,47 +221,61 @@ pub(super) enum Consulted {
 /// The questions that are out.
 #[derive(Debug, Default)]
 pub(super) struct Consultations {
-    open: JoinSet<(AskId, Heard)>,
-    waiting: HashMap<AskId, AbortHandle>,
+    open: JoinSet<(AskId, u64, Heard)>,
+    waiting: HashMap<AskId, Out>,
+    /// How many were put. An agent may use the number of its question again; ours is used once, so that no word on one
+    /// question counts for another.
+    put: u64,
     /// What somebody was asked and has approved, and the agent has not yet come back to, oldest first.
     granted: VecDeque<PermissionRequest>,
 }
 
+/// A question whose answer is waited for.
+#[derive(Debug)]
+struct Out {
+    number: u64,
+    task: AbortHandle,
+}
+
 impl Consultations {
-    /// Puts a question; without anybody to take it, the answer is nobody's.
+    /// Puts a question; without anybody to take it, the answer is nobody's. One that the agent has put under the same
+    /// number is withdrawn.
     pub(super) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
-        let putting = put(asked, advisor);
-        let name = ask.clone();
-        let task = self.open.spawn(async move { (ask, putting.first().await) });
-        self.waiting.insert(name, task);
+        self.withdraw(&ask);
+        self.put += 1;
+        let (putting, number, name) = (put(asked, advisor), self.put, ask.clone());
+        let task = self.open.spawn(async move { (ask, number, putting.first().await) });
+        self.waiting.insert(name, Out { number, task });
     }
 
     /// What becomes of a question next; never, if nothing is out.
     pub(super) async fn next(&mut self) -> Consulted {
         loop {
-            match self.open.join_next().await {
-                Some(Ok((ask, Heard::Said(advice)))) => {
+            let (ask, number, heard) = match self.open.join_next().await {
+                Some(Ok(heard)) => heard,
+                Some(Err(_)) => continue,
+                None => std::future::pending().await,
+            };
+            // One that was withdrawn meanwhile is nobody's question, also if its name is that of another.
+            let Some(out) = self.waiting.get_mut(&ask).filter(|out| out.number == number) else { continue };
+            match heard {
+                Heard::Said(advice) => {
                     self.waiting.remove(&ask);
                     return Consulted::Said(ask, advice);
                 }
-                Some(Ok((ask, Heard::Put(answer)))) => {
-                    // One that was withdrawn meanwhile is nobody's question.
-                    if let Some(waiting) = self.waiting.get_mut(&ask) {
-                        let name = ask.clone();
-                        *waiting = self.open.spawn(async move { (name, Heard::Said(answer.await.ok())) });
-                        return Consulted::Put(ask);
-                    }
+                Heard::Put(answer) => {
+                    let name = ask.clone();
+                    out.task = self.open.spawn(async move { (name, number, Heard::Said(answer.await.ok())) });
+                    return Consulted::Put(ask);
                 }
-                Some(Err(_)) => {}
-                None => std::future::pending().await,
             }
         }
     }
 
     /// Nobody waits for the answer to this any more.
     pub(super) fn withdraw(&mut self, ask: &AskId) {
-        if let Some(task) = self.waiting.remove(ask) {
-            task.abort();
+        if let Some(out) = self.waiting.remove(ask) {
+            out.task.abort();
         }
     }
 
@@ -271,9 +287,9 @@ impl Consultations {
         self.granted.push_back(request);
     }
 
-    /// Whether somebody has approved just this. A yes is for one time.
-    pub(super) fn take_grant(&mut self, request: &ToolRequest, cwd: &str) -> bool {
-        let place = self.granted.iter().position(|granted| granted.is_about(request, cwd));
+    /// Whether somebody has approved just this, where a file has `old`. A yes is for one time.
+    pub(super) fn take_grant(&mut self, request: &ToolRequest, old: Option<&Replaced>, cwd: &str) -> bool {
+        let place = self.granted.iter().position(|granted| granted.is_about(request, old, cwd));
         place.and_then(|place| self.granted.remove(place)).is_some()
     }
 
@@ -334,5 +350,34 @@ mod tests {
         question.answer(Advice::Approve);
         assert_eq!(consultations.next().await, Consulted::Put(ask.clone()));
         assert_eq!(consultations.next().await, Consulted::Said(ask, Some(Advice::Approve)));
+    }
+    #[tokio::test]
+    async fn no_word_on_a_withdrawn_question_counts_for_another_of_its_number() {
+        let (advisor, mut asked) = mpsc::channel(2);
+        let mut consultations = Consultations::default();
+        let ask = AskId("1".into());
+        // That somebody is asked has come, and is not heard of before the question is withdrawn and another is put.
+        consultations.put(ask.clone(), question(), Some(&advisor));
+        let mut first = asked.recv().await.unwrap();
+        first.waits_for_somebody();
+        tokio::task::yield_now().await;
+        consultations.withdraw(&ask);
+        consultations.put(ask.clone(), question(), Some(&advisor));
+        let mut second = asked.recv().await.unwrap();
+        second.waits_for_somebody();
+        assert_eq!(consultations.next().await, Consulted::Put(ask.clone()));
+        first.withdrawn().await;
+        assert!(!first.answer(Advice::Approve));
+        second.answer(Advice::Reject);
+        assert_eq!(consultations.next().await, Consulted::Said(ask.clone(), Some(Advice::Reject)));
+        // The same of an answer that has come, and of a question that is put twice.
+        consultations.put(ask.clone(), question(), Some(&advisor));
+        asked.recv().await.unwrap().answer(Advice::Approve);
+        tokio::task::yield_now().await;
+        consultations.put(ask.clone(), question(), Some(&advisor));
+        asked.recv().await.unwrap().answer(Advice::Reject);
+        assert_eq!(consultations.next().await, Consulted::Said(ask, Some(Advice::Reject)));
+        let more = tokio::time::timeout(std::time::Duration::ZERO, consultations.next()).await;
+        assert!(more.is_err(), "{more:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Missed,
-    Profiles, Secrets, is_secret_name, token_of_variable,
+    Profiles, Secrets, is_secret_name,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
@@ -20,7 +21,7 @@ use super::answers;
 use super::login;
 use super::place::Place;
 use super::tools::{Done, Errand, Files, Tools};
-use super::{Settings, Shared};
+use super::{Disk, Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.
 const EXIT_LAG: Duration = Duration::from_millis(500);
@@ -60,7 +61,8 @@ pub(super) async fn start(
         // Two processes on one session are what agents refuse with "busy".
         drop(gone.wait_for(|gone| *gone).await);
     }
-    place.environment = place.environment.with(RECORD_VARIABLE, mark);
+    let told = place.told_paths(&shared.disk).await;
+    place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
     let Place { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
     let Shared { settings, spawner, .. } = &shared;
@@ -241,10 +243,16 @@ impl LiveAgent {
             _ => AgentError::Died {
                 agent: label(&place.agent),
                 how: exit_words(self.process.exited_within(EXIT_LAG).await),
-                said: place.censor(&self.process.last_words().await),
+                said: self.said_without_secrets().await,
             },
         };
         (error, Leftover::of(self, settings.process))
+    }
+
+    /// What it has said last beside the protocol.
+    async fn said_without_secrets(&mut self) -> Vec<String> {
+        let words = self.process.last_words().await;
+        words.iter().map(|line| self.connection.without_secrets(line)).collect()
     }
 
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
@@ -314,17 +322,33 @@ impl Place {
         said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
     }
 
+    /// The variables that are set for the agent alone and are paths of something that is there: what it says of files
+    /// must still name them. What is not found, or not in time, stays a secret.
+    async fn told_paths(&self, disk: &Disk) -> Vec<OsString> {
+        let mut told = Vec::new();
+        for name in self.environment.confidential() {
+            let mut are_there = false;
+            for path in self.environment.paths_of(name).into_iter().flatten() {
+                let asked = path.clone();
+                are_there = disk.ask(&path, move || asked.symlink_metadata().is_ok()).await == Ok(true);
+                if !are_there {
+                    break;
+                }
+            }
+            if are_there {
+                told.push(name.clone());
+            }
+        }
+        told
+    }
+
     /// Every value that was given to the agent in confidence: all that its servers are given, and of its environment what
-    /// was set for it alone and is no path, every credential for a login and what has the name of a secret.
+    /// was set for it alone, every credential for a login and what has the name of a secret.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
-            .filter(|(name, value)| {
-                let has_secret_name = |name| is_secret_name(name) || token_of_variable(name).is_some();
-                // What an agent says of files must still name them.
-                let is_path = value.as_encoded_bytes().starts_with(b"/");
-                let is_its_own = self.environment.is_confidential(name) && !is_path;
-                is_its_own || name.to_str().is_some_and(has_secret_name)
+            .filter(|(name, _)| {
+                self.environment.is_confidential(name) || name.to_str().is_some_and(is_secret_name)
             })
             .filter_map(|(_, value)| value.to_str());
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
@@ -385,9 +409,11 @@ mod tests {
     use crate::model::{AbsolutePath, McpServer, NamedValue, ProcessIdentity, Timestamp};
     use crate::tools::Environment;
 
-    #[test]
-    fn secret_values_are_taken_out_of_an_agents_words() {
-        let place = Place {
+    #[tokio::test]
+    async fn secret_values_are_taken_out_of_an_agents_words_and_paths_that_are_there_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().to_str().unwrap();
+        let mut place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
             additional_directories: Vec::new(),
@@ -400,7 +426,10 @@ mod tests {
             .collect::<Environment>()
             .with_confidential([
                 ("DATABASE".into(), "pg://me@db".into()),
-                ("AGENT_HOME".into(), "/home/agent".into()),
+                ("AGENT_HOME".into(), home.into()),
+                ("AGENT_PATH".into(), format!("{home}:/").into()),
+                ("PGPASS".into(), "/k3+Ab/in-base64=".into()),
+                ("BOTH".into(), format!("{home}:/k4+Ab").into()),
             ]),
             login: None,
             mcp_servers: vec![McpServer {
@@ -415,11 +444,16 @@ mod tests {
             start_wait: None,
             words: Words::default(),
         };
-        let said =
-            ["key from-env, header Bearer t0ken, login for-login, pg://me@db, /home/agent/a, home /home/x"
-                .to_owned()];
-        let expected = "key [secret], header [secret], login [secret], [secret], /home/agent/a, home /home/x";
-        assert_eq!(place.censor(&said), [expected]);
+        let said = |secret: [&str; 6], home: &str| {
+            let [key, header, login, database, password, both] = secret;
+            format!("{key}, {header}, {login}, {database}, {password}, {both}, {home}/a, {home}:/, /home/x")
+        };
+        let both = format!("{home}:/k4+Ab");
+        let given = ["from-env", "Bearer t0ken", "for-login", "pg://me@db", "/k3+Ab/in-base64=", &both];
+        let told = place.told_paths(&Disk::default()).await;
+        assert_eq!(told, ["AGENT_HOME", "AGENT_PATH"]);
+        place.environment = place.environment.telling(&told);
+        assert_eq!(place.censor(&[said(given, home)]), [said(["[secret]"; 6], home)]);
     }
 
     #[tokio::test]

@@ -4,12 +4,15 @@
 
 use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
-use crate::model::{Fact, Seq, Timestamp, ToolKind, TurnId};
+use crate::model::{Fact, Seq, Timestamp, ToolKind, ToolUse, TurnId};
 use crate::wire::RpcError;
 
 use super::advice::{Advice, Asked, Wanted};
 use super::perform::Outward;
 use super::task::{Ask, SessionTask};
+
+/// How much is told of what nobody could be asked about, in bytes.
+const WHAT_BYTES: usize = 1024;
 
 /// A question to be put.
 pub(super) struct Consulting {
@@ -34,7 +37,8 @@ impl SessionTask {
         let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let permission = |request: &PermissionRequest| {
-            let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+            let (tool, can_be_approved) = (request.tool.clone(), request.can_be_approved());
+            let wanted = Wanted { tool, can_be_approved, since: at, waits };
             (request.params().clone(), Some(wanted))
         };
         let (asked, offer) = match self.asks.get(&ask) {
@@ -81,10 +85,13 @@ impl SessionTask {
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Approve) => Permit::Approve,
+            Some(Advice::Approve) => request.approved(),
             Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
-            None => return self.step(Input::Unanswered { ask }),
+            None => {
+                let what = self.what_may_be_kept(&request.tool);
+                return self.step(Input::Unanswered { ask, what });
+            }
         };
         let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
         // What an agent calls reading is little to say yes to, whatever else stands in it.
@@ -101,8 +108,21 @@ impl SessionTask {
         }
     }
 
+    /// What an agent wants to do, for an error that is kept. A command is as the agent wrote it, with its secrets, and
+    /// may be of any length.
+    fn what_may_be_kept(&self, tool: &ToolUse) -> String {
+        let what = tool.title.as_deref().unwrap_or(tool.kind_name());
+        let kept = self.agent.as_ref().map(|agent| agent.connection.without_secrets(what));
+        let mut kept = kept.unwrap_or_default();
+        kept.truncate(kept.floor_char_boundary(WHAT_BYTES));
+        kept
+    }
+
     pub(super) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
+        // One that was to be put is not put any more: by then another may have its number.
+        self.outward
+            .retain(|outward| !matches!(outward, Outward::Consult(consulting) if consulting.ask == *ask));
         let asked = self.asks.remove(ask);
         if let Some(Ask::Tool(tool)) = asked {
             return self.permit_tool(turn, ask, *tool, permit);

@@ -10,8 +10,9 @@ use crate::model::{AbsolutePath, AcpSessionId};
 use crate::wire::RpcId;
 
 use super::Session;
+use super::commands::Command;
 use super::perform::Outward;
-use super::task::{Command, SessionTask};
+use super::task::SessionTask;
 use super::waiters::tell;
 
 /// What is asked.

@@ -1,14 +1,16 @@
 //! When the turns of a session come to their limits, on a clock that only goes forward.
 //!
 //! A turn's time began with its acceptance, perhaps in another process, so how much of it is left is asked once of the
-//! clock that all processes share. From then on it is counted here, whatever becomes of that clock.
+//! clock that all processes share; or it began before that, and its client has said how long before. From then on it is
+//! counted here, whatever becomes of that clock.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::machine::{Deadline, SessionMachine};
-use crate::model::{Timestamp, TurnId};
+use crate::model::{RequestId, Timestamp, TurnId};
 
 /// The moments at which turns are to be over, and the last word between us and the agent.
 pub(super) struct Limits {
@@ -24,6 +26,15 @@ impl Limits {
     /// The agent has said something, or was told something.
     pub(super) fn spoken(&mut self) {
         self.spoken = Instant::now();
+    }
+
+    /// So much of the time of a turn was over when its prompt came.
+    pub(super) fn began_before(&mut self, machine: &SessionMachine, request: &RequestId, spent: Duration) {
+        let limited = machine.limited_turns().find(|turn| turn.request == *request);
+        if let Some((turn, limit)) = limited.and_then(|turn| Some((turn.id, turn.limits.whole?))) {
+            let at = Instant::now().checked_add(limit.saturating_sub(spent));
+            self.turns.extend(at.map(|at| (turn, at)));
+        }
     }
 
     /// Takes note of turns that are new, and forgets those that can come to a limit no more.

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use crate::model::{AbsolutePath, Fact};
 use crate::store::StoreError;
 
-use super::task::{Command, SessionTask};
+use super::commands::Command;
+use super::task::SessionTask;
 use super::waiters::tell;
 use super::{Session, SessionError};
 

@@ -5,7 +5,7 @@ use crate::machine::Input;
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, EndedProcess, Fact};
 use crate::tools::{Ended, SweptProcess};
 
-use super::agent::{self, Farewell, Leftover};
+use super::agent::{self, Farewell, Leftover, LiveAgent};
 use super::perform::UNBORN_BYTES;
 use super::task::SessionTask;
 
@@ -15,7 +15,7 @@ impl SessionTask {
         self.keep_news(true);
         let (strays, grace) =
             (self.shared.strays(self.keeper.record().as_str()), self.shared.settings.process);
-        let going = match (self.agent.take(), self.coming.take()) {
+        let going = match (self.take_agent_away(), self.coming.take()) {
             (Some(agent), _) => tokio::spawn(agent.end(grace)),
             // Dropping the start kills what it had started, but for what has left the agent's group.
             (None, coming) => tokio::spawn(async move {
@@ -26,6 +26,12 @@ impl SessionTask {
         };
         self.going = Some(going);
         self.forget_agent();
+    }
+
+    /// The agent, if there is one, which from then on is none of the session's; what it lost is still known.
+    pub(super) fn take_agent_away(&mut self) -> Option<LiveAgent> {
+        self.lost = self.lost_lines();
+        self.agent.take()
     }
 
     /// The agent has gone as it was asked to, or would not.
@@ -40,7 +46,7 @@ impl SessionTask {
 
     /// Stops an agent that says more than it may.
     pub(super) fn stop_flood(&mut self) {
-        let Some(agent) = self.agent.take() else { return };
+        let Some(agent) = self.take_agent_away() else { return };
         agent.connection.peer().abort();
         let limit =
             if self.keeper.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };

@@ -16,13 +16,14 @@ use crate::model::{
 use crate::store::StoreError;
 
 use super::advice::Advisor;
-use super::agent;
+use super::agent::{self, LiveAgent};
 use super::consulting::Consulting;
 use super::deleting::Deletion;
+use super::fate::End;
 use super::history;
 use super::moving::Moving;
-use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
+use super::ticket::TurnEnd;
 use super::waiters::tell;
 
 /// How much may be exchanged before there is a record to keep it in.
@@ -49,6 +50,15 @@ pub(super) enum Outward {
     Closed,
 }
 
+/// How many lines of an agent were not taken.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LostLines {
+    /// Since they were no messages.
+    pub(super) garbage: u64,
+    /// Since they were too long.
+    dropped: u64,
+}
+
 impl SessionTask {
     pub(super) fn now(&self) -> Timestamp {
         (self.shared.settings.clock)()
@@ -65,7 +75,7 @@ impl SessionTask {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
                         if matches!(fact, Fact::TurnStarted { .. }) {
-                            self.garbage_before = self.garbage_lines();
+                            self.garbage_before = self.lost_lines().garbage;
                         }
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
@@ -87,15 +97,19 @@ impl SessionTask {
         }
     }
 
-    fn garbage_lines(&self) -> u64 {
-        self.agent.as_ref().map_or(0, |agent| agent.connection.peer().garbage_lines())
+    /// The lines of the agent that were not taken; of one that has just gone, all that there were.
+    pub(super) fn lost_lines(&self) -> LostLines {
+        let counted = |agent: &LiveAgent| {
+            let peer = agent.connection.peer();
+            LostLines { garbage: peer.garbage_lines(), dropped: peer.dropped_lines() }
+        };
+        self.agent.as_ref().map_or(self.lost, counted)
     }
 
     /// Keeps how many lines of the agent were too long to be taken since this was last looked at, and how many were no
     /// messages, if there were any.
     fn keep_dropped_lines(&mut self, now: Timestamp) {
-        let dropped = self.agent.as_ref().map_or(0, |agent| agent.connection.peer().dropped_lines());
-        let garbage = self.garbage_lines();
+        let LostLines { garbage, dropped } = self.lost_lines();
         let unread = garbage.saturating_sub(self.garbage_before);
         self.garbage_before = garbage;
         if unread > 0 {
@@ -308,7 +322,7 @@ impl SessionTask {
         match meaning {
             Meaning::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
-                let can_approve = request.approval().is_some();
+                let can_approve = request.can_be_approved();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
                 self.step(Input::Permission { ask, tool, has_options, can_approve });
             }

@@ -1,6 +1,7 @@
 //! A prompt as a client gives it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -20,6 +21,8 @@ pub struct Prompt {
     pub(super) client: Option<ClientName>,
     pub(super) besides: Option<Besides>,
     pub(super) limits: TurnLimits,
+    /// How much of the limit for the whole turn was over when the prompt was asked.
+    pub(super) spent: Duration,
 }
 
 /// Why something is no prompt.
@@ -64,14 +67,23 @@ impl Prompt {
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
-        let limits = TurnLimits::default();
-        Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits })
+        let (limits, spent) = (TurnLimits::default(), Duration::ZERO);
+        Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits, spent })
     }
 
     /// The same prompt with how long its turn may take.
     #[must_use]
     pub fn with_limits(mut self, limits: TurnLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same prompt of a client that has spent so much of the time for the whole turn before it asked. The limit is
+    /// kept as it was given, and this is not: a prompt that has waited through the death of its host has its time from
+    /// its acceptance on.
+    #[must_use]
+    pub fn after(mut self, spent: Duration) -> Self {
+        self.spent = spent;
         self
     }
 

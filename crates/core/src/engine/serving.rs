@@ -11,12 +11,9 @@ use crate::tools::{CommandLine, Ended, Exit, Located, News, RECORD_VARIABLE, Sho
 use crate::wire::RpcError;
 
 use super::advice::{self, ClientOffer};
+use super::denial::denied;
 use super::task::{Ask, SessionTask};
 use super::tools::{Checked, Done, Errand, FileWanted, Sort, unusable};
-
-/// How the error begins that an agent is told where it may not have a file or a command; the method follows. Whoever
-/// reads what was exchanged knows a refusal by it.
-pub const DENIED: &str = "Permission denied for ";
 
 /// A file or a terminal that an agent wants.
 pub(super) struct ToolAsk {
@@ -137,9 +134,12 @@ impl SessionTask {
                 tool.located = located;
                 // The question is about no tool call that the agent has told of.
                 let call = format!("acpx.{}", self.keeper.last());
-                tool.question = session.map(|session| tool.request.question(&session, &call, old.as_ref()));
+                tool.question = session.zip(self.agent.as_ref()).map(|(session, agent)| {
+                    agent.connection.question(&tool.request, &session, &call, old.as_ref())
+                });
                 tool.old = old;
-                let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
+                let cwd = self.place.cwd.to_string();
+                let granted = self.consultations.take_grant(&tool.request, tool.old.as_ref(), &cwd);
                 let tool = tool.request.tool_use();
                 self.step(Input::Tool { ask, tool, granted });
             }
@@ -157,13 +157,10 @@ impl SessionTask {
             Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
             Permit::Cancelled => self.answer_tool(&errand, Err(RpcError::request_cancelled())),
             Permit::Escalated(rule) => {
-                let method = tool.request.method();
-                let words = format!("{DENIED}{method}: the rule {rule:?} has it asked, and nobody can be");
-                self.answer_tool(&errand, Err(unusable(&words)));
+                self.answer_tool(&errand, Err(denied(tool.request.method(), Some(rule))));
             }
             Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
-                let words = format!("{DENIED}{}", tool.request.method());
-                self.answer_tool(&errand, Err(unusable(&words)));
+                self.answer_tool(&errand, Err(denied(tool.request.method(), None)));
             }
         }
     }
@@ -258,7 +255,6 @@ impl SessionTask {
         let Some(running) = agent.tools.terminal(id) else {
             return self.answer_tool(&errand, Err(no_terminal(id)));
         };
-        running.is_awaited = true;
         let (exited, id) = (running.terminal.exited(), Box::from(id));
         agent.tools.begin(errand, Sort::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();

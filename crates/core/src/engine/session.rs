@@ -1,7 +1,7 @@
 //! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -13,13 +13,15 @@ use crate::model::{
     AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity,
     Setting, Turn, TurnId,
 };
-use crate::store::{SessionWriter, Store, StoreError};
+use crate::store::{SessionWriter, Store};
 
 use super::advice::Question;
+use super::commands::Command;
 use super::deleting::Deletion;
+use super::fate::{Fate, gone};
 use super::follow::{Follower, Tail};
 use super::keeper::Heir;
-use super::task::Command;
+use super::ticket::TurnTicket;
 use super::waiters::PromptWaiter;
 use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared, Waiting};
 
@@ -89,39 +91,6 @@ pub struct Hold {
 /// A session that was just made, for somebody who does not know of it yet. Dropped before it is claimed, it is
 /// closed, and its agent is ended.
 pub struct Unclaimed(Option<Session>);
-
-/// A prompt that was accepted: it is on the disk and will be sent.
-#[derive(Debug)]
-pub struct TurnTicket {
-    /// Its turn.
-    pub turn: TurnId,
-    /// The client's name for it.
-    pub request: RequestId,
-    inserted: oneshot::Receiver<()>,
-    over: oneshot::Receiver<TurnEnd>,
-    record: RecordId,
-    fate: Fate,
-}
-
-/// A turn that is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnEnd {
-    /// The turn as it is kept.
-    pub turn: Turn,
-    /// The event that told its end, if that is known.
-    pub seq: Option<Seq>,
-    /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
-    pub answer: Option<Arc<str>>,
-    /// How many lines of the agent were too long to be taken meanwhile.
-    pub dropped_lines: u64,
-}
-
-impl TurnEnd {
-    /// The end of a turn as it is kept, with the event that told it.
-    pub fn kept(turn: Turn, seq: Option<Seq>) -> Self {
-        Self { turn, seq, answer: None, dropped_lines: 0 }
-    }
-}
 
 impl Session {
     pub(super) fn new(
@@ -450,55 +419,5 @@ impl Drop for Unclaimed {
         if let Some(session) = &self.0 {
             session.abandon();
         }
-    }
-}
-
-impl TurnTicket {
-    /// Waits until the prompt is part of the conversation: it is on its way to the agent, and one of version 2 has taken
-    /// it in. Whether it is: it may have failed or been cancelled first.
-    pub async fn inserted(&mut self) -> bool {
-        (&mut self.inserted).await.is_ok()
-    }
-
-    /// Waits for the turn to end. Not waiting does not end it.
-    pub async fn over(self) -> Result<Turn, SessionError> {
-        self.end().await.map(|end| end.turn)
-    }
-
-    /// Waits likewise, and tells which event was its end and what the agent answered beside what is kept.
-    pub async fn end(self) -> Result<TurnEnd, SessionError> {
-        self.over.await.map_err(|_| gone(&self.fate, &self.record))
-    }
-}
-
-/// Why a session no longer answers.
-fn gone(fate: &Fate, record: &RecordId) -> SessionError {
-    match fate.known() {
-        Some(End::Failed(error)) => SessionError::Store(error),
-        Some(End::Deleted) => SessionError::NoRecord(record.clone()),
-        None => SessionError::ShutDown(record.clone()),
-    }
-}
-
-/// Why a session's task ended, for those who still ask it.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Fate(Arc<Mutex<Option<End>>>);
-
-/// An end that a session does not come back from.
-#[derive(Debug, Clone)]
-pub(super) enum End {
-    /// The store did not keep what had to be kept.
-    Failed(Arc<StoreError>),
-    /// The record was deleted.
-    Deleted,
-}
-
-impl Fate {
-    pub(super) fn seal(&self, end: End) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-    }
-
-    fn known(&self) -> Option<End> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -14,68 +14,33 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
-use crate::machine::{
-    AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
-};
-use crate::model::{AgentError, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
-use crate::store::{SessionWriter, StoreError};
+use crate::machine::{AskId, Deadline, Input, SessionMachine};
+use crate::model::{AgentError, AgentRun, RequestId};
+use crate::store::StoreError;
 use crate::wire::{RpcError, RpcId};
 
-use super::advice::{Advisor, Consultations, Consulted};
+use super::advice::{Consultations, Consulted};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
+use super::commands::Command;
 use super::deleting::Deletion;
-use super::inquiry::{Inquiry, Unanswered};
-use super::keeper::{Heir, Keeper};
+use super::fate::End;
+use super::inquiry::Unanswered;
+use super::keeper::Keeper;
 use super::knowledge::Knowledge;
 use super::limits::Limits;
 use super::metas::Metas;
-use super::moving::Moving;
-use super::perform::Outward;
+use super::perform::{LostLines, Outward};
 use super::place::Place;
 use super::serving::ToolAsk;
-use super::session::{End, Told};
+use super::session::Told;
 use super::tools::{Done, Errand};
-use super::waiters::{PromptWaiter, Waiters, tell};
-use super::waiting::{Glance, Waiting};
-use super::{Counted, Prompt, RestoreSession, Shared};
+use super::waiters::Waiters;
+use super::waiting::Glance;
+use super::{Counted, RestoreSession, Shared};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
 const BATCH_MESSAGES: usize = 512;
 const BATCH_BYTES: usize = 1024 * 1024;
-
-/// What a client asks of a session.
-pub(super) enum Command {
-    Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
-    Prompt {
-        prompt: Box<Prompt>,
-        waiter: PromptWaiter,
-    },
-    /// Whoever asks for a prompt again is asked what its turn still asks.
-    Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
-    /// Whoever is asked where a turn has nobody of its own.
-    Advise(Advisor),
-    /// A request for the agent, beside any turn.
-    Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
-    /// Nobody waits for its answer any more.
-    Withdraw(PassId),
-    /// What the agent has beside this session, if it is there.
-    Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
-    Cancel(Option<TurnId>),
-    /// With a record that is to have the scope from then on.
-    Close(Option<Heir>, oneshot::Sender<()>),
-    Writer(oneshot::Sender<Option<SessionWriter>>),
-    Delete(oneshot::Sender<Deletion>),
-    Park(oneshot::Sender<bool>),
-    HasServers(Vec<McpServer>, oneshot::Sender<bool>),
-    /// What is waited for?
-    Waiting(oneshot::Sender<Option<Waiting>>),
-    /// What has the agent not done in this time?
-    SlowStart(Duration, oneshot::Sender<AgentError>),
-    Idle(Option<Duration>),
-    Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
-    Move(Box<Moving>),
-    Leave,
-}
 
 /// A request of the agent that waits for our answer.
 pub(super) enum Ask {
@@ -116,7 +81,7 @@ pub(super) struct SessionTask {
     commands: mpsc::Receiver<Command>,
     pub(super) told: Told,
     /// How long an agent with nothing to do stays while nobody holds the session.
-    idle: Option<Duration>,
+    pub(super) idle: Option<Duration>,
     /// Counts this session among the live ones while it has an agent.
     pub(super) live: Option<Counted>,
     pub(super) agent: Option<LiveAgent>,
@@ -147,6 +112,8 @@ pub(super) struct SessionTask {
     pub(super) live_id: Option<LiveId>,
     /// The agent's whole answer to a prompt, while its turn ends by it.
     pub(super) prompted: Option<Arc<str>>,
+    /// Lines that the last agent lost, once it is taken away: the turn may end after that.
+    pub(super) lost: LostLines,
     /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
     pub(super) dropped: u64,
     pub(super) dropped_before: u64,
@@ -210,6 +177,7 @@ impl SessionTask {
             outward: Vec::new(),
             live_id: None,
             prompted: None,
+            lost: LostLines::default(),
             dropped: 0,
             dropped_before: 0,
             garbage_before: 0,
@@ -318,121 +286,6 @@ impl SessionTask {
         self.step(Input::StartFailed(error));
     }
 
-    async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
-        if matches!(command, Command::Wake(..) | Command::Prompt { .. } | Command::Pass(..)) {
-            self.look_after_agent().await;
-        }
-        match command {
-            Command::Wake(restore, reply) => {
-                self.waiters.awake.push(reply);
-                let options = restore.options;
-                self.prepare(*restore);
-                self.step(Input::Wake(options));
-            }
-            Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
-            // The first may have been taken this moment: then it is kept before this is looked at.
-            Command::Join(request, advisor, reply) => {
-                self.outward.push(Outward::Joined(request, advisor, reply));
-            }
-            Command::Advise(advisor) => self.waiters.stand_in(advisor),
-            Command::Pass(restore, pass, reply) => {
-                self.waiters.passes.insert(pass.id, reply);
-                self.prepare(*restore);
-                self.step(Input::Pass(pass));
-            }
-            Command::Withdraw(pass) => {
-                self.waiters.passes.remove(&pass);
-                self.step(Input::PassWithdrawn(pass));
-            }
-            Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
-            Command::Cancel(turn) => self.step(Input::Cancel(turn)),
-            Command::Close(heir, reply) => {
-                if let Some(heir) = heir {
-                    self.keeper.leave_scope_to(heir);
-                }
-                self.waiters.closed.push(reply);
-                self.step(Input::Close);
-            }
-            Command::Writer(reply) => tell(reply, self.keeper.writer()),
-            Command::Delete(reply) => {
-                self.waiters.deleted.push(reply);
-                self.note_deletion();
-                self.step(Input::Delete);
-            }
-            Command::Park(reply) => {
-                self.waiters.parked.push(reply);
-                self.step(Input::Park);
-            }
-            Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
-            Command::Waiting(reply) => tell(reply, self.waiting()),
-            Command::SlowStart(wait, reply) => tell(reply, self.slow_start(wait)),
-            Command::Idle(limit) => {
-                self.idle = limit;
-                self.renew_idle_time();
-            }
-            Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),
-            Command::Move(moving) => self.outward.push(Outward::Move(moving)),
-            Command::Leave => {
-                self.step(Input::Leave);
-                self.over = true;
-            }
-        }
-        Ok(())
-    }
-
-    async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
-        let Prompt { blocks, policy, request, restore, client, besides, limits } = prompt;
-        if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
-            tell(waiter.accepted, Err(Refusal::RequestExists));
-            return Ok(());
-        }
-        self.waiters.prompts.insert(request.clone(), waiter);
-        self.waiters.asked_by(&request, client);
-        self.metas.asked(&request, besides);
-        let options = restore.options;
-        self.given.insert(request.clone(), restore);
-        self.step(Input::Prompt { request, prompt: blocks, policy, options, limits });
-        Ok(())
-    }
-
-    /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
-    /// sent to it.
-    async fn look_after_agent(&mut self) {
-        let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
-        if is_dead && self.machine.current_turn().is_none() {
-            self.take_end().await;
-        }
-    }
-
-    /// Who is there to be told that the session is deleted.
-    fn note_deletion(&mut self) {
-        if let (Deletion::NotThere, Some(agent)) = (&self.deletion, &self.agent) {
-            let is_offered = agent.connection.capabilities().sessions.delete;
-            self.deletion = if is_offered { Deletion::Unanswered } else { Deletion::NotOffered };
-        }
-    }
-
-    /// Whether the agent has these servers, or none runs that could have others.
-    fn has_servers(&self, servers: &[McpServer]) -> bool {
-        let has_agent = self.agent.is_some() || self.coming.is_some();
-        !has_agent || self.place.mcp_servers.list == servers
-    }
-
-    /// An agent that is there already keeps what it was started with.
-    pub(super) fn prepare(&mut self, restore: RestoreSession) {
-        let is_needed = self.agent.is_none() && self.coming.is_none();
-        if !is_needed {
-            return;
-        }
-        let directories = self.place.additional_directories.clone();
-        if self.place.renew(restore) {
-            self.keeper.keep_command(&self.place.agent);
-        }
-        if self.place.additional_directories != directories {
-            self.keeper.keep_additional_directories(&self.place.additional_directories);
-        }
-    }
-
     async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
         let advertised = agent.connection.capabilities().sessions;
         let habits = agent.connection.profile().habits();
@@ -440,8 +293,8 @@ impl SessionTask {
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
         self.keeper.set_protocol(agent.connection.version());
-        self.garbage_before = agent.connection.peer().garbage_lines();
         self.agent = Some(agent);
+        self.garbage_before = self.lost_lines().garbage;
         self.glance.begin();
         self.received = 0;
         self.dropped_before = 0;
@@ -472,9 +325,9 @@ impl SessionTask {
         Ok(())
     }
 
-    async fn take_end(&mut self) {
+    pub(super) async fn take_end(&mut self) {
         self.keep_news(true);
-        let Some(agent) = self.agent.take() else { return };
+        let Some(agent) = self.take_agent_away() else { return };
         let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         let error = self.undoing.take().unwrap_or(seen);
         self.lose_agent(leftover, error);
@@ -515,7 +368,7 @@ impl SessionTask {
         self.idle.filter(|_| *self.told.held.borrow() == 0)
     }
 
-    fn renew_idle_time(&mut self) {
+    pub(super) fn renew_idle_time(&mut self) {
         if self.machine.is_live() && self.machine.is_idle() {
             self.arm(Deadline::Idle);
         }

@@ -80,8 +80,6 @@ pub(super) struct Running {
     pub(super) is_over: bool,
     /// Whether it is kept that the agent was told what it shows at the end.
     pub(super) is_told: bool,
-    /// Whether the agent has asked for the end of its command.
-    pub(super) is_awaited: bool,
     /// The turn in which it began.
     turn: Option<TurnId>,
 }
@@ -201,12 +199,12 @@ impl Tools {
     }
 
     /// Makes room for another terminal in a turn. Where there are as many as there may be, the oldest whose command has
-    /// ended is forgotten, once that is kept and the agent knows it or is in another turn. Whether there is room.
+    /// ended is forgotten, once that is kept and the agent has read what it shows, or is in another turn. Whether there
+    /// is room.
     pub(super) fn make_room_for_terminal(&mut self, turn: Option<TurnId>) -> bool {
         if self.terminals.len() >= TERMINALS {
-            let is_done_with = |running: &Running| {
-                running.is_over && (running.is_told || running.is_awaited || running.turn != turn)
-            };
+            let is_done_with =
+                |running: &Running| running.is_over && (running.is_told || running.turn != turn);
             // The ids are made in the order of the terminals.
             let done = self.terminals.iter().filter(|(_, running)| is_done_with(running)).map(|(id, _)| id);
             if let Some(oldest) = done.min().cloned() {
@@ -314,8 +312,8 @@ impl Tools {
     /// Takes a terminal in.
     pub(super) fn add(&mut self, id: Box<str>, terminal: Terminal, turn: Option<TurnId>) {
         let terminal = Arc::new(terminal);
-        let (held, is_over, is_told, is_awaited) = (String::new(), false, false, false);
-        self.terminals.insert(id, Running { terminal, held, is_over, is_told, is_awaited, turn });
+        let (held, is_over, is_told) = (String::new(), false, false);
+        self.terminals.insert(id, Running { terminal, held, is_over, is_told, turn });
     }
 
     /// A terminal of the agent's.

@@ -10,7 +10,7 @@ use crate::model::{ClientName, Fact, RequestId, TurnId};
 
 use super::advice::Advisor;
 use super::deleting::Deletion;
-use super::session::TurnEnd;
+use super::ticket::TurnEnd;
 
 /// Tells one waiter; one that no longer waits is not an error.
 pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {

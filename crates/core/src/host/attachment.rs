@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinHandle;
 
@@ -20,10 +19,11 @@ use crate::store::{Store, StoreError};
 use crate::wire::WireError;
 
 use super::elicited::Elicited;
+use super::fault;
 use super::own_prompts::OwnPrompts;
 use super::progress::{Progress, Reporting};
-use super::questions::Seat;
 use super::replaying::{catch_up, teach};
+use super::seats::Seat;
 use super::watched;
 
 /// A record that a client has in use, or watches.
@@ -319,7 +319,12 @@ impl Teller {
             return;
         }
         let protocol = self.link.client().protocol;
-        while let Ok(Some(event)) = self.next(&mut follower).await {
+        let why = loop {
+            let event = match self.next(&mut follower).await {
+                Ok(Some(event)) => event,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
             let has_more = follower.has_ready();
             if self.tell(&event, has_more).await.is_none() {
                 return;
@@ -330,11 +335,12 @@ impl Teller {
                 self.told.told(event.seq);
             }
             self.how.answered(&event, ended).await;
-        }
+        };
         if matches!(self.how, How::Events) {
-            let params = json!({ "sessionId": self.record, "from": follower.position().0 });
+            let why = why.map(|error| fault::of_stream(&error));
+            let params = watched::ended(self.record.as_str(), follower.position(), why.as_ref());
             // A client that is gone does not miss it.
-            drop(self.link.notify(watched::ENDED, &params.to_string()).await);
+            drop(self.link.notify(watched::ENDED, &params).await);
         }
     }
 

@@ -35,6 +35,8 @@ pub enum FromHost {
     WatchEnded {
         /// The number that its next event would have had.
         from: Seq,
+        /// Why it cannot be read, if that is it.
+        error: Option<Refusal>,
     },
     /// A prompt of ours is on the disk.
     Accepted {

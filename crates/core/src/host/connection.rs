@@ -33,7 +33,7 @@ use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
-use super::questions::{ConnectionId, Offers, Seat, Somebody};
+use super::seats::{ConnectionId, Offers, Seat, Somebody};
 
 /// One client's connection.
 pub(super) struct Connection {

@@ -165,6 +165,13 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     CallError::PassedOn(with_fault(number, with_causes(error), &FaultData { field, problem, acpx: fault }))
 }
 
+/// Why a client is told no more of a record.
+pub(super) fn of_stream(error: &SessionError) -> RpcError {
+    let hint = error.hint().map(Cow::into_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    rpc_error(RpcError::INTERNAL, with_causes(error), fault)
+}
+
 pub(super) fn not_kept(error: StoreError) -> CallError {
     refused(&error.into())
 }

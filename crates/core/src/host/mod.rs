@@ -38,6 +38,7 @@ mod questions;
 mod replaying;
 mod run;
 mod scopes;
+mod seats;
 mod serve;
 mod servers;
 mod stopping;
@@ -78,8 +79,8 @@ use crate::store::Store;
 
 use elsewhere::Shares;
 use importing::Importer;
-use questions::{Askable, ConnectionId, TurnClient};
 use scopes::Scopes;
+use seats::{Askable, ConnectionId, TurnClient};
 use works::Works;
 
 /// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to

@@ -18,7 +18,7 @@ use super::attachment::Paused;
 use super::connection::problem;
 use super::fault;
 use super::meta::{MemoryMeta, ServersMeta, SessionMeta, SettingMeta, ShellMeta};
-use super::questions::Seat;
+use super::seats::Seat;
 
 /// A session that was made or brought back.
 pub(super) struct Opened {

@@ -123,8 +123,6 @@ fn has(there: &[Box<str>]) -> String {
 
 /// What the agent's version has no words for is a parameter that is wrong.
 fn unsaid(error: &Untranslatable) -> CallError {
-    match error.field() {
-        Some(field) => problem(&field, error.to_string()),
-        None => problem("method", error.to_string()),
-    }
+    let field = error.field();
+    problem(field.as_deref().unwrap_or("method"), format!("cannot be passed on: {error}"))
 }

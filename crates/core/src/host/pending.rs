@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
 use crate::engine::{Advice, Wanted};
-use crate::model::{RecordId, ToolUse};
+use crate::model::{OfferedAnswer, RecordId, ToolUse, unmistakable};
 
 use super::asked_call::{AnswerBytes, AskedCall, ToldCall};
 use super::connection::Connection;
@@ -216,15 +216,18 @@ pub(super) enum NoOption {
     MayApprove,
 }
 
-/// What an answer means for a question with these options.
-fn advice(options: &[OptionMeta], approve: bool, word: Option<&str>) -> Result<Advice, NoOption> {
+/// What an answer means for a question with these options, of which one may be known to approve.
+fn advice(
+    options: &[OptionMeta],
+    can_be_approved: bool,
+    approve: bool,
+    word: Option<&str>,
+) -> Result<Advice, NoOption> {
     let Some(word) = word else {
-        return match approve {
-            true if !options.iter().any(|option| option.is_of_kind("allow") && is_alone(options, option)) => {
-                Err(NoOption::NoneApproves)
-            }
-            true => Ok(Advice::Approve),
-            false => Ok(Advice::Reject),
+        return match (approve, can_be_approved) {
+            (true, true) => Ok(Advice::Approve),
+            (true, false) => Err(NoOption::NoneApproves),
+            (false, _) => Ok(Advice::Reject),
         };
     };
     let chosen = chosen(options, word).ok_or(NoOption::NotOne)?;
@@ -245,12 +248,7 @@ fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
     };
     let mut meant = (1..).zip(options).filter(is_meant);
     let meant = meant.next().filter(|_| meant.next().is_none()).map(|(_, option)| option);
-    meant.filter(|option| is_alone(options, option))
-}
-
-/// Whether no other option has its id. An agent could take an id that two have for either of them.
-fn is_alone(options: &[OptionMeta], option: &OptionMeta) -> bool {
-    options.iter().filter(|other| other.option_id == option.option_id).count() == 1
+    meant.filter(|option| unmistakable(options).any(|one| one.option_id == option.option_id))
 }
 
 impl Connection {
@@ -293,7 +291,7 @@ impl Connection {
         let open = self.host.askable.open().lock().get(&question_id).cloned();
         let Some(open) = open else { return Err(fault::no_question(&question_id)) };
         let word = option_id.as_deref();
-        let advice = advice(&open.options, approve, word)
+        let advice = advice(&open.options, open.wanted.can_be_approved, approve, word)
             .map_err(|why| fault::no_option(&question_id, why, word.unwrap_or_default(), &open.options))?;
         let record = self.host.engine.record(&open.record).await;
         let record = record.map_err(|error| self.refused(&error))?;
@@ -325,8 +323,18 @@ impl OptionMeta {
     }
 
     /// Whether its kind begins with this word: `allow` or `reject`.
-    pub fn is_of_kind(&self, word: &str) -> bool {
+    fn is_of_kind(&self, word: &str) -> bool {
         self.kind.as_deref().is_some_and(|kind| kind.starts_with(word))
+    }
+}
+
+impl OfferedAnswer for OptionMeta {
+    fn id(&self) -> &str {
+        &self.option_id
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
     }
 }
 

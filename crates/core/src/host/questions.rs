@@ -8,15 +8,15 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::acp::agent::{AskError, ClientLink, FileAccess, PermissionOutcome};
+use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
 };
@@ -28,10 +28,9 @@ use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcError, RpcId, WireError};
 
 use super::asked_call::AskedCall;
-use super::elicited::Elicited;
-use super::pending::{AskedMeta, Listed, OpenQuestions, Outside};
-use super::progress::Progress;
+use super::pending::{AskedMeta, Listed, Outside};
 use super::replaying::KeptEvents;
+use super::seats::{Askable, ConnectionId, Somebody, TurnClient};
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
@@ -41,75 +40,6 @@ const FILE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
 const UNNAMED_CALL: &str = "acpx.permission";
-
-/// The clients that can be asked about each record.
-#[derive(Debug, Default)]
-pub(super) struct Askable {
-    seats: Mutex<Seats>,
-    /// Changes whenever a client comes or goes.
-    changed: watch::Sender<()>,
-    open: Arc<OpenQuestions>,
-}
-
-type Seats = HashMap<RecordId, Vec<Somebody>>;
-
-/// A client that can be asked.
-#[derive(Debug, Clone)]
-pub(super) struct Somebody {
-    pub(super) connection: ConnectionId,
-    pub(super) link: ClientLink,
-    /// What it does for agents by itself.
-    pub(super) offers: Offers,
-    /// How far it has been told what the question may be about.
-    pub(super) progress: Progress,
-    /// The same, as it was exchanged.
-    pub(super) watched: Progress,
-    /// What it was asked that is completed elsewhere.
-    pub(super) elicited: Elicited,
-}
-
-/// What a client does for any agent by itself, without asking its user each time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Offers {
-    pub(super) fs: FileAccess,
-    pub(super) terminal: bool,
-}
-
-impl Offers {
-    fn has(self, offer: ClientOffer) -> bool {
-        match offer {
-            ClientOffer::Reading => self.fs.read,
-            ClientOffer::Writing => self.fs.write,
-            ClientOffer::Terminals => self.terminal,
-        }
-    }
-}
-
-/// Which connection it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ConnectionId(pub(super) u64);
-
-/// One client's place among those that can be asked about a record. Dropped, it is asked no more.
-#[derive(Debug)]
-pub(super) struct Seat {
-    askable: Arc<Askable>,
-    record: RecordId,
-    connection: ConnectionId,
-    progress: Progress,
-}
-
-/// That the client of a turn waits for it. Dropped, it no longer does.
-#[derive(Debug, Default)]
-pub(super) struct Presence(watch::Sender<()>);
-
-/// The client of a turn, as long as it waits for it.
-#[derive(Debug, Clone)]
-pub(super) struct TurnClient {
-    client: Somebody,
-    presence: watch::Receiver<()>,
-    /// Whether it has a person before it who can be asked for a permission.
-    takes_permissions: bool,
-}
 
 /// What an agent asks, about the session as clients call it.
 #[derive(Debug)]
@@ -127,80 +57,6 @@ enum Said {
     Nothing,
     /// It is gone.
     Gone,
-}
-
-impl Askable {
-    /// Gives a client a place among those that are asked about a record. It is about to be told what happens there, if
-    /// it is not already, and is asked after that.
-    pub(super) fn sit(self: &Arc<Self>, record: &RecordId, client: Somebody) -> Seat {
-        let (connection, progress) = (client.connection, client.progress.clone());
-        progress.expect();
-        self.seats().entry(record.clone()).or_default().push(client);
-        self.changed.send_replace(());
-        Seat { askable: Arc::clone(self), record: record.clone(), connection, progress }
-    }
-
-    /// Whether anybody but this one can be asked about a record.
-    pub(super) fn has_others(&self, record: &RecordId, than: ConnectionId) -> bool {
-        self.of(record).iter().any(|client| client.connection != than)
-    }
-
-    /// The permissions that are waited for.
-    pub(super) fn open(&self) -> &Arc<OpenQuestions> {
-        &self.open
-    }
-
-    fn of(&self, record: &RecordId) -> Vec<Somebody> {
-        self.seats().get(record).cloned().unwrap_or_default()
-    }
-
-    fn seats(&self) -> MutexGuard<'_, Seats> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Seat {
-    /// How far its client has been told what happens.
-    pub(super) fn progress(&self) -> &Progress {
-        &self.progress
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.progress.expect_nothing();
-        let mut seats = self.askable.seats();
-        if let Some(here) = seats.get_mut(&self.record) {
-            // A client that loads a record again has two for a moment.
-            if let Some(index) = here.iter().position(|client| client.connection == self.connection) {
-                here.swap_remove(index);
-            }
-            if here.is_empty() {
-                seats.remove(&self.record);
-            }
-        }
-        drop(seats);
-        self.askable.changed.send_replace(());
-    }
-}
-
-impl Presence {
-    /// The client that is present.
-    pub(super) fn of(&self, client: Somebody, takes_permissions: bool) -> TurnClient {
-        TurnClient { client, presence: self.0.subscribe(), takes_permissions }
-    }
-}
-
-impl TurnClient {
-    fn is_there(&self) -> bool {
-        self.presence.has_changed().is_ok()
-    }
-
-    async fn gone(&mut self) {
-        // Nothing is ever sent: the only news is that nobody is there.
-        while self.presence.changed().await.is_ok() {}
-    }
 }
 
 /// A way for questions about a record, and what sees to it that they are answered until there can be no more.
@@ -261,7 +117,7 @@ async fn settle(
     let listed = question.wanted().map(|wanted| {
         let shown = asked.params_for(ProtocolVersion::V1).unwrap_or_default();
         let call = AskedCall::new(&question, &shown);
-        askable.open.list(&record, wanted.clone(), &asked.params, call)
+        askable.open().list(&record, wanted.clone(), &asked.params, call)
     });
     let can_be_asked = |own: &TurnClient| {
         asked.can_be_put_to(&own.client.link) && (own.takes_permissions || kind == QuestionKind::Elicitation)
@@ -296,7 +152,7 @@ impl Asking {
         mut listed: Option<Listed>,
     ) {
         let waits = question.wanted().is_some_and(|wanted| wanted.waits);
-        let mut changed = askable.changed.subscribe();
+        let mut changed = askable.changes();
         let mut is_anybody_there = false;
         loop {
             own = own.filter(TurnClient::is_there);

@@ -222,11 +222,15 @@ impl KeptEvents {
         Pages { kept: self, next: from, until: self.until }
     }
 
-    /// What is to be told a client of this version from an event on, and the last lineage row in it.
+    /// What is to be told a client of this version from an event on, and the last lineage row in it. It is looked at no
+    /// further than to what began before.
     async fn survey(&self, from: Seq, client: ProtocolVersion) -> Result<(Survey, LineageIndex), StoreError> {
-        let (mut survey, mut row) = (Survey::of(client), LineageIndex::FIRST);
+        let (mut survey, mut row) = (Survey::of(client, from), LineageIndex::FIRST);
         let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
+            if from > Seq::FIRST && survey.lacks_beginning() {
+                break;
+            }
             for event in &page {
                 row = row.max(event.lineage);
                 survey.take(event);

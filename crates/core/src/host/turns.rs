@@ -6,6 +6,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -29,8 +30,8 @@ use super::meta::{
     UnmetMeta,
 };
 use super::own_prompts::OwnPrompt;
-use super::questions::Presence;
 use super::replaying::KeptEvents;
+use super::seats::Presence;
 
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";
@@ -112,7 +113,9 @@ impl Connection {
         };
         let passing =
             self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
-        if let Some(passing) = passing {
+        // Of a turn whose time is over its client may not want the rest, which can take long to tell.
+        let is_hurried = meta.answer_at_limit && end.turn.is_overdue();
+        if let Some(passing) = passing.filter(|_| !is_hurried) {
             passing.await;
         }
         answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
@@ -147,7 +150,8 @@ impl Connection {
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
             .with_policy(policy(&terms)?)
-            .with_limits(terms.limits());
+            .with_limits(terms.limits())
+            .after(Duration::from_millis(meta.spent_ms.unwrap_or_default()));
         match &meta.request_id {
             None => Ok(prompt),
             Some(request) => {

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::{Direction, Event, EventKind, ProtocolVersion, Seq, Timestamp, TurnId};
-use crate::wire::Message;
 use crate::wire::encode::{self, json_string};
+use crate::wire::{Message, RpcError};
 
-use super::FromHost;
+use super::{FromHost, Refusal};
 
 /// The notification that carries one event.
 pub(super) const EVENT: &str = "_acpx/event";
@@ -99,11 +99,29 @@ fn is_aside(event: &Event) -> bool {
 /// Reads the notification that no more will come.
 pub(super) fn read_ended(params: &str) -> Option<FromHost> {
     #[derive(Deserialize)]
-    struct Ended {
+    struct Ended<'a> {
         from: u64,
+        #[serde(borrow, default)]
+        error: Option<&'a RawValue>,
     }
-    let Ended { from } = serde_json::from_str(params).ok()?;
-    Some(FromHost::WatchEnded { from: Seq(from) })
+    let Ended { from, error } = serde_json::from_str(params).ok()?;
+    let error = error.map(|error| Refusal::read(error.get()));
+    Some(FromHost::WatchEnded { from: Seq(from), error })
+}
+
+/// The params of the notification that no more will come: the number of the next event, and why there is none, unless
+/// the record is gone.
+pub(super) fn ended(session: &str, from: Seq, error: Option<&RpcError>) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Ended<'a> {
+        session_id: &'a str,
+        from: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a RpcError>,
+    }
+    let ended = Ended { session_id: session, from: from.0, error };
+    serde_json::to_string(&ended).expect("text, a number and an error can be written")
 }
 
 /// The notification that carries an event.

@@ -160,6 +160,8 @@ pub enum Input {
     Unanswered {
         /// The request.
         ask: AskId,
+        /// What it wants, in few words that may be kept.
+        what: String,
     },
     /// The agent asks for anything else.
     Request {

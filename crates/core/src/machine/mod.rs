@@ -186,7 +186,7 @@ impl SessionMachine {
             }
             Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
-            Input::Unanswered { ask } => self.unanswered(&ask),
+            Input::Unanswered { ask, what } => self.unanswered(&ask, what),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }

@@ -176,7 +176,7 @@ impl SessionMachine {
                 // What cannot be approved in its own words is not, and the turn says so.
                 Decision::Approve | Decision::Reject => Permit::Reject,
                 Decision::Ask => {
-                    asked.push(Asked { ask: ask.clone(), tool: Some(tool) });
+                    asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve });
                     return self.do_(Effect::Consult(ask));
                 }
             },
@@ -196,7 +196,7 @@ impl SessionMachine {
                 Permit::Cancelled
             }
             State::Prompting(Prompting { asked, .. }) => {
-                asked.push(Asked { ask: ask.clone(), tool: None });
+                asked.push(Asked { ask: ask.clone(), tool: None, can_approve: false });
                 return self.do_(Effect::Consult(ask));
             }
             _ => Permit::Declined,
@@ -219,7 +219,7 @@ impl SessionMachine {
     }
 
     /// Nobody can be asked. What is no permission is declined; of a permission the turn's policy says what then.
-    pub(super) fn unanswered(&mut self, ask: &AskId) {
+    pub(super) fn unanswered(&mut self, ask: &AskId, what: String) {
         let State::Prompting(Prompting { turn, asked, .. }) = &self.state else { return };
         let Some(open) = asked.iter().find(|open| open.ask == *ask) else { return };
         let permit = match &open.tool {
@@ -228,11 +228,11 @@ impl SessionMachine {
                 // It is still the agent's to take back, and a cancel's to answer.
                 (_, Unasked::Wait) => return,
                 (Some(rule), Unasked::Deny | Unasked::Fail) => Permit::Escalated(rule.into()),
-                (None, Unasked::Fail) => {
-                    let what = tool.title.as_deref().unwrap_or(tool.kind_name()).to_owned();
-                    return self.fail_for_want_of_an_answer(what);
+                (None, Unasked::Fail) => return self.fail_for_want_of_an_answer(what),
+                // Here too what cannot be approved in its own words is not.
+                (None, Unasked::Deny) if tool.kind() == ToolKind::Reads && open.can_approve => {
+                    Permit::Approve
                 }
-                (None, Unasked::Deny) if tool.kind() == ToolKind::Reads => Permit::Approve,
                 (None, Unasked::Deny) => Permit::Reject,
             },
         };

@@ -135,6 +135,8 @@ pub(super) struct Asked {
     pub(super) ask: AskId,
     /// The tool call that it wants permission for; one that wants something else has none.
     pub(super) tool: Option<ToolUse>,
+    /// Whether an answer that it offers is known to approve.
+    pub(super) can_approve: bool,
 }
 
 /// What a record is once its session is over.

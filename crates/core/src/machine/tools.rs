@@ -28,7 +28,8 @@ impl SessionMachine {
                 // The permission was given, and counted, when the agent asked for it.
                 Decision::Ask if granted => self.do_(Effect::Permit(ask, Permit::Approve)),
                 Decision::Ask => {
-                    asked.push(Asked { ask: ask.clone(), tool: Some(tool) });
+                    // Whoever is asked is asked in our words, and has a yes among them.
+                    asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve: true });
                     self.do_(Effect::Consult(ask));
                 }
             },

@@ -5,6 +5,7 @@
 
 mod agent;
 mod alignment;
+mod answers;
 mod client_name;
 mod conversation;
 mod event;
@@ -34,6 +35,7 @@ mod wake;
 
 pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
+pub use answers::{OfferedAnswer, narrowest, unmistakable};
 pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, Entry, Message, ToolCall};

@@ -16,6 +16,8 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 use serde::de::IgnoredAny;
 
+use super::login::token_of_variable;
+
 mod lists;
 mod strings;
 
@@ -43,10 +45,11 @@ pub struct Secrets {
     learned: VecDeque<Secret>,
 }
 
-/// Whether an environment variable of this name holds a secret.
+/// Whether an environment variable of this name holds a secret: by a word in it, or since it holds a credential for a
+/// login.
 pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET_NAMES.iter().any(|word| name.contains(word))
+    let capitals = name.to_ascii_uppercase();
+    token_of_variable(name).is_some() || SECRET_NAMES.iter().any(|word| capitals.contains(word))
 }
 
 impl Secrets {
@@ -90,6 +93,12 @@ impl Secrets {
             secret.find(words.as_bytes(), &mut found);
         }
         if found.is_empty() { words.into() } else { replaced(words, found).into() }
+    }
+
+    /// Whether a whole value is none of them, not even of the shortest, and has none in it.
+    pub fn may_be_told(&self, value: &str) -> bool {
+        self.all().all(|secret| *secret.value != *value)
+            && matches!(self.remove_from_words(value), Cow::Borrowed(_))
     }
 
     /// How much of a text that goes on may be kept: what may be the beginning of a secret waits for the rest of it.

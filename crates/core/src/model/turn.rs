@@ -71,6 +71,16 @@ impl Turn {
         }
     }
 
+    /// Whether it failed because its time was over, in it or before it was sent.
+    pub fn is_overdue(&self) -> bool {
+        match &self.state {
+            TurnState::Ended { outcome: TurnOutcome::Failed(TurnError { code, .. }), .. } => {
+                [TurnError::TIMEOUT, TurnError::QUEUE_TIMEOUT].contains(&&**code)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it still waits for the agent.
     pub fn is_open(&self) -> bool {
         match self.state {
@@ -161,8 +171,8 @@ impl TurnError {
         Self::of_ours(Self::TIMEOUT, message)
     }
 
-    /// A prompt waited for this for as long as its turn may take. How long that was is not said: of the time that its
-    /// client knows, only what was left when the prompt was accepted is known here.
+    /// A prompt waited for this for as long as its turn may take. How long it waited is not said: its client may have
+    /// spent part of that time before it asked.
     pub fn waited_too_long(what: &str) -> Self {
         let message = format!("the prompt waited {what} until its time was over, and was not sent");
         Self::of_ours(Self::QUEUE_TIMEOUT, message)

@@ -1,6 +1,7 @@
 //! The environment of an agent. It may hold secrets, so nothing here shows a value.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 /// The environment an agent is started with, whole but for the [`Tag`](super::Tag). Nothing is inherited, and
 /// nobody prints it.
@@ -42,6 +43,28 @@ impl Environment {
     /// Whether the values of a variable are secrets, whatever it is called.
     pub fn is_confidential(&self, name: &OsStr) -> bool {
         self.confidential.iter().any(|known| known == name)
+    }
+
+    /// The paths that the values of a variable are, if they are absolute ones and nothing else. Each has to be looked for
+    /// before it is believed: a key may begin like one.
+    pub(crate) fn paths_of(&self, name: &OsStr) -> Option<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for (_, value) in self.variables.iter().filter(|(known, _)| known == name) {
+            paths.extend(std::env::split_paths(value));
+        }
+        (!paths.is_empty() && paths.iter().all(|path| path.is_absolute())).then_some(paths)
+    }
+
+    /// The names of those whose values are secrets, whatever they are called.
+    pub(crate) fn confidential(&self) -> &[OsString] {
+        &self.confidential
+    }
+
+    /// The same, where the values of these variables are no secrets.
+    #[must_use]
+    pub(crate) fn telling(mut self, names: &[OsString]) -> Self {
+        self.confidential.retain(|name| !names.contains(name));
+        self
     }
 
     fn set(&mut self, name: OsString, value: OsString) {

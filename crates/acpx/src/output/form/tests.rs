@@ -205,6 +205,10 @@ fn only_addresses_of_the_web_are_shown_and_opened_by_hand() {
         "https://a b",
         "",
         "https://good.example@evil.example/x",
+        "https:///good.example@evil.example",
+        "https:////good.example@evil.example",
+        "https://\\\\good.example@evil.example",
+        "https://?good.example",
     ] {
         assert!(read(bad).is_unaskable(), "{bad}");
     }

@@ -207,7 +207,10 @@ fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
             r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run","content":[{"type":"terminal","terminalId":"u"}]}"#,
         ),
         request(2, "fs/write_text_file", r#"{"path":"/w/b","content":"x"}"#),
-        answer(2, r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file"}"#),
+        answer(
+            2,
+            r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file","data":{"acpx":{"code":"PERMISSION_DENIED"}}}"#,
+        ),
         fact(r#"{"fact":"terminal_started","terminalId":"u","command":"make"}"#),
         request(3, "terminal/create", r#"{"command":"make"}"#),
         answer(3, r#""result":{"terminalId":"u"}"#),
@@ -273,4 +276,25 @@ fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_t
     // The same process may be answered when its turn is over.
     let turn_ended = fact(r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#);
     assert_eq!(shown(vec![turn_ended]).as_deref(), Some("[client:fs/write_text_file] /w/a"));
+}
+
+#[test]
+fn of_very_many_that_are_open_at_once_the_last_are_told_with_their_ends_and_of_the_first_no_end_is_told() {
+    let mut history = History::new(record().id);
+    let line = |id: u64, rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#);
+    for id in 1..=65 {
+        let wanted = format!(r#""method":"fs/write_text_file","params":{{"path":"/{id}"}}"#);
+        history.apply(&event(id, id, Direction::FromAgent, EventKind::Request, &line(id, &wanted)));
+    }
+    for id in 1..=64 {
+        let body = line(id, r#""result":{}"#);
+        history.apply(&event(65 + id, id, Direction::ToAgent, EventKind::Response, &body));
+    }
+    let told: Vec<String> = history.last(99).0.into_iter().map(|entry| entry.text_preview).collect();
+    let done = (2..=64).map(|id| format!("[client:fs/write_text_file] /{id}"));
+    let expected: Vec<String> = std::iter::once("[client:fs/write_text_file (asked for)] /1".to_owned())
+        .chain(done)
+        .chain(std::iter::once("[client:fs/write_text_file (not answered)] /65".to_owned()))
+        .collect();
+    assert_eq!(told, expected);
 }

@@ -41,11 +41,18 @@ impl Works {
                 let (Some(method), Some(id)) = (message.method(), message.id()) else { return };
                 let errand = Errand::read(method, message.params());
                 if !matches!(errand.aim, Aim::File(_) | Aim::Command(_)) {
-                    return self.open.begin(id, None);
+                    self.open.begin(id, None);
+                    return;
                 }
-                let (before, turn, at, words) = (entries, event.turn, event.at, words(&errand, None, false));
-                self.open.begin(id, Some((self.all.len(), errand)));
+                let (before, turn, at) = (entries, event.turn, event.at);
+                let words = told(&errand, "not answered");
+                let forgotten = self.open.begin(id, Some((self.all.len(), errand)));
                 self.all.push(Work { before, turn, at, words, terminal: None });
+                if let Some((index, errand)) = forgotten
+                    && let Some(work) = self.all.get_mut(index)
+                {
+                    work.words = told(&errand, "asked for");
+                }
             }
             (Direction::ToAgent, EventKind::Response) if !self.open.is_empty() => {
                 let Some(message) = message() else { return };
@@ -55,7 +62,7 @@ impl Works {
                 if let (Aim::Command(_), End::Done(result)) = (&errand.aim, &end) {
                     work.terminal = result.get("terminalId").and_then(Value::as_str).map(str::to_owned);
                 }
-                work.words = words(&errand, Some(&end), work.terminal.is_some());
+                work.words = ended(&errand, &end, work.terminal.is_some());
             }
             _ => {}
         }
@@ -78,16 +85,23 @@ fn is_of_another_process(content: &Content) -> bool {
 }
 
 /// What something was and what came of it. Of a command that was run, its terminal tells the rest.
-fn words(errand: &Errand, end: Option<&End>, has_terminal: bool) -> String {
+fn ended(errand: &Errand, end: &End, has_terminal: bool) -> String {
     let method = &errand.method;
-    let subject = errand.subject().map(|(_, subject)| subject).unwrap_or_default();
     match end {
-        Some(End::Done(_)) if has_terminal => format!("[client:{method}]"),
-        Some(End::Done(_)) => format!("[client:{method}] {subject}"),
-        Some(end) => {
+        End::Done(_) if has_terminal => format!("[client:{method}]"),
+        End::Done(_) => format!("[client:{method}] {}", subject(errand)),
+        end => {
             let error = end.error().map(|error| format!(": {error}")).unwrap_or_default();
-            format!("[client:{method} ({})] {subject}{error}", end.word())
+            told(errand, end.word()) + &error
         }
-        None => format!("[client:{method} (not answered)] {subject}"),
     }
+}
+
+/// What something was, with a word for how it stands.
+fn told(errand: &Errand, word: &str) -> String {
+    format!("[client:{} ({word})] {}", errand.method, subject(errand))
+}
+
+fn subject(errand: &Errand) -> &str {
+    errand.subject().map(|(_, subject)| subject).unwrap_or_default()
 }

@@ -45,12 +45,18 @@ fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
 fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_it() {
     let known = |id: &str| {
         let told = json!({ "title": "Edit", "kind": "edit", "rawInput": { "path": "a.txt" } });
-        (id == "t").then(|| told.as_object().cloned().unwrap())
+        let members = told.as_object().cloned().unwrap();
+        (id == "t").then(|| ToldCall { members, left_out: vec!["content"] })
     };
     let params =
         json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });
     let asked = TerminalQuestion::read(&params.to_string(), known);
-    assert_eq!(asked.shown(), "[permission] Edit it [edit]\n  a.txt\n");
+    let expected = "[permission] Edit it [edit]\n  a.txt\n  (too long to be told: content)\n";
+    assert_eq!(asked.shown(), expected);
+    // What the request says itself is not too long.
+    let params = json!({ "toolCall": { "toolCallId": "t", "content": [] }, "options": plain() });
+    let asked = TerminalQuestion::read(&params.to_string(), known);
+    assert_eq!(asked.shown(), "[permission] Edit [edit]\n  a.txt\n");
 }
 
 #[test]
@@ -152,4 +158,81 @@ fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
     // An input that names nothing is what the block does not say.
     let tool = json!({ "title": "T", "rawInput": { "depth": 3 }, "content": [{ "type": "content", "text": "diff" }] });
     assert_eq!(question(&tool, &plain()).shown(), "[permission] T\n  {\"depth\":3}\n");
+}
+
+#[test]
+fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
+    let diff = |path: &str, old: Option<&str>, new: &str| json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
+    let good = diff("/w/x", None, "good");
+    let cases = [
+        (json!({ "path": "/w/x", "content": "good" }), &good, ""),
+        (json!({ "path": "/w/x", "content": "evil" }), &good, "  {\"content\":\"evil\"}\n"),
+        (json!({ "path": "/w/x", "all": true }), &good, "  {\"all\":true}\n"),
+        (
+            json!({ "filepath": "/w/y", "all": true }),
+            &good,
+            "  /w/y\n  {\"filepath\":\"/w/y\",\"all\":true}\n",
+        ),
+        (json!("evil"), &good, "  \"evil\"\n"),
+        (json!({ "depth": 3 }), &good, "  {\"depth\":3}\n"),
+        (
+            json!({ "file": "/w/x", "old_string": "bad", "new_string": "good" }),
+            &diff("/w/x", Some("bad"), "good"),
+            "",
+        ),
+        // A change of nothing shows nothing of the text.
+        (
+            json!({ "path": "/w/x", "content": "evil" }),
+            &diff("/w/x", Some("evil"), "evil"),
+            "  {\"content\":\"evil\"}\n",
+        ),
+    ];
+    for (input, diff, expected) in cases {
+        let tool = json!({ "title": "T", "rawInput": input, "content": [diff] });
+        let shown = question(&tool, &plain()).shown();
+        let before = shown.split("  --- ").next();
+        assert_eq!(before, Some(format!("[permission] T\n{expected}").as_str()), "{input}");
+    }
+    // Each by itself is shown, and not that the one file gets the other's text.
+    let input = json!({ "path": "/w/x", "content": "evil" });
+    let tool = json!({ "title": "T", "rawInput": input, "content": [good, diff("/w/y", None, "evil")] });
+    assert!(question(&tool, &plain()).shown().starts_with("[permission] T\n  {\"content\":\"evil\"}\n"));
+}
+
+#[test]
+fn no_value_hides_the_variables_behind_it_and_no_secret_is_shown() {
+    let with = |env: Value| {
+        let tool = json!({ "title": "T", "rawInput": { "command": "ls", "env": env } });
+        let shown = question(&tool, &plain()).shown();
+        shown.strip_prefix("[permission] T\n  $ ls\n").unwrap().to_owned()
+    };
+    let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
+    let long = "x".repeat(400);
+    let expected = format!("  with A={}... (320 more characters), LD_PRELOAD=/evil.so\n", &long[..80]);
+    assert_eq!(with(json!([variable("A", &long), variable("LD_PRELOAD", "/evil.so")])), expected);
+    assert_eq!(with(json!({ "A": long, "LD_PRELOAD": "/evil.so" })), expected);
+    assert_eq!(
+        with(json!([variable(&long, "")])),
+        format!("  with {}... (320 more characters)=\n", &long[..80])
+    );
+    let secrets =
+        json!([variable("MY_TOKEN", "s3cret"), variable("ACPX_AUTH_OAUTH", "s3cret"), "X_KEY=s3cret", "B=c"]);
+    assert_eq!(with(secrets), "  with MY_TOKEN, ACPX_AUTH_OAUTH, X_KEY, B=c\n");
+    assert_eq!(with(json!({ "ACPX_AUTH_OAUTH": "s3cret" })), "  with ACPX_AUTH_OAUTH\n");
+    let many: Vec<Value> = (0..40).map(|number| variable(&format!("V{number}"), "")).collect();
+    let shown = with(many.into());
+    assert!(shown.starts_with("  with V0=, V1=, ") && shown.ends_with("V31= (and 8 more)\n"), "{shown}");
+}
+
+#[test]
+fn an_option_that_shares_its_id_with_another_is_chosen_by_nothing_that_is_typed() {
+    let both = [option("a", "allow_once"), option("a", "reject_once")];
+    let asked = question(&json!({ "title": "T" }), &[&both[..], &[option("A", "allow_always")]].concat());
+    assert_eq!(asked.reply("y"), Reply::Answer(selected("A")));
+    assert_eq!(asked.reply("3"), Reply::Answer(selected("A")));
+    let cancelled = Reply::Answer(json!({ "outcome": { "outcome": "cancelled" } }));
+    assert_eq!(asked.reply("n"), cancelled);
+    let again = Reply::Again("another option has the same id, so that it cannot be chosen");
+    assert_eq!((asked.reply("1"), asked.reply("2")), (again.clone(), again));
+    assert!(matches!(question(&json!({ "title": "T" }), &both).reply("y"), Reply::Again(_)));
 }

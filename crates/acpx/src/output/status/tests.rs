@@ -55,6 +55,45 @@ fn the_word_says_what_is() {
 }
 
 #[test]
+fn an_agent_that_has_to_go_is_ending_and_has_a_pid_and_no_uptime() {
+    let waiting = WaitingMeta {
+        what: WaitingMeta::AGENT_END.to_owned(),
+        method: None,
+        questions: Vec::new(),
+        since: at(50).to_string(),
+        last_line_at: None,
+    };
+    let [open, queued] = [vec![], vec![turn(3, TurnState::Queued)]];
+    let going = Record { agent_run: Some(run(None)), ..record() };
+    let snapshot = |open_turns| Snapshot {
+        record: &going,
+        open_turns,
+        last_turn: None,
+        usage: None,
+        agent_lives: true,
+        host_lives: true,
+        waiting: Some(&waiting),
+        now: at(60),
+        questions: &[],
+    };
+    assert_eq!(words_of(&snapshot(&open)), "ending alive");
+    let summaries = [
+        (&open, "the agent is being ended; the next prompt starts another"),
+        (&queued, "the agent is being ended; what waits goes to another"),
+    ];
+    for (turns, summary) in summaries {
+        let [text, _, json] = formats(|console| status(&snapshot(turns), console).unwrap());
+        assert!(
+            text.contains("\nuptime: -\n") && text.contains("waitingFor: the end of the agent's process,")
+        );
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let pid = going.agent_run.as_ref().unwrap().process.pid;
+        assert_eq!((&json["ending"], &json["pid"]), (&true.into(), &pid.into()), "{json}");
+        assert_eq!((json.get("uptime"), &json["summary"]), (None, &summary.into()), "{json}");
+    }
+}
+
+#[test]
 fn what_a_dead_host_left_does_not_run_and_still_waits() {
     let turns = [turn(2, TurnState::Dispatched { at: at(45) }), turn(3, TurnState::Queued)];
     let killed = Record { agent_run: Some(run(None)), ..record() };

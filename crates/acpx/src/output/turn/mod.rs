@@ -9,6 +9,7 @@ mod host_work;
 mod quiet;
 mod result;
 mod text;
+mod told_calls;
 mod tool;
 mod updates;
 
@@ -22,6 +23,7 @@ use serde::Serialize;
 pub(crate) use self::denials::Denied;
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
+pub(crate) use self::told_calls::{ToldCall, ToldCalls};
 pub(super) use self::tool::{command_line, first_named};
 
 use self::denials::Denials;

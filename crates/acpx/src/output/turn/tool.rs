@@ -155,7 +155,7 @@ pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
 
 /// The first thing an input names.
 pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
-    let names = ["path", "file", "filePath", "file_path", "url", "query"];
+    let names = ["path", "file", "filePath", "file_path", "filepath", "url", "query"];
     names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
 }
 

@@ -2,9 +2,9 @@
 
 use acpx_testkit::{Script, starts_of};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::acpx::{Place, kill_hard};
+use crate::acpx::{Place, eventually, kill_hard};
 
 fn begun() -> Place {
     let place = Place::new();
@@ -84,6 +84,42 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     assert!(configured.out.contains(
         "[error] TIMEOUT: the turn with the agent \"demo\" took longer than 1.5 s and was cancelled\nhint: "
     ));
+}
+
+#[test]
+fn a_command_whose_time_is_over_shows_no_more_of_a_long_turn_and_says_how_to_see_the_rest() {
+    // More than the pipes and queues between the agent and whoever reads have room for.
+    const SAID: usize = 30_000;
+    let place = Place::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.flood(Some(SAID as u64)).expect("session/cancel").end("cancelled"));
+    place.scripted(&script);
+    let record = place.json(&["scripted", "sessions", "new"])["acpxRecordId"].as_str().unwrap().to_owned();
+    let mut slow = place.start(&["--format", "json", "--timeout", "2", "scripted", "go on for ever"]);
+    slow.wait_for("flood");
+    // Nobody reads what it writes, until its turn is over.
+    eventually("the turn is over", || place.json(&["scripted", "status"]).get("turn").is_none());
+    let done = slow.done();
+    let lines = done.lines();
+    let floods = |lines: &[Value]| lines.iter().filter(|line| line.to_string().contains("\"flood\"")).count();
+    let shown = floods(&lines);
+    let result = lines.last().unwrap();
+    let message = "the turn with the agent \"scripted\" took longer than 2 s and was cancelled";
+    let hint = result["error"]["hint"].as_str().unwrap();
+    let line = format!(
+        "give it more time with --timeout; what was said beyond this is kept: acpx scripted sessions replay {record} --from "
+    );
+    let rest = hint.strip_prefix(&line).unwrap_or_else(|| panic!("{hint}"));
+    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
+    assert_eq!((&result["error"]["message"], done.code), (&json!(message), Some(3)));
+    assert!(shown < SAID, "{shown} are shown");
+    // The rest begins where it broke off, and the record says the time as it was given.
+    let rest = place.json_lines(&["scripted", "sessions", "replay", &record, "--from", rest]);
+    assert_eq!(shown + floods(&rest), SAID);
+    let ended = rest.iter().map(|event| &event["message"]).find(|fact| fact["fact"] == "turn_ended").unwrap();
+    assert_eq!(ended["error"]["message"], message);
 }
 
 #[test]

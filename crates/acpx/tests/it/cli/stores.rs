@@ -83,6 +83,23 @@ fn a_store_that_is_none_is_left_as_it_is() {
 }
 
 #[test]
+fn a_watch_of_what_cannot_be_read_ends_with_the_error_of_the_store() {
+    let (place, store) = begun();
+    let file = Connection::open(&store).unwrap();
+    let change = |change: &str| assert!(file.execute(change, []).unwrap() > 0);
+    change("UPDATE events SET at = at + 1 WHERE seq = 5");
+    let watch = ["--format", "json", "--json-strict", "demo", "sessions", "watch", "--from", "start"];
+    let watched = place.acpx(&watch);
+    let (code, _, exit) = watched.failure();
+    assert_eq!((code.as_str(), exit, watched.err.as_str()), ("STORE_CORRUPT", Some(1), ""), "{watched:?}");
+    change("UPDATE events SET at = at - 1 WHERE seq = 5");
+    let mut watching = place.start(&watch);
+    watching.wait_for("My name is Ada.");
+    watching.signal(rustix::process::Signal::INT);
+    assert_eq!(watching.done().code, Some(0));
+}
+
+#[test]
 fn a_store_that_another_process_keeps_is_told_as_locked() {
     let (place, store) = begun();
     let other = Connection::open(&store).unwrap();
@@ -136,6 +153,19 @@ fn a_store_that_is_just_being_made_has_no_sessions_yet() {
     assert_eq!(place.json(&["demo", "status"])["status"], "no-session");
     assert_eq!(place.json(&["sessions", "list"]), json!([]));
     assert_eq!(place.json(&["demo", "sessions", "ensure"])["created"], true);
+}
+
+#[test]
+fn whether_there_is_a_session_here_is_said_without_reading_those_that_are_elsewhere() {
+    let (place, store) = begun();
+    // Who reads this record sees that it is not as it was written.
+    Connection::open(&store).unwrap().execute("UPDATE records SET title = 'another'", []).unwrap();
+    let elsewhere = place.beside("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let status = place.acpx_in(&elsewhere, &["--format", "json", "demo", "status"]);
+    assert_eq!(status.json()["status"], "no-session", "{status:?}");
+    let (code, _, _) = place.acpx(&["--format", "json", "--json-strict", "demo", "status"]).failure();
+    assert_eq!(code, "STORE_CORRUPT");
 }
 
 #[test]

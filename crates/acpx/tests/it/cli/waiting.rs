@@ -1,8 +1,9 @@
 //! When nothing comes, `status` says what is waited for and since when.
 
+use acpx_testkit::Script;
 use serde_json::json;
 
-use crate::acpx::Place;
+use crate::acpx::{Place, eventually};
 
 #[test]
 fn status_says_what_a_turn_waits_for_with_a_host_and_without() {
@@ -35,4 +36,23 @@ fn status_says_what_a_turn_waits_for_with_a_host_and_without() {
         text.contains("waitingFor: a client: no host runs, and the next prompt starts one, since 2"),
         "{text}"
     );
+}
+
+#[test]
+fn status_says_that_an_agent_whose_turn_is_over_is_still_being_ended() {
+    let place = Place::new();
+    // An agent that wants a login in a turn is ended at once; this one has to be killed.
+    let login = json!({ "code": -32000, "message": "log in first" });
+    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply_error(login));
+    place.scripted(&script.ignoring_eof().ignoring_terminate());
+    place.ok(&["scripted", "sessions", "new"]);
+    let ready = place.json(&["scripted", "status"]);
+    assert_eq!((&ready["status"], ready.get("ending")), (&json!("alive"), None), "{ready}");
+    assert_eq!(place.acpx(&["scripted", "hi"]).code, Some(1));
+    let ending = place.json(&["scripted", "status"]);
+    assert_eq!((&ending["status"], &ending["ending"]), (&json!("alive"), &json!(true)), "{ending}");
+    assert_eq!((&ending["pid"], ending.get("uptime")), (&ready["pid"], None), "{ending}");
+    assert_eq!(ending["summary"], "the agent is being ended; the next prompt starts another");
+    assert_eq!(ending["waitingFor"]["what"], "agent-end");
+    eventually("its process is gone", || place.json(&["scripted", "status"]).get("pid").is_none());
 }

@@ -216,7 +216,7 @@ fn what_is_wrong_with_a_request_is_its_status() {
         ("GET", &[connection], "", 406),
         ("GET", &[connection, ("accept", "application/json")], "", 406),
         ("GET", &[("accept", "text/event-stream")], "", 400),
-        ("GET", &[("accept", "text/event-stream"), ("acp-connection-id", "no")], "", 404),
+        ("GET", &[("accept", "*/*, Text/Event-Stream;q=1"), ("acp-connection-id", "no")], "", 404),
         ("GET", &[connection, ("upgrade", "websocket"), ("connection", "upgrade")], "", 400),
         ("DELETE", &[], "", 400),
         ("DELETE", &[("acp-connection-id", "no")], "", 404),

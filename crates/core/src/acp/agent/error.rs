@@ -132,7 +132,7 @@ impl CallError {
             Self::TooManyRequests(limit) => error(
                 RpcError::INVALID_REQUEST,
                 &format!("Invalid request: {limit} requests are under way already"),
-                json!({ "reason": "too_many_requests" }),
+                json!({ "reason": "too_many_requests", "acpx": { "code": "QUEUE_FULL" } }),
             ),
             Self::HandlerFailed(_)
             | Self::NotRead { .. }

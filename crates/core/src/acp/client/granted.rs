@@ -1,10 +1,12 @@
 //! Whether a permission that an agent was given is for the very thing that it then has us do.
 //!
 //! Many agents ask before they use a tool, and use it by asking for a file or a terminal. Whoever has said yes to a
-//! command or to a change is not asked the same again. Only what stands word for word in the permission counts: what
-//! could mean something else is asked.
+//! command or to a change is not asked the same again. Only what stands word for word in the permission counts, and only
+//! where whoever is asked sees it and nothing beside it: what could mean something else is asked.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::model::Replaced;
 
 use super::permission::PermissionRequest;
 use super::tools::{TerminalRequest, ToolRequest};
@@ -13,26 +15,28 @@ use super::tools::{TerminalRequest, ToolRequest};
 const PATHS: [&str; 5] = ["path", "file", "filePath", "file_path", "filepath"];
 
 impl PermissionRequest {
-    /// Whether it is about exactly this, in a session that works in `cwd`.
-    pub fn is_about(&self, request: &ToolRequest, cwd: &str) -> bool {
+    /// Whether it is about exactly this, in a session that works in `cwd`; `old` is what a file has that is to be written.
+    pub fn is_about(&self, request: &ToolRequest, old: Option<&Replaced>, cwd: &str) -> bool {
         let params: Value = serde_json::from_str(self.params()).unwrap_or_default();
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let input = call.get("rawInput").and_then(Value::as_object);
-        // Only members that whoever is asked is shown: a word in another one was approved by nobody.
-        let says = |names: &[&str], text: &str| {
-            input.is_some_and(|input| {
-                names.iter().any(|name| input.get(*name).is_some_and(|value| value == text))
-            })
-        };
         match request {
             ToolRequest::Create(TerminalRequest { command, args, env, cwd: place, .. }) => {
                 let is_here = place.as_deref().is_none_or(|place| place == cwd);
-                args.is_empty() && env.is_empty() && is_here && says(&["command"], command)
+                let is_bare = args.is_empty() && env.is_empty();
+                is_here && is_bare && input.is_some_and(|input| is_command(input, command, cwd))
             }
             ToolRequest::Write { path, content } => {
-                let diffs = call.get("content").and_then(Value::as_array).into_iter().flatten();
-                let is_same = |diff: &Value| diff["path"] == **path && diff["newText"] == **content;
-                (says(&PATHS, path) && says(&["content"], content)) || diffs.into_iter().any(is_same)
+                let items = call.get("content").and_then(Value::as_array).into_iter().flatten();
+                let mut diffs = items.filter(|item| item["type"] == "diff");
+                match (diffs.next(), diffs.next()) {
+                    (None, _) => input.is_some_and(|input| is_write(input, path, content)),
+                    (Some(diff), None) => {
+                        diff["path"] == **path && diff["newText"] == **content && starts_from(diff, old)
+                    }
+                    // Of many not all are shown, and one may undo another.
+                    (Some(_), Some(_)) => false,
+                }
             }
             ToolRequest::Read { .. }
             | ToolRequest::Output(_)
@@ -43,58 +47,36 @@ impl PermissionRequest {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// Whether an input is this command alone. With arguments or variables, or in another place, it would be another one.
+fn is_command(input: &Map<String, Value>, command: &str, cwd: &str) -> bool {
+    let is_nothing = |name: &str| match input.get(name) {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
+        Some(_) => false,
+    };
+    let is_here = is_nothing("cwd") || input.get("cwd").is_some_and(|place| place == cwd);
+    is_here
+        && is_nothing("args")
+        && is_nothing("env")
+        && input.get("command").is_some_and(|said| said == command)
+}
 
-    use super::*;
+/// Whether an input is this file and this text and nothing else: of one with a command, nothing but that is shown.
+fn is_write(input: &Map<String, Value>, path: &str, content: &str) -> bool {
+    let says = |name: &str, text: &str| input.get(name).is_some_and(|said| said == text);
+    input.len() == 2 && says("content", content) && PATHS.iter().any(|name| says(name, path))
+}
 
-    fn permission(call: &Value) -> PermissionRequest {
-        PermissionRequest::read(&json!({ "toolCall": call, "options": [] }).to_string(), |_| None)
-    }
-
-    fn request(method: &str, params: &Value) -> ToolRequest {
-        ToolRequest::read(method, &params.to_string()).unwrap().unwrap()
-    }
-
-    #[test]
-    fn a_permission_is_for_a_command_that_stands_in_it_word_for_word_and_runs_here() {
-        let asked = permission(&json!({ "rawInput": { "command": "make it", "note": "unseen" } }));
-        let is_about = |params: Value| {
-            let mut whole = json!({ "sessionId": "s", "command": "make it" });
-            whole.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
-            asked.is_about(&request("terminal/create", &whole), "/w")
-        };
-        assert!(is_about(json!({})));
-        assert!(is_about(json!({ "cwd": "/w", "outputByteLimit": 50_000 })));
-        let others = [
-            json!({ "command": "make" }),
-            json!({ "command": "make it so" }),
-            json!({ "command": "unseen" }),
-            json!({ "args": ["so"] }),
-            json!({ "env": [{ "name": "LD_PRELOAD", "value": "x" }] }),
-            json!({ "cwd": "/w/below" }),
-        ];
-        for other in others {
-            assert!(!is_about(other.clone()), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_permission_is_for_a_write_whose_path_and_text_stand_in_it() {
-        let write = |path: &str, content: &str| {
-            request("fs/write_text_file", &json!({ "sessionId": "s", "path": path, "content": content }))
-        };
-        let by_input = permission(&json!({ "rawInput": { "path": "/w/a", "content": "new" } }));
-        let diff = json!({ "type": "diff", "path": "/w/a", "oldText": "old", "newText": "new" });
-        let by_diff = permission(&json!({ "rawInput": { "filepath": "/w/a" }, "content": [diff] }));
-        for asked in [by_input, by_diff] {
-            assert!(asked.is_about(&write("/w/a", "new"), "/w"));
-            assert!(!asked.is_about(&write("/w/b", "new"), "/w"));
-            assert!(!asked.is_about(&write("/w/a", "newer"), "/w"));
-        }
-        for nothing in [json!(null), json!([]), json!({ "rawInput": "/w/a" }), json!({ "content": "new" })] {
-            assert!(!permission(&nothing).is_about(&write("/w/a", "new"), "/w"), "{nothing}");
-        }
+/// Whether a difference shows what changes. Without an old text it shows all of the new one; with another one than the
+/// file has, it leaves out what it pretends to be there already.
+fn starts_from(diff: &Value, old: Option<&Replaced>) -> bool {
+    match &diff["oldText"] {
+        Value::Null => true,
+        Value::String(said) => said.is_empty() || matches!(old, Some(Replaced::Text(old)) if old == said),
+        _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

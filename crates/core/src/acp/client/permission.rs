@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::machine::{AskId, Permit};
-use crate::model::{SessionIdentity, Timestamp, ToolUse};
+use crate::model::{SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
 use crate::wire::encode;
 use crate::wire::splice::{Step, locate};
 
@@ -102,7 +102,7 @@ impl PermissionRequest {
 
     /// An id that stands for several options says nothing that the agent could not take for the contrary.
     fn chosen(&self, option: &str, said: Option<&Arc<str>>) -> Permit {
-        match self.unmistakable().find(|(offered, _)| offered == option) {
+        match unmistakable(&self.options).find(|(offered, _)| offered == option) {
             Some((option, kind)) => Permit::Choose {
                 option: option.as_str().into(),
                 approves: kind.starts_with(ALLOWS),
@@ -112,27 +112,23 @@ impl PermissionRequest {
         }
     }
 
-    /// The options whose id no other one has.
-    fn unmistakable(&self) -> impl Iterator<Item = &(String, String)> {
-        let is_one = |id: &str| self.options.iter().filter(|(other, _)| other == id).count() == 1;
-        self.options.iter().filter(move |(id, _)| is_one(id))
+    /// Whether it offers an answer that is known to approve. Who wants to approve one that does not cannot.
+    pub fn can_be_approved(&self) -> bool {
+        self.approval().is_some()
+    }
+
+    /// What a yes that names no option comes to: no, where none is known to approve.
+    pub fn approved(&self) -> Permit {
+        if self.can_be_approved() { Permit::Approve } else { Permit::Reject }
     }
 
     /// The narrowest option that is known to allow, if there is one: whatever approves, approves by it.
-    pub fn approval(&self) -> Option<&str> {
-        self.narrowest(["allow_once", "allow_always"], ALLOWS)
+    fn approval(&self) -> Option<&str> {
+        narrowest(&self.options, ALLOWS).map(|(option, _)| option.as_str())
     }
 
     fn refusal(&self) -> Option<&str> {
-        self.narrowest(["reject_once", "reject_always"], REJECTS)
-    }
-
-    /// The first of these kinds that is offered, or else one that is new to us and begins as they do. A kind that does
-    /// not may mean anything.
-    fn narrowest(&self, kinds: [&str; 2], beginning: &str) -> Option<&str> {
-        let known = kinds.iter().find_map(|kind| self.unmistakable().find(|(_, offered)| offered == kind));
-        let new = || self.unmistakable().find(|(_, kind)| kind.starts_with(beginning));
-        known.or_else(new).map(|(option, _)| option.as_str())
+        narrowest(&self.options, REJECTS).map(|(option, _)| option.as_str())
     }
 
     /// The result that says this to the agent, in the narrowest of the options it offers.

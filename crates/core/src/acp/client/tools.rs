@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::machine::AskId;
-use crate::model::{AcpSessionId, Replaced, ToolUse, command_line, is_secret_name};
+use crate::model::{AcpSessionId, Replaced, Secrets, ToolUse, command_line, is_secret_name};
 use crate::wire::{RpcError, encode};
 
 use super::call::json as to_json;
@@ -167,8 +167,14 @@ impl ToolRequest {
     }
 
     /// The question whether it may be done, for somebody to answer; `call` is a tool call's id, and `old` the text
-    /// that is to be replaced.
-    pub fn question(&self, session: &AcpSessionId, call: &str, old: Option<&Replaced>) -> PermissionRequest {
+    /// that is to be replaced. Of a command it tells none of the secrets.
+    fn question(
+        &self,
+        session: &AcpSessionId,
+        call: &str,
+        old: Option<&Replaced>,
+        secrets: &Secrets,
+    ) -> PermissionRequest {
         let fields =
             acp::ToolCallUpdateFields::new().status(acp::ToolCallStatus::Pending).title(self.title());
         let fields = match self {
@@ -198,16 +204,21 @@ impl ToolRequest {
                     .raw_input(json!({ "path": path }))
             }
             Self::Create(TerminalRequest { command, args, cwd, env, .. }) => {
-                // A variable may decide what a command does, and its value may be a secret.
+                // A variable may decide what a command does, and its value may be a secret: an agent may pass on all
+                // that it has itself.
                 let variable = |(name, value): &(String, String)| {
-                    let value = Some(value).filter(|_| !is_secret_name(name));
+                    let is_told = |value: &&String| !is_secret_name(name) && secrets.may_be_told(value);
+                    let value = Some(value).filter(is_told);
                     value.map_or_else(
                         || json!({ "name": name }),
                         |value| json!({ "name": name, "value": value }),
                     )
                 };
                 let variables: Vec<Value> = env.iter().map(variable).collect();
+                let command = secrets.remove_from_words(command);
+                let args: Vec<_> = args.iter().map(|arg| secrets.remove_from_words(arg)).collect();
                 fields
+                    .title(format!("Run {}", command_line(&command, args.iter().map(|arg| &**arg))))
                     .kind(acp::ToolKind::Execute)
                     .raw_input(json!({ "command": command, "args": args, "cwd": cwd, "env": variables }))
             }
@@ -258,6 +269,18 @@ impl TerminalRequest {
 }
 
 impl AgentConnection {
+    /// The question whether something may be done, for somebody to answer; `call` is a tool call's id, and `old` the
+    /// text that is to be replaced.
+    pub fn question(
+        &self,
+        request: &ToolRequest,
+        session: &AcpSessionId,
+        call: &str,
+        old: Option<&Replaced>,
+    ) -> PermissionRequest {
+        request.question(session, call, old, &self.secrets)
+    }
+
     /// The line that answers a request for a file or a terminal. Of a screen whose beginning is cut off it keeps nothing
     /// that may be the end of a secret.
     pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> Outgoing {
@@ -374,7 +397,8 @@ mod tests {
     fn a_question_shows_what_would_be_done_and_offers_yes_and_no() {
         let session = AcpSessionId::new("s").unwrap();
         let write = ToolRequest::Write { path: "/w/a".into(), content: "new".into() };
-        let question = write.question(&session, "c1", Some(&Replaced::Text("old".into())));
+        let question =
+            write.question(&session, "c1", Some(&Replaced::Text("old".into())), &Secrets::default());
         let expected = json!({
             "sessionId": "s",
             "toolCall": {
@@ -390,7 +414,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(question.params()).unwrap(), expected);
         let long = ToolRequest::Write { path: "/w/a".into(), content: "x".repeat(SHOWN_BYTES + 1) };
         let asked = |request: &ToolRequest, old: Option<&Replaced>| {
-            let question = request.question(&session, "c1", old);
+            let question = request.question(&session, "c1", old, &Secrets::default());
             let params: serde_json::Value = serde_json::from_str(question.params()).unwrap();
             (params["toolCall"]["title"].as_str().unwrap().to_owned(), params["toolCall"]["content"].clone())
         };
@@ -402,20 +426,30 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_asked_about_a_command_sees_its_variables_but_for_secrets() {
+    fn whoever_is_asked_about_a_command_sees_it_and_its_variables_but_for_secrets() {
         let session = AcpSessionId::new("s1").unwrap();
-        let env = [("LD_PRELOAD", "/evil.so"), ("API_KEY", "s3cret")];
+        let env = [
+            ("LD_PRELOAD", "/evil.so"),
+            ("API_KEY", "s3cret"),
+            ("ACPX_AUTH_OAUTH", "of nobody's"),
+            ("OTHER", "it is given-1 too"),
+            ("PIN", "1234"),
+        ];
         let request = ToolRequest::Create(TerminalRequest {
-            command: "ls".into(),
-            args: Vec::new(),
+            command: "curl given-1".into(),
+            args: vec!["-H given-1".into(), "x".into()],
             env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
             cwd: None,
             output_bytes: None,
         });
-        let question = request.question(&session, "c1", None);
+        let question = request.question(&session, "c1", None, &Secrets::new(["given-1", "1234"]));
         let params: Value = serde_json::from_str(question.params()).unwrap();
-        let expected = json!([{ "name": "LD_PRELOAD", "value": "/evil.so" }, { "name": "API_KEY" }]);
-        assert_eq!(params["toolCall"]["rawInput"]["env"], expected);
+        let names = ["API_KEY", "ACPX_AUTH_OAUTH", "OTHER", "PIN"].map(|name| json!({ "name": name }));
+        let mut variables = vec![json!({ "name": "LD_PRELOAD", "value": "/evil.so" })];
+        variables.extend(names);
+        let input = json!({ "command": "curl [secret]", "args": ["-H [secret]", "x"], "cwd": null, "env": variables });
+        assert_eq!(params["toolCall"]["rawInput"], input);
+        assert_eq!(params["toolCall"]["title"], "Run curl [secret] '-H [secret]' x");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::model::MessageKind;
+use crate::model::{Event, MessageKind, ProtocolVersion};
 use crate::wire::splice;
 
 /// A line and its parts.
@@ -80,7 +80,6 @@ pub(super) struct Head<'a> {
     pub(super) terminal: Option<&'a RawValue>,
     /// The id of a plan, where plans have one.
     pub(super) plan: Option<&'a RawValue>,
-    pub(super) has_title: bool,
     /// Whether it says that a tool call is new, as version 1 does.
     pub(super) is_new_call: bool,
     /// Whether there is anything beside these.
@@ -105,10 +104,27 @@ impl<'a> UpdateLine<'a> {
         Some(Self { body, params, update, head: Head::read(update) })
     }
 
+    /// Reads an event's line. What only version 2 has a word for, an agent of version 1 cannot have meant.
+    pub(super) fn of(event: &'a Event) -> Option<Self> {
+        let mut line = Self::read(&event.body)?;
+        let is_second = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2);
+        if !is_second && line.head.kind.is_of_version_2() {
+            line.head.kind = Kind::Other;
+        }
+        Some(line)
+    }
+
     /// The text of a chunk that is text and nothing more, as it is written between its quotes.
     pub(super) fn plain_text(&self) -> Option<&'a str> {
         let is_plain = !self.params.has_others && self.params.meta.is_none() && !self.head.has_others;
         if is_plain { plain_text(self.head.content?.get()) } else { None }
+    }
+}
+
+impl Kind {
+    /// Whether version 1 has no such kind.
+    fn is_of_version_2(self) -> bool {
+        matches!(self, Self::Message(_) | Self::ToolContent | Self::Terminal | Self::Running)
     }
 }
 
@@ -122,7 +138,6 @@ impl<'a> Head<'a> {
             content: None,
             terminal: None,
             plan: None,
-            has_title: false,
             is_new_call: false,
             has_others: true,
         })
@@ -279,20 +294,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
                 let kind = what.as_deref().map_or(Kind::Other, kind_of);
                 let is_new_call = what.as_deref() == Some("tool_call");
                 let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
-                let has_title = title.is_some();
                 has_others |= [title, terminal, plan, plan_id].iter().any(Option::is_some);
                 let plan = plan_id.or_else(|| plan_id_of(plan?));
-                Ok(Head {
-                    kind,
-                    message_id,
-                    tool_call,
-                    content,
-                    terminal,
-                    plan,
-                    has_title,
-                    is_new_call,
-                    has_others,
-                })
+                Ok(Head { kind, message_id, tool_call, content, terminal, plan, is_new_call, has_others })
             }
         }
         source.deserialize_map(Members(std::marker::PhantomData))

@@ -18,7 +18,7 @@ use crate::acp::agent::ClientFacts;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Timestamp,
-    TurnId, prompt_message_id, run_message_id,
+    prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, elements, locate, range_in};
@@ -208,7 +208,7 @@ impl Rendering {
     }
 
     fn update_lines(&mut self, event: &Event) -> Vec<String> {
-        let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
+        let Some(line) = UpdateLine::of(event) else { return Vec::new() };
         let begun = self.begun(event, &line);
         let mut lines = Vec::new();
         if self.update(event, &line) && !self.state.repeats() {
@@ -318,18 +318,17 @@ impl Rendering {
         let blocks = prompt_blocks(&event.body);
         let beside = Beside { asked: self.asked.as_ref(), ..beside.clone() };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
+        // Two prompts with nothing between them are told apart by this alone.
+        let id = json_string(&match event.turn {
+            Some(turn) => prompt_message_id(&self.record, turn),
+            None => run_message_id(&self.record, event.seq),
+        });
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
-                let chunk = |block| format!(r#"{{"sessionUpdate":"user_message_chunk","content":{block}}}"#);
-                texts.into_iter().map(chunk).collect()
+                let said = format!(r#"{{"sessionUpdate":"user_message_chunk","messageId":{id},"content":"#);
+                texts.into_iter().map(|block| format!("{said}{block}}}")).collect()
             }
-            ProtocolVersion::V2 => {
-                let id = match event.turn {
-                    Some(TurnId(turn)) => prompt_message_id(&self.record, TurnId(turn)),
-                    None => run_message_id(&self.record, event.seq),
-                };
-                vec![whole(MessageKind::User, &json_string(&id), &texts.join(","))]
-            }
+            ProtocolVersion::V2 => vec![whole(MessageKind::User, &id, &texts.join(","))],
         };
         notifications(&self.session, &updates, &beside)
     }
@@ -384,6 +383,7 @@ impl Rendering {
             return vec![self.pass_on(event, line, beside)];
         }
         let update = self.renamed(event, line);
+        self.to_v2.in_turn(event.turn);
         self.told(spoken, event.lineage, &update, beside)
     }
 

@@ -118,7 +118,7 @@ impl Replay {
     }
 
     fn update(&mut self, event: &Event) {
-        let Some(line) = UpdateLine::read(&event.body) else { return };
+        let Some(line) = UpdateLine::of(event) else { return };
         let begun = self.rendering.begun(event, &line);
         if begun.is_some() {
             self.flush();
@@ -286,6 +286,7 @@ impl Replay {
         let telling = Telling { is_over, has_cancelled: !is_first };
         let other = self.rendering.known.other_text(Sort::ToolCall, &key.1, event.lineage);
         let id = json_string(other.as_deref().unwrap_or(&key.1));
+        self.rendering.to_v2.in_turn(tool.turn);
         let update = tool.update(&id, spoken, telling);
         self.made(event, &update);
     }

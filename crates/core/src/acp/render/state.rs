@@ -164,7 +164,7 @@ impl SessionState {
         if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
             return;
         }
-        let Some(line) = UpdateLine::read(&event.body).filter(|line| line.head.kind == Kind::Running) else {
+        let Some(line) = UpdateLine::of(event).filter(|line| line.head.kind == Kind::Running) else {
             return;
         };
         self.has_spoken = true;

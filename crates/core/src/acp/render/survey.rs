@@ -36,6 +36,8 @@ pub(crate) struct Survey {
     background: Option<HashSet<Key>>,
     /// Where an agent's process was last known to be gone.
     gone: Option<Seq>,
+    /// Whether something may have begun before what is looked at.
+    begins_late: bool,
     lacks_beginning: bool,
 }
 
@@ -50,15 +52,21 @@ struct Calls {
 }
 
 impl Survey {
-    /// A look at a conversation for a client of this version.
-    pub(crate) fn of(client: ProtocolVersion) -> Self {
-        Self { shows_terminals: client == ProtocolVersion::V1, ..Self::default() }
+    /// A look at a conversation for a client of this version, from an event on.
+    pub(crate) fn of(client: ProtocolVersion, from: Seq) -> Self {
+        let (shows_terminals, begins_late) = (client == ProtocolVersion::V1, from > Seq::FIRST);
+        Self { shows_terminals, begins_late, ..Self::default() }
     }
 
     /// Takes the next event.
     pub(crate) fn take(&mut self, event: &Event) {
         // Version 1 is told what is new of a message or a tool call, however long ago that began.
         self.lacks_beginning |= self.shows_terminals && event.protocol == ProtocolVersion::V2.number();
+        if self.begins_late && !self.shows_terminals && event.kind == EventKind::Update {
+            // Version 2 says that a message begins, and what a client had of it is void then. One that the agent named
+            // may have begun at any time.
+            self.lacks_beginning |= memchr::memmem::find(event.body.as_bytes(), b"\"messageId\"").is_some();
+        }
         match (event.direction, event.kind) {
             (Direction::Ours, EventKind::Fact) => self.fact(event),
             // What a client has changed is kept as an update of ours.
@@ -125,7 +133,7 @@ impl Survey {
     }
 
     fn update(&mut self, event: &Event) {
-        let Some(UpdateLine { head, update, .. }) = UpdateLine::read(&event.body) else { return };
+        let Some(UpdateLine { head, update, .. }) = UpdateLine::of(event) else { return };
         let key = |id: Option<&RawValue>| Some((event.lineage, Box::from(&*text_of(id?)?)));
         match head.kind {
             Kind::Tool | Kind::ToolContent => {
@@ -137,8 +145,8 @@ impl Survey {
                     }
                 }
                 let is_first = self.called(call, event, head.is_new_call);
-                // A call begins with its title. One that does not may have begun before what is looked at.
-                self.lacks_beginning |= is_first && !head.has_title;
+                // Only version 1 says that a call is new. Any other may have begun before what is looked at.
+                self.lacks_beginning |= is_first && !head.is_new_call;
             }
             Kind::Terminal => {
                 let Some(terminal) = key(head.terminal) else { return };
@@ -152,6 +160,8 @@ impl Survey {
                 self.plans.insert((event.turn, plan), event.seq);
             }
             Kind::State(state) => {
+                // What a session is about is told in pieces.
+                self.lacks_beginning |= self.begins_late && state == State::Info;
                 self.states.insert(state, event.seq);
             }
             Kind::Running => self.background = background(update, event.lineage),

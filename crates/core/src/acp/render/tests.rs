@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use super::{Bounds, KnownIds, Rendering, Replay, Survey};
 use crate::acp::agent::ClientFacts;
 use crate::model::{
-    ClientName, Direction, Event, EventKind, Fact, LineageIndex, RecordId, Seq, Timestamp, TurnId,
+    ClientName, Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, RecordId, Seq, Timestamp,
+    TurnId,
 };
 
+mod over_turns;
 mod properties;
 mod second_agents;
 mod second_properties;
@@ -88,19 +90,35 @@ impl Log {
     }
 
     fn replay_as(&self, client: Arc<ClientFacts>, from: u64, bounds: Bounds) -> Vec<Value> {
-        let (mut survey, mut known) = (Survey::of(client.protocol), KnownIds::default());
+        let mut known = KnownIds::default();
         for event in &self.events {
-            survey.take(event);
             known.take(event);
         }
+        let (survey, events) = self.survey(client.protocol, Seq(from));
         let mut rendering = Rendering::new(&record(), client);
         if self.row > LineageIndex::FIRST {
             rendering.learn(known, self.row);
         }
         let mut replay = Replay::new(rendering, survey, Seq(from), bounds);
-        let mut lines: Vec<String> = self.events.iter().flat_map(|event| replay.take(event)).collect();
+        let mut lines: Vec<String> = events.iter().flat_map(|event| replay.take(event)).collect();
         lines.extend(replay.finish());
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// What a replay from an event on is made of: the turn that was last begun before it and what followed, or all if
+    /// that does not do.
+    fn survey(&self, client: ProtocolVersion, from: Seq) -> (Survey, &[Event]) {
+        let begins = |event: &Event| matches!(Fact::from_body(&event.body), Some(Fact::TurnStarted { .. }));
+        let before = self.events.iter().filter(|event| event.seq < from);
+        let last = before.filter(|event| begins(event)).next_back().map_or(Seq::FIRST, |event| event.seq);
+        let look = |first: Seq| {
+            let events = &self.events[usize::try_from(first.0 - 1).unwrap()..];
+            let mut survey = Survey::of(client, first);
+            events.iter().for_each(|event| survey.take(event));
+            (survey, events)
+        };
+        let (survey, events) = look(last);
+        if survey.lacks_beginning() { look(Seq::FIRST) } else { (survey, events) }
     }
 
     fn replay(&self) -> Vec<Value> {
@@ -126,6 +144,11 @@ fn updates(lines: &[Value]) -> Vec<(u64, Value)> {
         (acpx["seq"].as_u64().unwrap(), line["params"]["update"].clone())
     };
     lines.iter().map(update).collect()
+}
+
+/// A prompt's words as a client of version 1 is told them.
+fn asked(turn: u64, words: &str) -> Value {
+    json!({ "sessionUpdate": "user_message_chunk", "messageId": format!("r:turn:{turn}"), "content": { "type": "text", "text": words } })
 }
 
 fn text(kind: &str, text: &str) -> Value {
@@ -154,7 +177,7 @@ fn a_turn_is_told_again_with_its_chunks_joined_and_its_tool_call_once() {
         "sessionUpdate": "tool_call", "toolCallId": "t", "title": "look", "status": "completed", "n": 1.5,
     });
     let expected = [
-        (2, text("user_message_chunk", "do it")),
+        (2, asked(1, "do it")),
         (4, text("agent_thought_chunk", "hm")),
         (7, text("agent_message_chunk", "a\n\"b\"")),
         (9, tool),
@@ -207,9 +230,9 @@ fn of_what_is_told_whole_the_last_telling_is_told_again_and_notices_are_not() {
     log.update(&mode("code"));
     log.end(2);
     let expected = [
-        (2, text("user_message_chunk", "x")),
+        (2, asked(1, "x")),
         (5, json!({ "sessionUpdate": "plan", "entries": [1] })),
-        (9, text("user_message_chunk", "y")),
+        (9, asked(2, "y")),
         (10, json!({ "sessionUpdate": "plan", "entries": [2] })),
         (11, json!({ "sessionUpdate": "current_mode_update", "currentModeId": "code" })),
     ];
@@ -255,7 +278,7 @@ fn what_an_agent_says_in_the_users_name_is_told_from_where_it_no_longer_repeats_
     log.chunk("user_message_chunk", "and that");
     log.end(1);
     let expected = [
-        (2, text("user_message_chunk", "do it")),
+        (2, asked(1, "do it")),
         (5, text("agent_message_chunk", "a")),
         (6, text("user_message_chunk", "and that")),
     ];
@@ -435,9 +458,9 @@ fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
         let update = |line: &String| serde_json::from_str::<Value>(line).unwrap()["params"]["update"].clone();
         lines.iter().map(|line| update(line).to_string()).collect()
     };
-    let asked = text("user_message_chunk", "theirs").to_string();
+    let prompt = asked(1, "theirs").to_string();
     let select = json!({ "sessionUpdate": "config_option_update", "configOptions": [{ "id": "a", "type": "select" }] });
-    assert_eq!(kinds(&log.live(Arc::default())), [asked.clone(), select.to_string()]);
+    assert_eq!(kinds(&log.live(Arc::default())), [prompt, select.to_string()]);
     let all =
         ClientFacts { notices: true, compaction: true, boolean_options: true, ..ClientFacts::default() };
     assert_eq!(log.live(all.into()).len(), 4);
@@ -445,5 +468,6 @@ fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
     let mut own = Rendering::new(&record(), Arc::default());
     let told: Vec<_> =
         log.events.iter().flat_map(|event| own.tell(event, &|request| request == "q1")).collect();
-    assert_eq!(kinds(&told), [select.to_string(), asked]);
+    let echo = text("user_message_chunk", "theirs").to_string();
+    assert_eq!(kinds(&told), [select.to_string(), echo]);
 }

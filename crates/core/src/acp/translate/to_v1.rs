@@ -126,12 +126,16 @@ impl UpdatesToV1 {
         Some(owed)
     }
 
+    /// A chunk of an agent that names no message, as version 2 wants it to, goes without: version 1 needs no name.
     fn chunk(&mut self, kind: &str, mut chunk: Members<'_>) -> Option<String> {
-        let id = chunk.text("messageId")?;
         let block = chunk.get("content")?.to_owned();
-        let said = self.messages.entry(&format!("{kind} {id}"));
-        said.append(&block);
-        chunk.set_text("messageId", &said.id(&id));
+        let id = chunk.text("messageId");
+        chunk.take("messageId");
+        if let Some(id) = id {
+            let said = self.messages.entry(&format!("{kind} {id}"));
+            said.append(&block);
+            chunk.set_text("messageId", &said.id(&id));
+        }
         chunk.set("content", blocks::to_v1(&block).into_owned());
         Some(chunk.to_string())
     }

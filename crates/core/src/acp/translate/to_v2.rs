@@ -7,13 +7,17 @@ use super::members::{Members, items, list, text};
 use super::options::{commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
 use super::recent::Recent;
 use super::repaired::repaired;
-use super::tool_content::call_to_v2;
+use super::tool_content::{begin_again, call_to_v2};
+use crate::model::{TurnId, is_another_call};
 
 /// The plan of version 1, which has no more than one.
 pub(super) const PLAN: &str = "acpx.plan";
 
 /// How many terminals are remembered.
 const MAX_TERMINALS: usize = 4096;
+
+/// How many tool calls are remembered.
+const MAX_CALLS: usize = 4096;
 
 /// Kinds of update that version 2 gave a meaning which an agent of version 1 cannot have meant.
 const NOT_OF_V1: [&str; 7] = [
@@ -36,11 +40,16 @@ pub struct UpdatesToV2 {
     options: Vec<Box<str>>,
     /// The terminals that were told.
     terminals: Recent<()>,
+    /// The tool calls that were told, each with the turn it began in.
+    calls: Recent<Option<TurnId>>,
+    /// The turn that what is told now belongs to.
+    turn: Option<TurnId>,
 }
 
 impl Default for UpdatesToV2 {
     fn default() -> Self {
-        Self { modes: None, options: Vec::new(), terminals: Recent::new(MAX_TERMINALS) }
+        let (terminals, calls) = (Recent::new(MAX_TERMINALS), Recent::new(MAX_CALLS));
+        Self { modes: None, options: Vec::new(), terminals, calls, turn: None }
     }
 }
 
@@ -48,6 +57,11 @@ impl UpdatesToV2 {
     /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What is told from now on belongs to this turn.
+    pub fn in_turn(&mut self, turn: Option<TurnId>) {
+        self.turn = turn;
     }
 
     /// The `update` objects that say what this one says. A chunk that has no message id gets this one.
@@ -69,6 +83,9 @@ impl UpdatesToV2 {
             "tool_call" | "tool_call_update" => {
                 members.set_text("sessionUpdate", "tool_call_update");
                 call_to_v2(&mut members, |id| self.terminals.contains(id));
+                if self.is_another(&members.text("toolCallId")?, &*kind == "tool_call") {
+                    begin_again(&mut members);
+                }
             }
             "plan" => {
                 let mut plan = Members::new();
@@ -97,6 +114,16 @@ impl UpdatesToV2 {
             _ => return Some(update.to_owned()),
         }
         Some(members.to_string())
+    }
+
+    /// Whether a tool call is another one than the call that was told under its id before.
+    fn is_another(&mut self, id: &str, is_new: bool) -> bool {
+        let began = self.calls.entry(id);
+        let is_another = is_another_call(is_new, *began, self.turn);
+        if is_another || began.is_none() {
+            *began = self.turn;
+        }
+        is_another
     }
 
     /// A terminal of ours was told: tool calls that refer to it may name it.

@@ -19,6 +19,16 @@ pub(super) fn call_to_v2(call: &mut Members<'_>, is_told: impl Fn(&str) -> bool)
     }
 }
 
+/// Lets a tool call have nothing of the one that had its id before: what it does not say, version 2 leaves as it was.
+pub(super) fn begin_again(call: &mut Members<'_>) {
+    for field in FIELDS {
+        if call.get(field).is_none() {
+            let unsaid = if field == "status" { r#""pending""# } else { "null" };
+            call.set(field, unsaid.to_owned());
+        }
+    }
+}
+
 /// One item of a call's content for version 2.
 fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
     let Some(mut members) = Members::parse(item) else { return item.to_owned() };

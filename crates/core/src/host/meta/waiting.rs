@@ -33,6 +33,11 @@ pub struct WaitingMeta {
     pub last_line_at: Option<String>,
 }
 
+impl WaitingMeta {
+    /// What a session waits for whose agent is being ended.
+    pub const AGENT_END: &str = "agent-end";
+}
+
 impl From<Waiting> for WaitingMeta {
     fn from(waiting: Waiting) -> Self {
         let Waiting { what, is_served, question, since, heard } = waiting;
@@ -44,7 +49,7 @@ impl From<Waiting> for WaitingMeta {
             Awaited::TurnEnd => ("turn-end", None),
             Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
             Awaited::Questions(_) => ("permission", None),
-            Awaited::AgentEnd => ("agent-end", None),
+            Awaited::AgentEnd => (Self::AGENT_END, None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
         Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }

@@ -45,7 +45,7 @@ fn an_option_that_says_the_contrary_is_not_chosen() {
         (false, None, Ok(Advice::Reject)),
     ];
     for (approve, word, expected) in cases {
-        assert_eq!(advice(&options, approve, word), expected, "{approve} {word:?}");
+        assert_eq!(advice(&options, true, approve, word), expected, "{approve} {word:?}");
     }
-    assert_eq!(advice(&options[2..], true, None), Err(NoOption::NoneApproves));
+    assert_eq!(advice(&options, false, true, None), Err(NoOption::NoneApproves));
 }

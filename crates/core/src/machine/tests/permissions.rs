@@ -33,7 +33,7 @@ fn end_turn() -> Input {
 fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
     let (mut machine, effects) = asked(unasked(Unasked::Deny));
     assert_eq!(effects, [Effect::Consult(ask())]);
-    let nobody = || Input::Unanswered { ask: ask() };
+    let nobody = || Input::Unanswered { ask: ask(), what: "edit".into() };
     assert_eq!(feed(&mut machine, [nobody()]), [answer(Permit::Reject)]);
 
     let (mut machine, _) = asked(unasked(Unasked::Fail));
@@ -56,7 +56,7 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
 fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
     for end in [Input::AgentGone(died()), Input::Deadline(Deadline::Cancel)] {
         let (mut machine, _) = asked(unasked(Unasked::Fail));
-        feed(&mut machine, [Input::Unanswered { ask: ask() }]);
+        feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
         let over = feed(&mut machine, [end.clone()]);
         assert_eq!(ended(&over), [(2, &nobody_to_ask())], "{end:?}");
     }
@@ -69,7 +69,7 @@ fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
         let policy = PermissionPolicy { mode, tools: Some(Arc::new(tools.clone())), unasked: Unasked::Fail };
         let (mut machine, effects) = asked(policy);
         assert_eq!(effects, [Effect::Consult(ask())]);
-        let effects = feed(&mut machine, [Input::Unanswered { ask: ask() }]);
+        let effects = feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
         assert_eq!(effects, [answer(Permit::Escalated("edit".into()))]);
         let over = feed(&mut machine, [end_turn()]);
         let count = over.iter().find_map(|effect| match effect {
@@ -107,10 +107,37 @@ fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_cou
 }
 
 #[test]
+fn a_read_that_nobody_can_be_asked_is_approved_only_by_an_option_known_to_approve() {
+    for (can_approve, permit, approved, rejected) in
+        [(true, Permit::Approve, 1, 0), (false, Permit::Reject, 0, 1)]
+    {
+        let mut machine = live(ALL);
+        let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
+        let policy = PermissionMode::Ask.into();
+        feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
+        let read = Input::Permission { ask: ask(), tool: of_kind("read"), has_options: true, can_approve };
+        assert_eq!(feed(&mut machine, [read]), [Effect::Consult(ask())]);
+        assert_eq!(
+            feed(&mut machine, [Input::Unanswered { ask: ask(), what: "read".into() }]),
+            [answer(permit)]
+        );
+        let over = feed(&mut machine, [end_turn()]);
+        let count = over.iter().find_map(|effect| match effect {
+            Effect::TurnOver(turn) => Some(turn.permissions),
+            _ => None,
+        });
+        assert_eq!(count, Some(PermissionCount { approved, rejected }));
+    }
+}
+
+#[test]
 fn an_answer_that_comes_after_its_turn_grants_nothing() {
     let (mut machine, _) = asked(unasked(Unasked::Wait));
     feed(&mut machine, [end_turn()]);
-    for late in [Input::Advised { ask: ask(), permit: Permit::Approve }, Input::Unanswered { ask: ask() }] {
+    for late in [
+        Input::Advised { ask: ask(), permit: Permit::Approve },
+        Input::Unanswered { ask: ask(), what: "edit".into() },
+    ] {
         assert_eq!(feed(&mut machine, [late]), []);
     }
 }

@@ -157,7 +157,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("a write that was granted", Input::Tool { ask: ask(), tool: Some(of_kind("edit")), granted: true }),
         ("its own terminal", Input::Tool { ask: ask(), tool: None, granted: false }),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
-        ("nobody to ask", Input::Unanswered { ask: ask() }),
+        ("nobody to ask", Input::Unanswered { ask: ask(), what: "edit".into() }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),

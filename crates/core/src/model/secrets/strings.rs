@@ -16,8 +16,26 @@ use super::Secret;
 const ENVELOPE: &[&str] = &["jsonrpc", "id", "method"];
 
 /// Members that name things. An id that is changed names nothing.
-const IDS: &[&str] =
-    &["sessionId", "agentSessionId", "messageId", "toolCallId", "terminalId", "optionId", "nextCursor"];
+const IDS: &[&str] = &[
+    "sessionId",
+    "agentSessionId",
+    "messageId",
+    "toolCallId",
+    "terminalId",
+    "optionId",
+    "nextCursor",
+    "modeId",
+    "currentModeId",
+    "modelId",
+    "currentModelId",
+    "configId",
+];
+
+/// Members in which an agent tells what it offers: whoever chooses from it says its names.
+const OFFERS: &[&str] = &["modes", "models", "configOptions", "availableCommands", "authMethods"];
+
+/// The names in there. Elsewhere they name nothing, and a value there may well be that of a variable.
+const OFFERED: &[&str] = &["id", "name", "value", "currentValue", "group", "category"];
 
 /// Members whose value is a word of the protocol, if it is written like one.
 const WORDS: &[&str] = &["type", "sessionUpdate", "kind", "status", "stopReason", "outcome", "role"];
@@ -26,7 +44,7 @@ const WORDS: &[&str] = &["type", "sessionUpdate", "kind", "status", "stopReason"
 pub(super) fn find(json: &str, secrets: &[&Secret]) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut found = Vec::new();
-    for inside in (Strings { json, at: 0, depth: 0, member: None }) {
+    for inside in (Strings { json, at: 0, depth: 0, member: None, offers: None }) {
         let Some(raw) = json.get(inside.clone()) else { continue };
         let reading = Reading::of(raw);
         for secret in secrets {
@@ -51,6 +69,8 @@ struct Strings<'a> {
     depth: usize,
     /// The name of the member whose value comes next.
     member: Option<&'a str>,
+    /// How deep an agent's offers began, inside of them.
+    offers: Option<usize>,
 }
 
 impl Iterator for Strings<'_> {
@@ -67,8 +87,16 @@ impl Iterator for Strings<'_> {
                         return Some(inside);
                     }
                 }
-                b'{' | b'[' => (self.depth, self.member) = (self.depth + 1, None),
-                b'}' | b']' => (self.depth, self.member) = (self.depth.saturating_sub(1), None),
+                b'{' | b'[' => {
+                    if self.member.take().is_some_and(|member| OFFERS.contains(&member)) {
+                        self.offers.get_or_insert(self.depth);
+                    }
+                    self.depth += 1;
+                }
+                b'}' | b']' => {
+                    (self.depth, self.member) = (self.depth.saturating_sub(1), None);
+                    self.offers.take_if(|began| self.depth <= *began);
+                }
                 b',' => self.member = None,
                 _ => {}
             }
@@ -95,6 +123,7 @@ impl Strings<'_> {
         let is_word = || text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         (self.depth == 1 && ENVELOPE.contains(&member))
             || IDS.contains(&member)
+            || (self.offers.is_some() && OFFERED.contains(&member))
             || (WORDS.contains(&member) && is_word())
     }
 }

@@ -172,6 +172,26 @@ fn a_value_that_is_a_word_of_the_protocol_is_replaced_in_text_alone() {
 }
 
 #[test]
+fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
+    let secrets = ["claude-opus-4-5", "ask"];
+    let answer = |said: &str, value: &str| {
+        format!(
+            r#"{{"id":1,"result":{{"sessionId":"s","modes":{{"currentModeId":"ask","availableModes":[{{"id":"ask","name":"ask","description":"{said}"}}]}},"models":{{"currentModelId":"claude-opus-4-5","availableModels":[{{"modelId":"claude-opus-4-5","name":"claude-opus-4-5"}}]}},"configOptions":[{{"id":"ask","category":"ask","currentValue":"claude-opus-4-5","options":[{{"group":"ask","name":"ask","options":[{{"value":"claude-opus-4-5","name":"claude-opus-4-5"}}]}}]}}],"_meta":{{"id":"{said}","env":[{{"name":"MODEL","value":"{value}"}}]}}}}}}"#
+        )
+    };
+    let kept = kept_answer(&secrets, &answer("of claude-opus-4-5", "ask"));
+    assert_eq!(kept, answer("of [secret]", "[secret]"));
+    let update = |said: &str| {
+        format!(
+            r#"{{"method":"session/update","params":{{"update":{{"availableCommands":[{{"name":"claude-opus-4-5","description":"{said}"}}],"currentModeId":"claude-opus-4-5","name":"{said}"}}}}}}"#
+        )
+    };
+    assert_eq!(kept_json(&secrets, &update("claude-opus-4-5")), update("[secret]"));
+    let set = r#"{"method":"session/set_mode","params":{"modeId":"claude-opus-4-5"}}"#;
+    assert_eq!(kept_json(&secrets, set), set);
+}
+
+#[test]
 fn a_short_value_is_looked_for_only_as_a_whole_string_in_an_answer() {
     let answer = |value: &str| {
         format!(r#"{{"id":1,"error":{{"message":"abc d","data":["{value}","abcd",{{"abc":1}}]}}}}"#)

@@ -2,6 +2,7 @@
 //! record can be read, the next prompt is answered, and the good one notices nothing.
 
 use acpx_core::model::{EventKind, PermissionMode, Verdict};
+use acpx_core::wire::Limits;
 
 use super::*;
 
@@ -198,6 +199,24 @@ async fn a_line_that_is_no_text_and_one_that_is_nested_without_end_are_passed_ov
     let told = pair.kept("lines_unread").await;
     let bodies: Vec<_> = told.iter().map(|event| &*event.body).collect();
     assert_eq!(bodies, [r#"{"fact":"lines_unread","lines":2}"#]);
+}
+
+#[tokio::test]
+async fn what_an_agent_prints_and_what_it_says_at_too_great_length_is_counted_in_the_turn_that_it_dies_in() {
+    let wire = Limits { line_bytes: 4000, ..quick().wire };
+    let pair = Pair::new(Settings { wire, ..quick() }, |turn| {
+        let turn = turn.line("thread 'main' panicked").line("note: run with RUST_BACKTRACE=1");
+        turn.line(&format!("\"{}\"", "x".repeat(8000))).exit(101)
+    })
+    .await;
+    assert_eq!(failure(&pair.turn().await).0, "AGENT_DIED");
+    for (fact, told) in [
+        ("lines_unread", r#"{"fact":"lines_unread","lines":2}"#),
+        ("lines_dropped", r#"{"fact":"lines_dropped","lines":1,"limit":4000}"#),
+    ] {
+        let kept = pair.kept(fact).await;
+        assert_eq!(kept.iter().map(|event| &*event.body).collect::<Vec<_>>(), [told]);
+    }
 }
 
 #[tokio::test]

@@ -89,6 +89,31 @@ async fn an_answer_to_a_question_of_an_earlier_turn_is_no_answer_to_its_namesake
 }
 
 #[tokio::test]
+async fn a_yes_where_no_option_is_known_to_approve_is_a_no_and_counted_so() {
+    let bench = Bench::new();
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+    let ask = json!({
+        "sessionId": "s1",
+        "toolCall": { "toolCallId": "t", "title": "read", "kind": "read" },
+        "options": [option("perhaps", "of_its_own"), option("no", "reject_once")],
+    });
+    let turn = Script::new().request("session/request_permission", ask).end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let rejected = PermissionCount { approved: 0, rejected: 1 };
+    let (ticket, mut questions) = asking(&session).await;
+    let question = questions.recv().await.unwrap();
+    assert!(!question.wanted().unwrap().can_be_approved);
+    question.answer(Advice::Approve);
+    assert_eq!(ticket.over().await.unwrap().permissions, rejected);
+    // Reading is allowed where nobody can be asked, and this cannot be.
+    let (ticket, questions) = asking(&session).await;
+    drop(questions);
+    assert_eq!(ticket.over().await.unwrap().permissions, rejected);
+    assert_eq!(answers(&command), [selected("no"), selected("no")]);
+}
+
+#[tokio::test]
 async fn what_nobody_is_there_to_be_asked_is_decided_as_if_reads_were_approved() {
     let bench = Bench::new();
     let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
@@ -198,4 +223,37 @@ async fn a_question_is_withdrawn_when_its_agent_takes_it_back_or_its_turn_is_can
     let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
     let cancelled = json!({"action": "cancel"});
     assert_eq!(answers.map(|(_, result)| result).collect::<Vec<_>>(), [cancelled.clone(), cancelled]);
+}
+
+#[tokio::test]
+async fn a_question_that_was_taken_back_before_it_was_put_is_not_asked_by_the_name_of_the_next() {
+    let bench = Bench::new();
+    let ask = |call: &str| {
+        let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+        let params = json!({
+            "sessionId": "s1",
+            "toolCall": { "toolCallId": call, "kind": "edit" },
+            "options": [option("yes", "allow_once"), option("no", "reject_once")],
+        });
+        json!({"jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params})
+    };
+    let take_back = json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "a"}});
+    let at_once = format!("{}\n{take_back}\n{}", ask("t1"), ask("t2"));
+    let go = bench.home.join("go");
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.line(&at_once).await_file(&go).end("end_turn"));
+    let (session, command) = bench.open(&script).await;
+    let (ticket, mut questions) = asking(&session).await;
+    let question = questions.recv().await.unwrap();
+    let params: Value = serde_json::from_str(question.params()).unwrap();
+    assert_eq!(params["toolCall"]["toolCallId"], "t2");
+    assert_eq!(questions.try_recv().err(), Some(mpsc::error::TryRecvError::Empty));
+    question.answer(Advice::Choose("yes".into()));
+    std::fs::write(&go, "").unwrap();
+    let turn = ticket.over().await.unwrap();
+    assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
+    bench.engine.shutdown().await;
+    assert_eq!(answers(&command), [json!({"outcome": "cancelled"}), selected("yes")]);
 }

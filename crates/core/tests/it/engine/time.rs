@@ -76,6 +76,21 @@ async fn a_turn_that_takes_too_long_is_cancelled_though_its_agent_goes_on_talkin
 }
 
 #[tokio::test]
+async fn time_that_was_spent_before_the_prompt_counts_and_the_limit_is_said_as_it_was_given() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("busy").expect("session/cancel").end("cancelled"));
+    let (session, _) = bench.open(&script).await;
+    let limits = limits(Some(3_600_000), None);
+    let prompt = Prompt::text("go").unwrap().with_limits(limits).after(Duration::from_millis(3_599_800));
+    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    let message = r#"the turn with the agent "scripted" took longer than 3600 s and was cancelled"#;
+    assert_eq!((failure(&turn), turn.limits), (("TIMEOUT", message), limits));
+}
+
+#[tokio::test]
 async fn the_run_of_an_agent_that_ignores_a_cancel_says_why_it_was_ended() {
     let bench = Bench::new();
     let script = Script::new()

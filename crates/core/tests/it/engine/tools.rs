@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
-use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity, TurnLimits};
+use acpx_core::model::{
+    PermissionCount, PermissionMode, PermissionPolicy, ProcessIdentity, TurnLimits, Unasked,
+};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -44,7 +46,7 @@ async fn prompt_with(session: &Session, policy: PermissionMode) -> Turn {
 
 fn denied(method: &str) -> Value {
     let words = format!("Permission denied for {method}");
-    json!({ "code": -32603, "message": words, "data": { "details": words } })
+    json!({ "code": -32603, "message": words, "data": { "details": words, "acpx": { "code": "PERMISSION_DENIED" } } })
 }
 
 fn outside(path: &Path) -> Value {
@@ -503,6 +505,27 @@ async fn a_secret_that_a_command_shows_in_pieces_or_an_error_repeats_is_not_kept
 }
 
 #[tokio::test]
+async fn the_error_of_a_turn_that_fails_for_want_of_an_answer_has_no_secret_and_is_short() {
+    let bench = Bench::new();
+    let line = format!("curl -H hunter2secret {}", "x".repeat(2000));
+    let (agent, _) = bench.agent(&requesting([create(&line)]));
+    let new = NewSession {
+        environment: environment().with("API_KEY", "hunter2secret"),
+        ..bench.new_session(agent, Vec::new())
+    };
+    let session = bench.engine.open(new).await.unwrap();
+    let policy =
+        PermissionPolicy { mode: PermissionMode::Ask, unasked: Unasked::Fail, ..PermissionPolicy::default() };
+    let ticket = session.prompt(Prompt::text("go").unwrap().with_policy(policy)).await.unwrap();
+    let turn = ticket.over().await.unwrap();
+    let told = format!("Run curl -H [secret] {}", "x".repeat(1024 - "Run curl -H [secret] ".len()));
+    let words = format!("the agent \"scripted\" asked for a permission and nobody could be asked: {told}");
+    assert_eq!(failure(&turn), ("PERMISSION_PROMPT_UNAVAILABLE", words.as_str()));
+    let kept = bench.events(session.record_id()).await;
+    assert!(!kept.iter().any(|event| event.body.contains("hunter2secret")), "{kept:#?}");
+}
+
+#[tokio::test]
 async fn however_many_waits_there_are_a_command_can_be_killed() {
     let bench = Bench::new();
     let wait = terminal("terminal/wait_for_exit").1;
@@ -568,8 +591,9 @@ async fn a_text_that_is_too_long_to_be_written_is_refused_before_anybody_is_aske
 #[tokio::test]
 async fn what_a_command_has_shown_waits_for_the_agent_in_its_turn_and_makes_room_in_the_next() {
     let bench = Bench::new();
-    let turn =
-        || Script::new().repeat(65, |turn| turn.request("terminal/create", create("true").1)).end("end_turn");
+    let wait = || terminal("terminal/wait_for_exit");
+    let run = |turn: Script| turn.request("terminal/create", create("true").1).request(wait().0, wait().1);
+    let turn = || Script::new().repeat(65, run).end("end_turn");
     let prompts = [("session/prompt", turn()), ("session/prompt", turn())];
     let script = Script::new().initialize(json!({})).session_new("s1").serve(prompts);
     let (session, command) = bench.open(&script).await;
@@ -577,16 +601,18 @@ async fn what_a_command_has_shown_waits_for_the_agent_in_its_turn_and_makes_room
     prompt_with(&session, PermissionMode::ApproveAll).await;
     let told = answers(&command);
     let refused: Vec<usize> = (0..told.len()).filter(|at| told[*at].get("code").is_some()).collect();
-    assert_eq!((told.len(), refused), (130, vec![64, 129]), "{told:?}");
+    assert_eq!((told.len(), refused), (260, vec![128, 258]), "{told:?}");
 }
 
 #[tokio::test]
-async fn commands_that_have_ended_make_room_for_others_and_those_that_run_do_not() {
+async fn commands_whose_output_was_read_make_room_for_others_and_those_that_run_do_not() {
     let bench = Bench::new();
     let turn = Script::new()
         .repeat(70, |turn| {
-            let wait = terminal("terminal/wait_for_exit");
-            turn.request("terminal/create", create("true").1).request(wait.0, wait.1)
+            let [wait, output] = ["terminal/wait_for_exit", "terminal/output"].map(terminal);
+            turn.request("terminal/create", create("true").1)
+                .request(wait.0, wait.1)
+                .request(output.0, output.1)
         })
         .repeat(65, |turn| turn.request("terminal/create", create("sleep 600").1))
         .end("end_turn");
@@ -600,6 +626,6 @@ async fn commands_that_have_ended_make_room_for_others_and_those_that_run_do_not
         .filter(|(_, answer)| answer.get("code").is_some())
         .map(|(at, _)| at)
         .collect();
-    assert_eq!((told.len(), refused), (140 + 65, vec![140 + 64]), "{told:?}");
-    assert_eq!(told[140 + 64]["message"], "too many terminals; release those that are done with");
+    assert_eq!((told.len(), refused), (210 + 65, vec![210 + 64]), "{told:?}");
+    assert_eq!(told[210 + 64]["message"], "too many terminals; release those that are done with");
 }

@@ -167,7 +167,7 @@ impl Bench {
         let answers: Vec<_> = received(agent).into_iter().filter(|(method, _)| method == "answer").collect();
         let no = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
         let denied = "Permission denied for terminal/create";
-        let denied = json!({ "code": -32603, "message": denied, "data": { "details": denied } });
+        let denied = json!({ "code": -32603, "message": denied, "data": { "details": denied, "acpx": { "code": "PERMISSION_DENIED" } } });
         assert_eq!(answers, [("answer".to_owned(), no), ("answer".to_owned(), denied)]);
     }
 }

@@ -156,7 +156,7 @@ async fn a_watch_goes_on_when_the_record_is_closed_and_restored_and_ends_when_it
     let end = loop {
         match watcher.next().await.expect("the host is there") {
             FromHost::Event(event) => seen.push(watched(&event)),
-            FromHost::WatchEnded { from } => break from,
+            FromHost::WatchEnded { from, error: None } => break from,
             _ => {}
         }
     };

@@ -10,7 +10,7 @@ fn errand(id: u64, method: &str, params: &str, answer: &str) -> [(Direction, Str
 
 #[test]
 fn what_the_host_does_for_an_agent_is_shown_with_what_came_of_it() {
-    let denied = r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file"}"#;
+    let denied = r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file","data":{"acpx":{"code":"PERMISSION_DENIED"}}}"#;
     let missing = r#""error":{"code":-32002,"message":"Resource not found:\nfile:///w/none"}"#;
     let cancelled = r#""error":{"code":-32800,"message":"cancelled"}"#;
     let lines = [
@@ -174,7 +174,7 @@ fn what_was_denied_is_known_in_every_format_by_what_was_told_of_it_before() {
     let asks = |call: &str| format!(r#"{{"toolCall":{{"toolCallId":"{call}"}},{options}}}"#);
     let chosen = |id: &str| format!(r#""result":{{"outcome":{{"outcome":"selected","optionId":"{id}"}}}}"#);
     let told = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"Edit a.txt","kind":"edit"}"#;
-    let denied = r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file"}"#;
+    let denied = r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file","data":{"acpx":{"code":"PERMISSION_DENIED"}}}"#;
     let lines: Vec<_> = [
         vec![update(told)],
         errand(1, "session/request_permission", &asks("d"), &chosen("y")).to_vec(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Log, record};
+use super::{Log, asked, record};
 use crate::acp::agent::ClientFacts;
 use crate::acp::render::{Rendering, SessionState};
 use crate::model::{Direction, EventKind, Fact, FactError, ProtocolVersion, Seq};
@@ -119,7 +119,7 @@ fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
     let chunk = |kind: &str, text: &str| json!({ "sessionUpdate": kind, "content": block(text) });
     let mut answer = chunk("agent_message_chunk", "a");
     answer["messageId"] = json!("m");
-    assert_eq!(first, [chunk("user_message_chunk", "x"), answer]);
+    assert_eq!(first, [asked(1, "x"), answer]);
 }
 
 #[test]

@@ -1,0 +1,248 @@
+//! The verbs behind `sessions` with their arguments and help texts, as clap reads them. What they mean is in `invocation`.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use acpx_core::acp::Cursor;
+use acpx_core::model::{Seq, TurnId};
+use clap::{Args, Subcommand};
+
+use super::options::{OutputArgs, SessionArgs};
+use super::verbs::{Build, of_verbs, with_verbs};
+
+const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
+
+const SESSIONS_ABOUT: &str =
+    "Make, list, show, follow, move, close and delete sessions; without more words, list them";
+
+const SESSIONS_HELP: &str = "\
+Without a command the sessions are listed, with those of AGENT alone if one is named:
+  acpx claude sessions --format json
+
+`acpx help sessions COMMAND` has the flags of each; those of list may stand without it.";
+
+const SESSIONS_VERBS: [(&str, Build); 11] = [
+    ("new", |command, _| NewArgs::augment_args(command)),
+    ("ensure", |command, _| EnsureArgs::augment_args(command)),
+    ("list", |command, _| ListArgs::augment_args(command)),
+    ("show", |command, _| ShowArgs::augment_args(command)),
+    ("history", |command, _| HistoryArgs::augment_args(command)),
+    ("replay", |command, _| ReplayArgs::augment_args(command)),
+    ("watch", |command, _| WatchArgs::augment_args(command)),
+    ("close", |command, _| CloseArgs::augment_args(command)),
+    ("delete", |command, _| DeleteArgs::augment_args(command)),
+    ("move", |command, _| MoveArgs::augment_args(command)),
+    ("migrate", |command, _| MigrateArgs::augment_args(command)),
+];
+
+/// Puts the verbs behind `sessions` into its command.
+pub(super) fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
+    let command = command.about(SESSIONS_ABOUT).override_usage(SESSIONS_USAGE).after_help(SESSIONS_HELP);
+    with_verbs(of_verbs(command), &SESSIONS_VERBS, path)
+}
+
+/// What to do about sessions.
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionsVerb {
+    New(NewArgs),
+    Ensure(EnsureArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    History(HistoryArgs),
+    Replay(ReplayArgs),
+    Watch(WatchArgs),
+    Close(CloseArgs),
+    Delete(DeleteArgs),
+    Move(MoveArgs),
+    Migrate(MigrateArgs),
+}
+
+/// The name of a session to make. `--session` says the same, so that one flag works with every verb.
+#[derive(Debug, Clone, Args)]
+pub(super) struct NewNameArgs {
+    /// A name for the session, to have several in one directory
+    #[arg(short = 's', long, alias = "session", value_name = "NAME")]
+    pub(super) name: Option<String>,
+}
+
+/// Begin a session here; one of the same name is closed, and kept
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions new [FLAGS]")]
+pub(super) struct NewArgs {
+    #[command(flatten)]
+    pub(super) name: NewNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Begin a session here unless there is one, here or further up
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions ensure [FLAGS]")]
+pub(super) struct EnsureArgs {
+    #[command(flatten)]
+    pub(super) name: NewNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// List sessions, last used first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A row is the id, the name, the directory, the last use, the agent and the title, with tabs between. Behind the id of a
+closed session stands [closed]. A session whose name is [by id], such as one that an editor began, is not the
+directory's: it is meant by its id alone, as in acpx claude -s ID 'go on'.")]
+#[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
+pub(super) struct ListArgs {
+    /// List the sessions kept here; this is the default
+    #[arg(long, conflicts_with = "remote")]
+    pub(super) local: bool,
+    /// Start the agent and ask it for its sessions, those not kept here among them
+    #[arg(long)]
+    pub(super) remote: bool,
+    /// Go on where a list of --remote ended
+    #[arg(long, value_name = "CURSOR", requires = "remote", conflicts_with = "local")]
+    pub(super) cursor: Option<String>,
+    /// Only sessions of this directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) filter_cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// The session of a verb that takes its name as an argument. The flag says the same.
+#[derive(Debug, Clone, Args)]
+pub(super) struct NamedArgs {
+    /// The session of this name instead of the directory's unnamed one
+    #[arg(value_name = "NAME")]
+    pub(super) positional: Option<String>,
+    /// The same as NAME
+    #[arg(short, long = "session", value_name = "NAME", conflicts_with = "positional")]
+    pub(super) session_name: Option<String>,
+}
+
+/// Show a session with its ids and the ACP sessions it went through
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions show [FLAGS] [NAME]")]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Show what was said last
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions history [FLAGS] [NAME]")]
+pub(super) struct HistoryArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    /// How many entries
+    #[arg(long, value_name = "N", default_value = "20", value_parser = count::<NonZeroUsize>)]
+    pub(super) limit: NonZeroUsize,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Show what was said again, from any place
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions replay [FLAGS] [NAME]")]
+pub(super) struct ReplayArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    /// Only the last so many turns
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU64>)]
+    pub(super) last: Option<NonZeroU64>,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Follow what happens in a session until interrupted; its agent is not started
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions watch [FLAGS] [NAME]")]
+pub(super) struct WatchArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Reads how many.
+fn count<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number above 0".to_owned())
+}
+
+/// A place in a conversation.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PlaceArgs {
+    /// Where to begin: start, turn:N, message:ID or seq:N
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    pub(super) from: Option<Cursor>,
+}
+
+/// Reads a place.
+fn place(text: &str) -> Result<Cursor, String> {
+    let number = |number: &str| number.parse().ok().filter(|number| *number > 0);
+    let read = match text.split_once(':') {
+        None if text == "start" => Some(Cursor::Start),
+        Some(("turn", turn)) => number(turn).map(|turn| Cursor::Turn(TurnId(turn))),
+        Some(("seq", seq)) => number(seq).map(|seq| Cursor::Seq(Seq(seq))),
+        Some(("message", id)) if !id.is_empty() => Some(Cursor::Message(id.into())),
+        _ => None,
+    };
+    read.ok_or_else(|| "a place is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
+}
+
+/// Close a session: its agent is ended, what was said is kept
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions close [FLAGS] [NAME]")]
+pub(super) struct CloseArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Delete a session for good, also from the agent where the agent can; nothing is asked
+#[derive(Debug, Args)]
+#[command(after_help = "\
+NAME may be a session's id, and that of one that is closed. Without it, the open session of this directory is
+deleted. What was said cannot be brought back; `sessions close` keeps it.")]
+#[command(override_usage = "acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")]
+pub(super) struct DeleteArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Have a session work in another directory, after its project has moved
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The directory is that of --cwd, or the current one. Without an id, the session is meant whose own directory is gone.
+The agent is ended first; the next prompt restores the session in the new directory. An agent that refuses that goes
+on in a fresh session, and says so.")]
+#[command(override_usage = "acpx [AGENT] sessions move [FLAGS] [NAME|ID]")]
+pub(super) struct MoveArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Take over sessions that npm acpx has kept; its files stay as they are
+#[derive(Debug, Args)]
+pub(super) struct MigrateArgs {
+    /// Where the files are
+    #[arg(value_name = "DIR", help = "Where the files are [default: sessions in ACPX_HOME]")]
+    pub(super) directory: Option<PathBuf>,
+    /// Say what would be taken over, and take nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}

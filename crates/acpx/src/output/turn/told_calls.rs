@@ -1,0 +1,161 @@
+//! What an agent has told of its last tool calls, for questions on a terminal that do not repeat what they are about.
+//!
+//! It is what `pending` shows and what a policy decides by: updates of this conversation alone, as version 1 has them, and
+//! of a call that was begun again nothing from before. So many calls are remembered, and a member that is too long is
+//! left out and named: nobody is to take what was said before it for what is said now.
+
+use std::collections::VecDeque;
+
+use acpx_core::model::Update;
+use serde_json::{Map, Value};
+
+use super::updates::Updates;
+use crate::output::WatchedEvent;
+
+/// How many calls are remembered.
+const CALLS: usize = 64;
+/// The members of a call that are shown.
+const MEMBERS: [&str; 4] = ["title", "kind", "rawInput", "content"];
+/// How long one of them may be, as JSON.
+const MEMBER_BYTES: usize = 256 << 10;
+
+/// The last tool calls, the one that was spoken of last at the end.
+#[derive(Debug, Default)]
+pub(crate) struct ToldCalls {
+    updates: Updates,
+    calls: VecDeque<(Box<str>, ToldCall)>,
+}
+
+/// What was told of a call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ToldCall {
+    /// Its members.
+    pub(crate) members: Map<String, Value>,
+    /// The members that are too long to be remembered.
+    pub(crate) left_out: Vec<&'static str>,
+}
+
+impl ToldCalls {
+    /// Takes the next event, whatever it is.
+    pub(crate) fn take(&mut self, event: &WatchedEvent) {
+        // Few lines are about a tool call. A member's name may be written in more than one way.
+        let line = event.message.get();
+        if !line.contains("toolCallId") && !line.contains("\\u") {
+            return;
+        }
+        for update in self.updates.read(event) {
+            if let Update::Tool { call, fields } = update
+                && let Ok(Value::Object(fields)) = serde_json::from_str(&fields)
+            {
+                self.told(&call, fields);
+            }
+        }
+    }
+
+    /// What was told of this call.
+    pub(crate) fn get(&self, call: &str) -> Option<&ToldCall> {
+        self.calls.iter().find(|(id, _)| &**id == call).map(|(_, told)| told)
+    }
+
+    fn told(&mut self, call: &str, fields: Map<String, Value>) {
+        let known = self.calls.iter().position(|(known, _)| &**known == call);
+        let known = known.and_then(|index| self.calls.remove(index)).map(|(_, told)| told);
+        // A policy decides by the call that was begun last under an id, and that is shown.
+        let is_new = fields.get("sessionUpdate").is_some_and(|what| what == "tool_call");
+        let mut told = known.filter(|_| !is_new).unwrap_or_default();
+        told.take(fields);
+        self.calls.push_back((call.into(), told));
+        if self.calls.len() > CALLS {
+            self.calls.pop_front();
+        }
+    }
+}
+
+impl ToldCall {
+    /// Takes what is told of the call now. A member that is null is told to be unchanged.
+    fn take(&mut self, mut fields: Map<String, Value>) {
+        for name in MEMBERS {
+            let Some(value) = fields.remove(name).filter(|value| !value.is_null()) else { continue };
+            self.left_out.retain(|left_out| *left_out != name);
+            if value.to_string().len() <= MEMBER_BYTES {
+                self.members.insert(name.to_owned(), value);
+            } else {
+                self.members.remove(name);
+                self.left_out.push(name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::model::{Direction, ProtocolVersion, Seq};
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+    use crate::output::samples::at;
+
+    fn event(update: &Value) -> WatchedEvent {
+        let params = json!({ "sessionId": "s", "update": update });
+        let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+        WatchedEvent {
+            seq: Seq::FIRST,
+            at: at(0),
+            direction: Direction::FromAgent,
+            turn: None,
+            version: ProtocolVersion::V1,
+            is_aside: false,
+            message: to_raw_value(&line).unwrap(),
+        }
+    }
+
+    fn call(what: &str, command: &str) -> Value {
+        let input = json!({ "command": command });
+        json!({ "sessionUpdate": what, "toolCallId": "t", "title": "Run", "rawInput": input })
+    }
+
+    fn told(events: impl IntoIterator<Item = WatchedEvent>) -> Option<ToldCall> {
+        let mut calls = ToldCalls::default();
+        for event in events {
+            calls.take(&event);
+        }
+        calls.get("t").cloned()
+    }
+
+    fn runs(command: &str) -> Option<ToldCall> {
+        let members = json!({ "title": "Run", "rawInput": { "command": command } });
+        Some(ToldCall { members: members.as_object().cloned().unwrap(), left_out: Vec::new() })
+    }
+
+    #[test]
+    fn an_update_for_another_session_tells_nothing_of_a_call_here() {
+        let aside = WatchedEvent { is_aside: true, ..event(&call("tool_call", "ls")) };
+        assert_eq!(told([event(&call("tool_call", "rm")), aside]), runs("rm"));
+    }
+
+    #[test]
+    fn what_is_too_long_is_named_and_does_not_leave_what_was_told_before_it() {
+        let long = event(&call("tool_call", &"x".repeat(5 << 20)));
+        let title = json!({ "title": "Run" }).as_object().cloned().unwrap();
+        let expected = Some(ToldCall { members: title, left_out: vec!["rawInput"] });
+        assert_eq!(told([event(&call("tool_call", "ls")), long.clone()]), expected);
+        let more =
+            event(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "rawInput": null }));
+        assert_eq!(told([long.clone(), more]), expected);
+        assert_eq!(told([long, event(&call("tool_call_update", "ls"))]), runs("ls"));
+    }
+
+    #[test]
+    fn version_2_is_read_as_version_1_and_a_name_however_it_is_written() {
+        let of_version_2 = |command: &str| WatchedEvent {
+            version: ProtocolVersion::V2,
+            ..event(&call("tool_call_update", command))
+        };
+        assert_eq!(told([of_version_2("ls"), of_version_2("rm")]), runs("rm"));
+        let line = event(&call("tool_call", "rm")).message.get().replace("toolCallId", "tool\\u0043allId");
+        let message = serde_json::value::RawValue::from_string(line).unwrap();
+        let written_otherwise = WatchedEvent { message, ..event(&json!({})) };
+        assert_eq!(told([event(&call("tool_call", "ls")), written_otherwise]), runs("rm"));
+    }
+}

@@ -1,0 +1,53 @@
+//! What passes between a talk and the person at its desk, if one is there: questions that are no permission, and what the
+//! person says. Without a person the agent is told so, and is not left waiting.
+
+use acpx_core::host::HostClient;
+use acpx_core::wire::RpcId;
+use serde_json::Value;
+
+use super::{Talk, Trouble};
+use crate::desk::Desk;
+use crate::output::TerminalForm;
+
+impl Talk<'_> {
+    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
+    pub(super) async fn elicited(
+        &mut self,
+        client: &HostClient,
+        id: RpcId,
+        params: &str,
+    ) -> Result<(), Trouble> {
+        if let Some(desk) = &mut self.desk {
+            desk.ask_form(id, params);
+            return Ok(());
+        }
+        let words = TerminalForm::read(params).declined("there is no terminal to ask on");
+        self.console.say(&words);
+        self.patience
+            .during(client.answer(&id, &TerminalForm::refusal()))
+            .await
+            .map_err(Trouble::Stopped)??;
+        Ok(())
+    }
+
+    /// Passes on what the person has said, and goes on with the next question.
+    pub(super) async fn answer(
+        &mut self,
+        client: &HostClient,
+        (id, answer): (RpcId, Value),
+    ) -> Result<(), Trouble> {
+        self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
+        if let Some(desk) = &mut self.desk {
+            desk.next();
+        }
+        Ok(())
+    }
+}
+
+/// What the person at the desk says next; never, where nobody is.
+pub(super) async fn answered(desk: Option<&mut Desk>) -> (RpcId, Value) {
+    match desk {
+        Some(desk) => desk.answered().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,175 @@
+//! What clients ask of a session, and how its task takes each: every wish becomes an input of the machine, or is answered
+//! from what the task knows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::acp::client::Answer;
+use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
+use crate::model::{AgentError, McpServer, RequestId, Scope, Turn, TurnId};
+use crate::store::{SessionWriter, StoreError};
+
+use super::advice::Advisor;
+use super::deleting::Deletion;
+use super::inquiry::{Inquiry, Unanswered};
+use super::keeper::Heir;
+use super::moving::Moving;
+use super::perform::Outward;
+use super::task::SessionTask;
+use super::waiters::{PromptWaiter, tell};
+use super::waiting::Waiting;
+use super::{Prompt, RestoreSession};
+
+/// What a client asks of a session.
+pub(super) enum Command {
+    Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+    Prompt {
+        prompt: Box<Prompt>,
+        waiter: PromptWaiter,
+    },
+    /// Whoever asks for a prompt again is asked what its turn still asks.
+    Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    /// Whoever is asked where a turn has nobody of its own.
+    Advise(Advisor),
+    /// A request for the agent, beside any turn.
+    Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
+    /// Nobody waits for its answer any more.
+    Withdraw(PassId),
+    /// What the agent has beside this session, if it is there.
+    Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
+    Cancel(Option<TurnId>),
+    /// With a record that is to have the scope from then on.
+    Close(Option<Heir>, oneshot::Sender<()>),
+    Writer(oneshot::Sender<Option<SessionWriter>>),
+    Delete(oneshot::Sender<Deletion>),
+    Park(oneshot::Sender<bool>),
+    HasServers(Vec<McpServer>, oneshot::Sender<bool>),
+    /// What is waited for?
+    Waiting(oneshot::Sender<Option<Waiting>>),
+    /// What has the agent not done in this time?
+    SlowStart(Duration, oneshot::Sender<AgentError>),
+    Idle(Option<Duration>),
+    Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    Move(Box<Moving>),
+    Leave,
+}
+
+impl SessionTask {
+    pub(super) async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
+        if matches!(command, Command::Wake(..) | Command::Prompt { .. } | Command::Pass(..)) {
+            self.look_after_agent().await;
+        }
+        match command {
+            Command::Wake(restore, reply) => {
+                self.waiters.awake.push(reply);
+                let options = restore.options;
+                self.prepare(*restore);
+                self.step(Input::Wake(options));
+            }
+            Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
+            // The first may have been taken this moment: then it is kept before this is looked at.
+            Command::Join(request, advisor, reply) => {
+                self.outward.push(Outward::Joined(request, advisor, reply));
+            }
+            Command::Advise(advisor) => self.waiters.stand_in(advisor),
+            Command::Pass(restore, pass, reply) => {
+                self.waiters.passes.insert(pass.id, reply);
+                self.prepare(*restore);
+                self.step(Input::Pass(pass));
+            }
+            Command::Withdraw(pass) => {
+                self.waiters.passes.remove(&pass);
+                self.step(Input::PassWithdrawn(pass));
+            }
+            Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
+            Command::Cancel(turn) => self.step(Input::Cancel(turn)),
+            Command::Close(heir, reply) => {
+                if let Some(heir) = heir {
+                    self.keeper.leave_scope_to(heir);
+                }
+                self.waiters.closed.push(reply);
+                self.step(Input::Close);
+            }
+            Command::Writer(reply) => tell(reply, self.keeper.writer()),
+            Command::Delete(reply) => {
+                self.waiters.deleted.push(reply);
+                self.note_deletion();
+                self.step(Input::Delete);
+            }
+            Command::Park(reply) => {
+                self.waiters.parked.push(reply);
+                self.step(Input::Park);
+            }
+            Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
+            Command::Waiting(reply) => tell(reply, self.waiting()),
+            Command::SlowStart(wait, reply) => tell(reply, self.slow_start(wait)),
+            Command::Idle(limit) => {
+                self.idle = limit;
+                self.renew_idle_time();
+            }
+            Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),
+            Command::Move(moving) => self.outward.push(Outward::Move(moving)),
+            Command::Leave => {
+                self.step(Input::Leave);
+                self.over = true;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
+        let Prompt { blocks, policy, request, restore, client, besides, limits, spent } = prompt;
+        if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
+            tell(waiter.accepted, Err(Refusal::RequestExists));
+            return Ok(());
+        }
+        self.waiters.prompts.insert(request.clone(), waiter);
+        self.waiters.asked_by(&request, client);
+        self.metas.asked(&request, besides);
+        let options = restore.options;
+        self.given.insert(request.clone(), restore);
+        self.step(Input::Prompt { request: request.clone(), prompt: blocks, policy, options, limits });
+        self.limits.began_before(&self.machine, &request, spent);
+        Ok(())
+    }
+
+    /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
+    /// sent to it.
+    async fn look_after_agent(&mut self) {
+        let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
+        if is_dead && self.machine.current_turn().is_none() {
+            self.take_end().await;
+        }
+    }
+
+    /// Who is there to be told that the session is deleted.
+    fn note_deletion(&mut self) {
+        if let (Deletion::NotThere, Some(agent)) = (&self.deletion, &self.agent) {
+            let is_offered = agent.connection.capabilities().sessions.delete;
+            self.deletion = if is_offered { Deletion::Unanswered } else { Deletion::NotOffered };
+        }
+    }
+
+    /// Whether the agent has these servers, or none runs that could have others.
+    fn has_servers(&self, servers: &[McpServer]) -> bool {
+        let has_agent = self.agent.is_some() || self.coming.is_some();
+        !has_agent || self.place.mcp_servers.list == servers
+    }
+
+    /// An agent that is there already keeps what it was started with.
+    pub(super) fn prepare(&mut self, restore: RestoreSession) {
+        let is_needed = self.agent.is_none() && self.coming.is_none();
+        if !is_needed {
+            return;
+        }
+        let directories = self.place.additional_directories.clone();
+        if self.place.renew(restore) {
+            self.keeper.keep_command(&self.place.agent);
+        }
+        if self.place.additional_directories != directories {
+            self.keeper.keep_additional_directories(&self.place.additional_directories);
+        }
+    }
+}
