@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::cli::Wait;
 use crate::denial::Terms;
 use crate::error::{CliError, Exit, hint_without_record, login_hint};
-use crate::output::{Heard, PromptResult, ResultError, ResultIds, TurnStatus};
+use crate::output::{Missing, PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
 use crate::prompt_input::Attachment;
 use crate::settings::Settings;
@@ -187,18 +187,18 @@ impl PromptResult {
 
     /// Puts the hint right where the agent wants a login, or has said nothing at all in the time it had, which may be
     /// for want of one, or has waited for a person. The agent is named as it stands on a command line.
-    pub(crate) fn say_what_was_missing(&mut self, agent: &str, heard: Heard) {
+    pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<Missing>) {
         let Some(error) = &mut self.error else { return };
         match error.code.as_str() {
             "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
             code @ ("TIMEOUT" | "IDLE_TIMEOUT") => {
                 let flag = if code == "TIMEOUT" { "--timeout" } else { "--idle-timeout" };
-                error.hint = match heard {
-                    Heard::Something => return,
-                    Heard::Nothing { .. } => Some(format!(
+                error.hint = match missing {
+                    None => return,
+                    Some(Missing::Sign) => Some(format!(
                         "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with {flag}"
                     )),
-                    Heard::Question { .. } => Some(format!(
+                    Some(Missing::Answer) => Some(format!(
                         "it waited for an answer that nobody gave: while it waits, acpx pending has the question, and acpx approve or deny answers it; {flag} gives it more time"
                     )),
                 };

@@ -10,6 +10,8 @@ use std::fmt;
 
 use acpx_core::model::{AgentSpec, credential_token, credential_variable, token_of_variable};
 
+use crate::agents;
+
 /// Credentials by the ids of the ways to log in that they are for.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Credentials(BTreeMap<String, String>);
@@ -63,11 +65,18 @@ impl Credentials {
         known.map(|name| CredentialSource::Variable(name.to_owned()))
     }
 
-    /// The environment of an agent: what it would have anyway, and the credentials.
+    /// The names of the agents that read variables by themselves.
+    pub(crate) fn readers() -> impl Iterator<Item = String> {
+        KNOWN.iter().filter_map(|(command, ..)| {
+            agents::name_of(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        })
+    }
+
+    /// The environment of an agent, or of any: what it would have anyway, and the credentials.
     pub(crate) fn add_to(
         &self,
         environment: Vec<(OsString, OsString)>,
-        agent: &AgentSpec,
+        agent: Option<&AgentSpec>,
     ) -> Vec<(OsString, OsString)> {
         let mut environment = Variables(environment);
         for (id, configured) in &self.0 {
@@ -79,7 +88,9 @@ impl Credentials {
         for (token, value) in environment.credentials() {
             environment.set_once(&token, &value);
         }
-        for (_, variable, id) in KNOWN.iter().filter(|(command, ..)| is_command(agent, command)) {
+        let is_read =
+            |(command, ..): &&(&[&str], &str, &str)| agent.is_some_and(|agent| is_command(agent, command));
+        for (_, variable, id) in KNOWN.iter().filter(is_read) {
             if let Some(value) = environment.get(variable) {
                 environment.set_once(&credential_variable(id), &value);
             }
@@ -140,11 +151,11 @@ mod tests {
     #[test]
     fn a_configured_credential_is_exported_under_three_names_and_overrides_nothing() {
         let given = credentials(&[("my-key", "s3cret"), ("empty", "")]);
-        let told = given.add_to(environment(&[("HOME", "/h")]), &agent("a"));
+        let told = given.add_to(environment(&[("HOME", "/h")]), Some(&agent("a")));
         let expected =
             [("HOME", "/h"), ("my-key", "s3cret"), ("MY_KEY", "s3cret"), ("ACPX_AUTH_MY_KEY", "s3cret")];
         assert_eq!(told, environment(&expected));
-        let told = given.add_to(environment(&[("MY_KEY", "mine")]), &agent("a"));
+        let told = given.add_to(environment(&[("MY_KEY", "mine")]), Some(&agent("a")));
         let expected = [("MY_KEY", "mine"), ("my-key", "s3cret"), ("ACPX_AUTH_MY_KEY", "s3cret")];
         assert_eq!(told, environment(&expected));
     }
@@ -152,7 +163,7 @@ mod tests {
     #[test]
     fn what_the_environment_says_counts_more_than_the_configuration() {
         let told = credentials(&[("key", "configured")])
-            .add_to(environment(&[("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", "")]), &agent("a"));
+            .add_to(environment(&[("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", "")]), Some(&agent("a")));
         let expected = [("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", ""), ("key", "said"), ("KEY", "said")];
         assert_eq!(told, environment(&expected));
     }
@@ -160,10 +171,12 @@ mod tests {
     #[test]
     fn a_variable_that_an_agent_is_known_to_read_is_a_credential_for_it_alone() {
         let variables = [("XAI_API_KEY", "x")];
-        let told = Credentials::default().add_to(environment(&variables), &agent("grok agent stdio"));
+        let told = Credentials::default().add_to(environment(&variables), Some(&agent("grok agent stdio")));
         assert_eq!(told, environment(&[("XAI_API_KEY", "x"), ("ACPX_AUTH_XAI_API_KEY", "x")]));
-        let told = Credentials::default().add_to(environment(&variables), &agent("grok"));
+        let told = Credentials::default().add_to(environment(&variables), Some(&agent("grok")));
         assert_eq!(told, environment(&variables));
+        assert_eq!(Credentials::default().add_to(environment(&variables), None), environment(&variables));
+        assert_eq!(Credentials::readers().collect::<Vec<_>>(), ["grok-build"]);
     }
 
     #[test]

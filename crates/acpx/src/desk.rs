@@ -100,7 +100,7 @@ impl Desk {
     /// The desk of a program that has a person before it. To be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         let terminal = Terminal::of_program()?;
-        let (waiting, settled, calls) = (VecDeque::new(), VecDeque::new(), ToldCalls::default());
+        let (waiting, calls, settled) = (VecDeque::new(), ToldCalls::default(), VecDeque::new());
         Some(Self { terminal, open: None, waiting, calls, settled, is_covered: false })
     }
 
@@ -226,10 +226,10 @@ impl Desk {
     /// Something is shown: what is told of tool calls is remembered, and what is complete is asked no more.
     pub(crate) fn saw(&mut self, event: &WatchedEvent) {
         self.is_covered |= self.open.is_some();
+        self.calls.take(event);
         if let Some(elicitation) = completed(event) {
             self.complete(&elicitation);
         }
-        self.calls.take(event);
     }
 }
 

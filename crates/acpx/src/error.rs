@@ -268,8 +268,10 @@ impl From<HostError> for CliError {
             (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
-        let (code, hint) =
-            (error.code().to_owned(), hint_here(error.code(), error.hint()).map(str::to_owned));
+        let (code, hint) = (
+            error.code().to_owned(),
+            hint_here(error.code(), error.hint().map(Cow::from)).map(Cow::into_owned),
+        );
         Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
     }
 }

@@ -9,9 +9,11 @@ use acpx_core::engine::{Engine, Settings as EngineSettings};
 use acpx_core::host::{Holding, HostPlace, end_leavings, has_leavings};
 use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
-use acpx_core::tools::{Grace, Tag};
+use acpx_core::tools::{Grace, SweptProcess, Tag};
 
 use crate::error::CliError;
+use crate::output::Console;
+use crate::patience::Patience;
 use crate::reach::{Reach, relay};
 use crate::settings::Settings;
 
@@ -53,7 +55,7 @@ impl Deref for OwnEngine {
 pub(crate) async fn login_engine(settings: &Settings) -> Result<OwnEngine, CliError> {
     let kept = settings.keep_programs.iter().cloned();
     let keep_programs = kept.chain(BROWSERS.map(str::to_owned)).collect();
-    engine("auth", keep_programs, Arc::new(MemoryStore::new())).await
+    engine("auth", settings, keep_programs, Arc::new(MemoryStore::new())).await
 }
 
 /// An engine under this name, over a store in memory.
@@ -62,32 +64,39 @@ pub(crate) async fn own_engine(
     settings: &Settings,
     store: Arc<MemoryStore>,
 ) -> Result<OwnEngine, CliError> {
-    engine(name, Arc::clone(&settings.keep_programs), store).await
+    engine(name, settings, Arc::clone(&settings.keep_programs), store).await
 }
 
 async fn engine(
     name: &'static str,
+    settings: &Settings,
     keep_programs: Arc<[String]>,
     store: Arc<MemoryStore>,
 ) -> Result<OwnEngine, CliError> {
     let reach = Reach::of_environment()?;
     let home = reach.tag();
-    let holding = hold(&reach.place, home.as_deref(), &keep_programs).await;
+    let tag = home.clone().and_then(Tag::of_this_process);
+    // A home that cannot be written to knows of no command: the next host finds what it leaves all the same.
+    let holding = tag.and_then(|tag| Holding::begin(&reach.place, &tag).ok());
+    if let Some(home) = home.clone().filter(|_| has_leavings(&reach.place)) {
+        sweep(reach.place, home, settings).await?;
+    }
     let settings = EngineSettings { tag: home, keep_programs, relay: relay(), ..EngineSettings::default() };
     let id = HostId::new(name).expect("the name of a command is not empty");
     Ok(OwnEngine { engine: Engine::new(store, id, settings), _holding: holding })
 }
 
-/// Ends what killed commands have left, and has the home know of this one. A home that cannot be written to knows of
-/// none: the next host finds what they leave all the same.
-async fn hold(place: &HostPlace, home: Option<&str>, keep: &Arc<[String]>) -> Option<Holding> {
-    let home = home?.to_owned();
-    let holding = Holding::begin(place, &Tag::of_this_process(home.clone())?, keep).ok();
-    if has_leavings(place) {
-        let (place, keep) = (place.clone(), Arc::clone(keep));
-        let sweeping = move || end_leavings(&place, &home, &keep, Grace::default());
-        // It is bounded in time, and whoever does not want to wait for it ends the command.
-        drop(tokio::task::spawn_blocking(sweeping).await);
+/// Ends what killed commands have left, and says so. It is bounded in time, and whoever does not want to wait for it ends
+/// the command.
+async fn sweep(place: HostPlace, home: String, settings: &Settings) -> Result<(), CliError> {
+    let keep = Arc::clone(&settings.keep_programs);
+    let sweeping = move || end_leavings(&place, &home, &keep, Grace::default());
+    let swept = Patience::new(None)?.during(tokio::task::spawn_blocking(sweeping)).await?.unwrap_or_default();
+    let mut console = Console::of_program(settings.mode);
+    for (processes, what) in [(&swept.ended, "ended"), (&swept.left, "could not end")] {
+        for SweptProcess { identity, name, .. } in processes {
+            console.detail(&format!("{what} {} ({name}), left by a command that was killed", identity.pid));
+        }
     }
-    holding
+    Ok(())
 }

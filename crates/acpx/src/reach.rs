@@ -10,7 +10,7 @@ use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::host::{Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
 use acpx_core::model::AgentSpec;
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
-use acpx_core::tools::{HOST_VARIABLE, RECORD_VARIABLE, Tag};
+use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
 use crate::error::CliError;
 use crate::home::acpx_home;
@@ -118,8 +118,8 @@ pub(crate) fn relay() -> Option<AgentSpec> {
 /// The environment for an agent that this command makes start: its own, but for the marks of an agent it may have
 /// been started by itself.
 pub(crate) fn for_agents() -> Vec<(OsString, OsString)> {
-    let is_ours = |name: &OsString| name == Tag::VARIABLE || name == RECORD_VARIABLE || name == HOST_VARIABLE;
-    env::vars_os().filter(|(name, _)| !is_ours(name)).collect()
+    let ours = [Tag::VARIABLE, RECORD_VARIABLE, KEEP_VARIABLE, HOST_VARIABLE];
+    env::vars_os().filter(|(name, _)| !ours.iter().any(|ours| name == ours)).collect()
 }
 
 /// Runs what a command does to its end.

@@ -11,9 +11,10 @@ use std::time::Duration;
 use acpx_core::engine::NewSession;
 use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
-    TurnLimits,
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
+    ToolPolicy, TurnLimits,
 };
+use acpx_core::store::Store;
 use acpx_core::tools::Environment;
 
 use crate::agents::{self, UnknownAgent};
@@ -23,7 +24,7 @@ use crate::credentials::Credentials;
 use crate::error::{CliError, system_words};
 use crate::home::acpx_home;
 use crate::output::{Console, Mode};
-use crate::reach::for_agents;
+use crate::reach::{Reach, block_on, for_agents};
 use crate::remote::address::Address;
 
 /// How long an agent may be idle unless something else is said.
@@ -59,11 +60,14 @@ impl LazyConfig {
     }
 
     /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
-    /// agent alone, and not even that where a session is named.
+    /// agent alone, and not even that where a session is named by its id. Any other name means a session of that agent,
+    /// and without the file another agent's would be taken for it.
     pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
-        let is_told = options.agent != AgentChoice::Default || options.session.is_some();
+        let is_told = || {
+            options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(is_id_of_a_record)
+        };
         match self.get() {
-            Err(error @ CliError::Config(_)) if is_told => {
+            Err(error @ CliError::Config(_)) if is_told() => {
                 let settings = Settings::without_start(options, &self.nothing)?;
                 Console::of_program(settings.mode).say(&unread(&error));
                 Ok(settings)
@@ -77,6 +81,13 @@ impl LazyConfig {
         let strict = wish.strict.then_some(crate::cli::Format::Json);
         strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
     }
+}
+
+/// Whether a name is the id of a session of the home. What cannot be looked up is none.
+fn is_id_of_a_record(name: &SessionName) -> bool {
+    let Ok(id) = RecordId::new(name.as_str()) else { return false };
+    let Ok(Some(store)) = Reach::of_environment().and_then(|reach| reach.kept()) else { return false };
+    matches!(block_on(async { Ok(store.record(id).await?) }), Ok(Some(_)))
 }
 
 fn unread(error: &CliError) -> String {
@@ -114,7 +125,12 @@ pub(crate) struct Settings {
     pub(crate) keep_programs: Arc<[String]>,
     /// What the configuration sets in the environment of each agent, by its name.
     variables: BTreeMap<String, AgentVariables>,
+    /// The agents that have variables of their own, by their names: those, and those that are known to read some.
+    known_agents: BTreeMap<String, AgentSpec>,
 }
+
+/// Variables: names and values.
+type Pairs = Vec<(OsString, OsString)>;
 
 impl Settings {
     /// Settles everything a session command needs.
@@ -126,10 +142,7 @@ impl Settings {
     /// its name is enough to find its sessions.
     pub(crate) fn without_start(options: &Options, config: &Config) -> Result<Self, CliError> {
         let agent = match chosen(&options.agent, config) {
-            Err(CliError::Config(ConfigError::Wrong(_))) => {
-                let name = name(&options.agent, config);
-                AgentSpec::new(name.as_str(), [""; 0]).named(name)
-            }
+            Err(CliError::Config(ConfigError::Wrong(_))) => named_only(&name(&options.agent, config)),
             known => known?,
         };
         Self::with(agent, options, config)
@@ -139,6 +152,12 @@ impl Settings {
         let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
         let cwd = directory(options.cwd.as_deref())?;
         let policy = policy(options, config, cwd.as_path())?;
+        let variables = config.variables();
+        let set = variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| name.clone());
+        let known_agents = set.chain(Credentials::readers()).map(|name| {
+            let agent = agents::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
+            (name, agent)
+        });
         Ok(Self {
             mode: mode(options.output, config)?,
             agent: as_configured(agent, options, config),
@@ -157,14 +176,15 @@ impl Settings {
             login: options.login.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
             keep_programs: config.keep_programs.clone().into(),
-            variables: config.variables(),
+            known_agents: known_agents.collect(),
+            variables,
         })
     }
 
     /// The environment of the agent, should it have to be started.
     pub(crate) fn environment(&self) -> Environment {
-        let everybodys: Environment = self.everybodys_environment(&self.agent).into_iter().collect();
-        everybodys.with_confidential(self.own_variables(&self.agent))
+        let (everybodys, own) = self.environment_of(&self.agent);
+        everybodys.into_iter().collect::<Environment>().with_confidential(own)
     }
 
     /// The environment of the agent without the credentials of the configuration.
@@ -172,18 +192,41 @@ impl Settings {
         own_environment(self.variables_of(&self.agent))
     }
 
-    /// What an agent is started with that nothing is set for.
-    fn everybodys_environment(&self, agent: &AgentSpec) -> Vec<(OsString, OsString)> {
-        self.credentials.add_to(for_agents(), agent)
+    /// What an agent is started with, and what is set for it over that.
+    fn environment_of(&self, agent: &AgentSpec) -> (Pairs, Pairs) {
+        let shell = for_agents();
+        let everybodys = self.credentials.add_to(shell.clone(), Some(agent));
+        let own = self.own_variables(agent, shell, &everybodys);
+        (everybodys, own)
     }
 
-    /// What an agent has instead of that, or beside it: what is set for it, and the credentials that follow from it.
-    fn own_variables(&self, agent: &AgentSpec) -> Vec<(OsString, OsString)> {
-        let Some(own) = self.variables_of(agent).filter(|own| !own.is_empty()) else { return Vec::new() };
-        let everybodys = self.everybodys_environment(agent);
-        let mut variables = self.credentials.add_to(own.over(for_agents()), agent);
-        variables.retain(|variable| own.has(&variable.0) || !everybodys.contains(variable));
+    /// What an agent has instead of everybody's environment, or beside it: what is set for it, and the credentials that
+    /// follow from it or from what the agent is.
+    fn own_variables(&self, agent: &AgentSpec, shell: Pairs, everybodys: &[(OsString, OsString)]) -> Pairs {
+        let own = self.variables_of(agent);
+        let environment = match own {
+            Some(own) => own.over(shell),
+            None => shell,
+        };
+        let mut variables = self.credentials.add_to(environment, Some(agent));
+        let is_own = |name: &OsString| own.is_some_and(|own| own.has(name));
+        variables.retain(|variable| is_own(&variable.0) || !everybodys.contains(variable));
         variables
+    }
+
+    /// What agents have that are started for a bridge: everybody, and single ones over that, by their names. An agent
+    /// without a name has nothing of its own, so what follows from it is everybody's.
+    fn environments(&self, shell: &[(OsString, OsString)]) -> (Pairs, BTreeMap<String, Pairs>) {
+        let unnamed = Some(&self.agent).filter(|agent| agent.name.is_none());
+        let everybodys = self.credentials.add_to(shell.to_vec(), unnamed);
+        let mut agents = self.known_agents.clone();
+        agents.extend(self.agent.name.clone().map(|name| (name, self.agent.clone())));
+        let own = agents.into_iter().map(|(name, agent)| {
+            let own = self.own_variables(&agent, shell.to_vec(), &everybodys);
+            (name, own)
+        });
+        let own = own.filter(|(_, own)| !own.is_empty()).collect();
+        (everybodys, own)
     }
 
     fn variables_of(&self, agent: &AgentSpec) -> Option<&AgentVariables> {
@@ -200,8 +243,9 @@ impl Settings {
     pub(crate) fn start(&self, agent: &AgentSpec, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
         let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
         let settings = model.map(setting).into_iter().collect();
-        let start = StartMeta::watching(self.everybodys_environment(agent), ttl, self.login);
-        let start = start.with_variables(agent, self.own_variables(agent)).within(self.timeout);
+        let (everybodys, own) = self.environment_of(agent);
+        let start = StartMeta::watching(everybodys, ttl, self.login);
+        let start = start.with_variables(agent, own).within(self.timeout);
         StartMeta { settings, ..start }
     }
 
@@ -209,13 +253,7 @@ impl Settings {
     pub(crate) fn client(&self) -> ClientMeta {
         let PermissionPolicy { ref tools, unasked, .. } = self.policy;
         let terms = TermsMeta::of(self.said_mode, tools.as_deref(), unasked, self.limits());
-        let environment = self.everybodys_environment(&self.agent);
-        let variables = self.variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| {
-            let is_meant = self.agent.name.as_ref() == Some(name);
-            let other = || AgentSpec::new(name.as_str(), [""; 0]).named(name.as_str());
-            let agent = if is_meant { self.agent.clone() } else { other() };
-            (name.clone(), self.own_variables(&agent))
-        });
+        let (environment, variables) = self.environments(&for_agents());
         ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
             .with_variables(variables)
             .with_terms(terms)
@@ -253,6 +291,11 @@ impl Settings {
             None => Ok(McpFile::of(config)),
         }
     }
+}
+
+/// An agent of which nothing but the name is known.
+fn named_only(name: &str) -> AgentSpec {
+    AgentSpec::new(name, [""; 0]).named(name)
 }
 
 /// The environment of an agent that these are set for, before any credential is put in.

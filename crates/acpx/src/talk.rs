@@ -70,7 +70,7 @@ pub(crate) struct Talk<'a> {
 }
 
 /// What comes next in a talk.
-enum Heard {
+enum Next {
     Said(FromHost),
     Stop(Stop),
     /// The time has come.
@@ -165,16 +165,16 @@ impl<'a> Talk<'a> {
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
         loop {
             match self.hear(client, None).await? {
-                Heard::Said(FromHost::WatchEnded { error: None, .. }) => return Ok(()),
-                Heard::Said(
+                Next::Said(FromHost::WatchEnded { error: None, .. }) => return Ok(()),
+                Next::Said(
                     FromHost::WatchEnded { error: Some(refusal), .. }
                     | FromHost::Answer { result: Err(refusal), .. },
                 ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
-                Heard::Said(_) | Heard::Waited => {}
-                Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
-                Heard::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
+                Next::Said(_) | Next::Waited => {}
+                Next::Stop(stop) => return Err(Trouble::Stopped(stop)),
+                Next::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
             }
         }
     }
@@ -257,12 +257,12 @@ impl<'a> Talk<'a> {
         let mut tell_at = Instant::now() + SLOW;
         loop {
             match self.hear(client, Some(tell_at)).await? {
-                Heard::Said(FromHost::Answer { id, result }) if id == asked => {
+                Next::Said(FromHost::Answer { id, result }) if id == asked => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
-                Heard::Said(_) | Heard::Unwritable => {}
-                Heard::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
-                Heard::Waited => {
+                Next::Said(_) | Next::Unwritable => {}
+                Next::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
+                Next::Waited => {
                     self.console.banner(slow);
                     tell_at = Instant::now() + STILL_SLOW;
                 }
@@ -324,7 +324,7 @@ impl<'a> Talk<'a> {
                 heard => heard?,
             };
             match heard {
-                Heard::Said(FromHost::Answer { id, result }) if id == asked => {
+                Next::Said(FromHost::Answer { id, result }) if id == asked => {
                     return match result {
                         Ok(answer) => Ok(Outcome::Answered(answer, self.stopped)),
                         Err(refusal) if refusal.turn().is_some() => {
@@ -334,33 +334,33 @@ impl<'a> Talk<'a> {
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Heard::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
+                Next::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
                     if asking.wait == Wait::JustQueue {
                         return Ok(Outcome::Queued);
                     }
                     accepted = true;
                     tell_at = Some(Instant::now() + SLOW);
                 }
-                Heard::Said(_) | Heard::Unwritable => {}
-                Heard::Waited if until.is_none() => {
+                Next::Said(_) | Next::Unwritable => {}
+                Next::Waited if until.is_none() => {
                     if tell_at.take().is_some() && !self.has_begun() {
                         self.console.banner(NOT_SENT_YET);
                     }
                 }
-                Heard::Stop(stop) if self.stopped.is_none() => {
+                Next::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
                     self.desk.iter_mut().for_each(Desk::cancel);
                     until = Some(cancel(client, record).await?);
                 }
-                Heard::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
-                Heard::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
+                Next::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
+                Next::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
             }
         }
     }
 
     /// What comes next. Events are shown as they come; what was shown is seen once nothing more waits.
-    async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Heard, Trouble> {
+    async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Next, Trouble> {
         loop {
             let ready = if self.burst < BURST { client.try_next() } else { None };
             let said = if let Some(said) = ready {
@@ -369,7 +369,7 @@ impl<'a> Talk<'a> {
             } else {
                 self.burst = 0;
                 if !self.flushed() {
-                    return Ok(Heard::Unwritable);
+                    return Ok(Next::Unwritable);
                 }
                 if let Some(desk) = &mut self.desk {
                     desk.remind();
@@ -380,10 +380,10 @@ impl<'a> Talk<'a> {
                         continue;
                     }
                     said = client.next() => said.ok_or(Trouble::Lost)?,
-                    stop = self.patience.over() => return Ok(Heard::Stop(stop)),
-                    () = at(until) => return Ok(Heard::Waited),
+                    stop = self.patience.over() => return Ok(Next::Stop(stop)),
+                    () = at(until) => return Ok(Next::Waited),
                     () = sleep_until(self.silent_at) => match self.look().await? {
-                        Some(stop) => return Ok(Heard::Stop(stop)),
+                        Some(stop) => return Ok(Next::Stop(stop)),
                         None => continue,
                     },
                 }
@@ -396,7 +396,7 @@ impl<'a> Talk<'a> {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
                         self.show(&event, None)?;
-                        return Ok(Heard::Unwritable);
+                        return Ok(Next::Unwritable);
                     }
                 }
                 FromHost::Question { id, params } => {
@@ -405,14 +405,14 @@ impl<'a> Talk<'a> {
                         desk.ask(id, &params);
                     }
                     if !flushed {
-                        return Ok(Heard::Unwritable);
+                        return Ok(Next::Unwritable);
                     }
                 }
                 FromHost::Elicitation { id, params } => {
                     let flushed = self.flushed();
                     self.elicited(client, id, &params).await?;
                     if !flushed {
-                        return Ok(Heard::Unwritable);
+                        return Ok(Next::Unwritable);
                     }
                 }
                 FromHost::Withdrawn { id } => {
@@ -420,7 +420,7 @@ impl<'a> Talk<'a> {
                         desk.withdraw(&id);
                     }
                 }
-                other => return Ok(Heard::Said(other)),
+                other => return Ok(Next::Said(other)),
             }
         }
     }

@@ -101,7 +101,7 @@ fn tell(
     let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
-    ending.result.say_what_was_missing(&settings.typed_agent(), view.heard());
+    ending.result.say_what_was_missing(&settings.typed_agent(), view.missing());
     ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     ending.result.say_what_to_leave_out(&command.input.attachments);
     if !is_all {

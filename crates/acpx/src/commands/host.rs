@@ -8,6 +8,7 @@ use std::time::Duration;
 use acpx_core::engine::Settings as EngineSettings;
 use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
 use acpx_core::model::{McpServer, Timestamp};
+use acpx_core::tools::{Swept, SweptProcess};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
@@ -163,12 +164,14 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         name_of: crate::agents::name_of,
     };
     block_on(async {
-        let ready = |host: &Arc<host::Host>, swept: &acpx_core::tools::Swept| {
-            for process in swept.ended.iter().chain(&swept.left) {
-                output::log(&format!(
-                    "ended {} ({}), left by a host that was killed",
-                    process.identity.pid, process.name
-                ));
+        let ready = |host: &Arc<host::Host>, swept: &Swept| {
+            for (processes, what) in [(&swept.ended, "ended"), (&swept.left, "could not end")] {
+                for SweptProcess { identity, name, .. } in processes {
+                    let pid = identity.pid;
+                    output::log(&format!(
+                        "{what} {pid} ({name}), left by a host or a command that was killed"
+                    ));
+                }
             }
             drop(output::print(READY).and_then(|()| output::close_stdout()));
             tokio::spawn(stop_on_signal(Arc::clone(host)));

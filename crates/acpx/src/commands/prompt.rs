@@ -89,7 +89,7 @@ pub(super) fn run(
             Answered::Unshown(error) => unshown_turn(error, &mut console),
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
-                result.say_what_was_missing(&typed, view.heard());
+                result.say_what_was_missing(&typed, view.missing());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
                 if let Some(next) = unshown {
                     let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);

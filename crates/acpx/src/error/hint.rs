@@ -56,12 +56,12 @@ impl CliError {
             Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
             Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
-            Self::NoQuestion { .. } => hint_here("NO_QUESTION", None).map(Into::into),
+            Self::NoQuestion { .. } => hint_here("NO_QUESTION", None),
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => hint_here(error.code(), None).map(Into::into).or_else(|| error.hint()),
+            Self::Session(error) => hint_here(error.code(), error.hint()),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
@@ -89,27 +89,40 @@ impl CliError {
 }
 
 /// What a person can do about an error with the flags of this program, which the library does not know.
-pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str> {
-    match code {
-        "SESSION_NOT_RESTORED" => Some(
-            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
-        ),
-        "TIMEOUT" => Some(MORE_TIME),
-        "QUEUE_TIMEOUT" => Some(
-            "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout",
-        ),
-        "IDLE_TIMEOUT" => Some(
-            "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
-        ),
-        "NO_QUESTION" => {
-            Some("acpx pending lists those that are open; one that was answered or taken back is not")
+pub(crate) fn hint_here<'a>(code: &str, hint: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
+    let said = match code {
+        "SESSION_NOT_RESTORED" => {
+            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here"
         }
-        "NO_OPTION" => Some("acpx pending has the options; choose one with --option"),
-        "PERMISSION_PROMPT_UNAVAILABLE" => Some(
-            "allow it with --approve-all or --permission-policy, ask from a terminal, or let it wait with --non-interactive-permissions wait",
-        ),
-        _ => hint,
-    }
+        "TIMEOUT" => MORE_TIME,
+        "QUEUE_TIMEOUT" => {
+            "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout"
+        }
+        "IDLE_TIMEOUT" => {
+            "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout"
+        }
+        "NO_QUESTION" => "acpx pending lists those that are open; one that was answered or taken back is not",
+        "NO_OPTION" => "acpx pending has the options; choose one with --option",
+        "PERMISSION_PROMPT_UNAVAILABLE" => {
+            "allow it with --approve-all or --permission-policy, ask from a terminal, or let it wait with --non-interactive-permissions wait"
+        }
+        "AGENT_PROTOCOL_VERSION" => {
+            "ask for another version with --protocol, or use a version of the agent that speaks the one asked for"
+        }
+        "AGENT_START_TIMEOUT" => return hint.map(with_time),
+        _ => return hint,
+    };
+    Some(said.into())
+}
+
+/// The same hint with how an agent gets time to start, where time is what it wants.
+fn with_time(hint: Cow<'_, str>) -> Cow<'_, str> {
+    let how = match &hint {
+        hint if hint.ends_with("more time") => ", with --timeout or startTimeoutSeconds in its profile",
+        hint if hint.ends_with("wait for longer") => " with --timeout",
+        _ => return hint,
+    };
+    (hint.into_owned() + how).into()
 }
 
 /// What a person can do about an error where nothing is kept, if that is something else than where it is.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use acpx_core::model::{AcpSessionId, AgentSessionId, Reading, RecordId};
+use acpx_core::model::{AcpSessionId, AgentError, AgentSessionId, Missed, Reading, RecordId, Timestamp};
 
 use super::remedy::WHERE_SESSIONS_ARE;
 use super::*;
@@ -197,4 +197,22 @@ fn a_reader_that_has_gone_is_nothing_to_tell() {
     let gone = || CliError::from(io::Error::from(io::ErrorKind::BrokenPipe));
     assert!(gone().is_broken_pipe() && gone().about(identity()).is_broken_pipe());
     assert!(!CliError::from(io::Error::from(io::ErrorKind::StorageFull)).is_broken_pipe());
+}
+
+#[test]
+fn an_agent_that_was_too_slow_to_start_gets_time_by_the_flags_of_this_program() {
+    let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
+    let load = Timestamp::from_millis(60_000).unwrap();
+    let rows = [
+        (Missed::Initialize, format!("a first start may download a package; {time}")),
+        (Missed::Answer("session/load".into()), time.to_owned()),
+        (Missed::Ready, time.to_owned()),
+        (Missed::LoadTime(load), "ask again then, or wait for longer with --timeout".to_owned()),
+        (Missed::End, "ask again: what is left of it is being ended".to_owned()),
+    ];
+    for (missed, hint) in rows {
+        let limit = Duration::from_secs(2);
+        let slow = AgentError::SlowStart { agent: "a".into(), missed, limit, said: Vec::new() };
+        assert_eq!(CliError::from(SessionError::from(slow)).hint().as_deref(), Some(hint.as_str()));
+    }
 }

@@ -54,7 +54,7 @@ pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
 pub(crate) use self::turn::{
-    Denied, FollowView, Heard, PromptResult, ResultError, ResultIds, ToldCalls, TurnStatus, TurnView,
+    Denied, FollowView, Missing, PromptResult, ResultError, ResultIds, ToldCalls, TurnStatus, TurnView,
 };
 
 use acpx_core::host::WatchedEvent;

@@ -113,3 +113,28 @@ fn the_servers_are_those_of_the_flag_or_else_those_of_the_configuration() {
     let expected = McpFile::load(home.path().join("m.json")).unwrap();
     assert_eq!(settings.mcp_servers(&typed, &configured).unwrap(), expected);
 }
+
+#[test]
+fn what_follows_for_one_agent_is_that_agents_alone_whichever_a_bridge_is_for() {
+    let pairs = |variables: &[(&str, &str)]| -> Pairs {
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    };
+    let bridged = |choice: AgentChoice, text: &str, shell: &[(&str, &str)]| {
+        settled(&Options { agent: choice, ..Options::default() }, text).environments(&pairs(shell))
+    };
+    let own = |name: &str, variables: &[(&str, &str)]| BTreeMap::from([(name.to_owned(), pairs(variables))]);
+    let named = |name: &str| AgentChoice::Named(name.to_owned());
+    let configured = r#"{"agents":{"mine":{"argv":["m"]},"grok-build":{"env":{"XAI_API_KEY":"set"}}}}"#;
+    let set = [("XAI_API_KEY", "set"), ("ACPX_AUTH_XAI_API_KEY", "set")];
+    let (home, key) = (("HOME", "/h"), ("XAI_API_KEY", "x"));
+    let follows = [("ACPX_AUTH_XAI_API_KEY", "x")];
+    for name in ["mine", "grok-build"] {
+        let told = bridged(named(name), configured, &[home]);
+        assert_eq!(told, (pairs(&[home]), own("grok-build", &set)), "{name}");
+        let told = bridged(named(name), r#"{"agents":{"mine":{"argv":["m"]}}}"#, &[home, key]);
+        assert_eq!(told, (pairs(&[home, key]), own("grok-build", &follows)), "{name}");
+    }
+    let line = AgentChoice::Line("grok agent stdio".to_owned());
+    let told = bridged(line, "{}", &[home, key]);
+    assert_eq!(told, (pairs(&[home, key, follows[0]]), BTreeMap::new()));
+}

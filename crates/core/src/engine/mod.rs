@@ -138,7 +138,8 @@ impl Shared {
 impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
-        let spawner = Spawner::new(settings.tag.as_deref().and_then(Tag::of_this_process));
+        let tag = settings.tag.as_deref().and_then(Tag::of_this_process);
+        let spawner = Spawner::keeping(tag, &settings.keep_programs);
         let shared = Shared {
             store,
             host,

@@ -78,8 +78,8 @@ impl SessionTask {
         Some(Waiting { what, is_served, question, since, heard: self.glance.heard })
     }
 
-    /// The error for whoever has waited so long for the session to be awake, with what the agent has said so far.
-    pub(super) fn slow_start(&self, limit: Duration) -> AgentError {
+    /// The error for whoever has waited in vain for the session to be awake, for as long as its start wait, with what the agent has said so far.
+    pub(super) fn slow_start(&self, wait: Duration) -> AgentError {
         let missed = match (self.machine.awaited(), &self.deadline) {
             (Some(Awaited::AgentStart), _) => Missed::Initialize,
             (Some(Awaited::Answer(method)), _) => Missed::Answer(method),
@@ -88,6 +88,6 @@ impl SessionTask {
             (Some(Awaited::LoadTime | Awaited::TurnEnd | Awaited::Questions(_)) | None, _) => Missed::Ready,
         };
         let agent = self.place.agent.label().into_owned();
-        AgentError::SlowStart { agent, missed, limit, said: self.place.last_words() }
+        AgentError::SlowStart { agent, missed, limit: wait, said: self.place.last_words() }
     }
 }

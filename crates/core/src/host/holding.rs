@@ -6,7 +6,7 @@
 //! never decided by a file: the sweep proves it of each process by its tag.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,9 +14,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::HostPlace;
 use crate::model::ProcessIdentity;
 use crate::tools::{Grace, Swept, Tag, sweep_after};
-
-/// How much of a file is read. The names of programs that are kept are fewer.
-const READ: u64 = 64 << 10;
 
 /// A process may hold agents more than once, and each time ends by itself.
 static TIMES: AtomicU32 = AtomicU32::new(0);
@@ -28,23 +25,19 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Says so, and that these programs are not to be ended if it is killed.
-    pub fn begin(place: &HostPlace, tag: &Tag, keep: &[String]) -> io::Result<Self> {
+    /// Says so, for as long as it lives.
+    pub fn begin(place: &HostPlace, tag: &Tag) -> io::Result<Self> {
         let directory = place.holders();
         let time = TIMES.fetch_add(1, Ordering::Relaxed);
         let file = directory.join(format!("{tag},{time}"));
-        let mut made = match File::create(&file) {
+        match File::create(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(&directory)?;
                 File::create(&file)
             }
             made => made,
         }?;
-        let holding = Self { file };
-        if !keep.is_empty() {
-            made.write_all(&serde_json::to_vec(keep)?)?;
-        }
-        Ok(holding)
+        Ok(Self { file })
     }
 }
 
@@ -68,7 +61,6 @@ impl Drop for Holding {
 pub(super) struct Dead {
     files: Vec<PathBuf>,
     holders: Vec<ProcessIdentity>,
-    keep: Vec<String>,
 }
 
 impl Dead {
@@ -84,7 +76,6 @@ impl Dead {
             // A number of another namespace can be looked up only there, unless its whole machine is gone.
             let is_known = namespace == ours.namespace || holder.boot != ours.holder.boot;
             if is_known && !holder.is_alive() {
-                dead.keep.extend(kept(&entry.path()));
                 dead.files.push(entry.path());
                 dead.holders.push(holder);
             }
@@ -92,24 +83,16 @@ impl Dead {
         dead
     }
 
-    /// The programs that stay, with those that they wanted to keep.
-    pub(super) fn keep(&self, ours: &[String]) -> Vec<String> {
-        ours.iter().chain(&self.keep).cloned().collect()
-    }
-
-    /// Forgets them, once nothing is left of them.
-    pub(super) fn forget(self) {
+    /// Forgets them after a sweep, unless something is left of them.
+    pub(super) fn forget_after(self, swept: &Swept) {
+        if !swept.left.is_empty() {
+            return;
+        }
         for file in self.files {
             // Somebody else who has swept may have been faster.
             drop(fs::remove_file(file));
         }
     }
-}
-
-fn kept(file: &Path) -> Vec<String> {
-    let mut text = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(READ).read_to_end(&mut text));
-    read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
 /// Whether a command of this home was killed since this was last looked after.
@@ -122,14 +105,15 @@ pub fn has_leavings(place: &HostPlace) -> bool {
 /// [`Grace::term`].
 pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: Grace) -> Swept {
     let dead = Dead::of(place);
-    let swept = sweep_after(&dead.holders, home, &dead.keep(keep), grace);
-    dead.forget();
+    let swept = sweep_after(&dead.holders, home, keep, grace);
+    dead.forget_after(&swept);
     swept
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::tools::SweptProcess;
 
     fn place(home: &Path) -> HostPlace {
         HostPlace::new(home.to_owned(), None, home)
@@ -145,12 +129,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let place = place(home.path());
         let tag = Tag::of_this_process("home").unwrap();
-        let first = Holding::begin(&place, &tag, &[]).unwrap();
-        let second = Holding::begin(&place, &tag, &["tmux: server".to_owned()]).unwrap();
+        let first = Holding::begin(&place, &tag).unwrap();
+        let second = Holding::begin(&place, &tag).unwrap();
         assert_eq!(files(&place).len(), 2);
         assert!(Dead::of(&place).files.is_empty(), "who lives is not among the dead");
         drop(first);
-        assert_eq!(kept(&second.file), ["tmux: server"]);
+        assert_eq!(files(&place).len(), 1);
         drop(second);
         assert_eq!(files(&place), [""; 0]);
     }
@@ -171,11 +155,15 @@ mod tests {
         for name in &others {
             write(name, "x");
         }
-        write(&format!("{gone},0"), r#"["gpg-agent"]"#);
-        write(&format!("{earlier},3"), "no list");
+        write(&format!("{gone},0"), "");
+        write(&format!("{earlier},3"), "x");
         let dead = Dead::of(&place);
-        assert_eq!(dead.keep(&["tmux".to_owned()]), ["tmux", "gpg-agent"]);
-        dead.forget();
+        assert_eq!(dead.holders.len(), 2);
+        let unended = SweptProcess { identity: gone.holder, name: "sh".to_owned(), group: 1, record: None };
+        dead.forget_after(&Swept { ended: Vec::new(), left: vec![unended] });
+        let dead = Dead::of(&place);
+        assert_eq!(dead.holders.len(), 2, "what is left is looked for again");
+        dead.forget_after(&Swept::default());
         let (mut left, mut expected) = (files(&place), Vec::from(others));
         left.sort();
         expected.sort();

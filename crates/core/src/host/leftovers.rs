@@ -25,10 +25,13 @@ pub(super) async fn end(
     let runs: Vec<ProcessIdentity> = running.iter().map(|(_, run)| run.process.clone()).collect();
     let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
     let commands = Dead::of(place);
-    let keep = commands.keep(&settings.keep_programs);
-    let swept =
-        tokio::task::spawn_blocking(move || sweep(&home, &runs, &keep, grace)).await.unwrap_or_default();
-    commands.forget();
+    let keep = Arc::clone(&settings.keep_programs);
+    let sweeping = move || {
+        let swept = sweep(&home, &runs, &keep, grace);
+        commands.forget_after(&swept);
+        swept
+    };
+    let swept = tokio::task::spawn_blocking(sweeping).await.unwrap_or_default();
     let mut left: BTreeMap<String, Left> = BTreeMap::new();
     for process in swept.ended.iter().chain(&swept.left) {
         if let Some(record) = &process.record {

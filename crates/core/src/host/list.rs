@@ -6,7 +6,6 @@
 //! is asked only by whoever reads on after the last record, for a bounded time; one that fails costs nobody our records.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -15,7 +14,7 @@ use tokio::time::timeout;
 use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
 use crate::acp::client::ListedSession;
 use crate::engine::{NewSession, SessionError};
-use crate::model::{AbsolutePath, AgentError, Record, RecordId};
+use crate::model::{AbsolutePath, AgentError, DirectoryNames, Named, Record, RecordId};
 use crate::store::RecordFilter;
 use crate::wire::RpcError;
 
@@ -37,21 +36,6 @@ enum Cursor {
     Ours(Option<RecordId>),
     /// At this cursor of the agent's, or at its first page, of the sessions whose directory it knows by this name.
     Theirs(Named, Option<String>),
-}
-
-/// By which of its names an agent is asked for the sessions of a directory. Agents compare what is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
-    /// With every link followed: so a program knows the directory that it was started in.
-    Really,
-    /// As the client wrote it, where that is another: so an editor may have given it to the agent.
-    AsWritten,
-}
-
-/// The names of a directory.
-struct Names {
-    real: AbsolutePath,
-    written: AbsolutePath,
 }
 
 /// The page of a client whose sessions are with this agent, which would be started so; of all agents, if it has none.
@@ -146,7 +130,8 @@ async fn theirs(
 ) -> Result<SessionPage, CallError> {
     let key = agent.agent.key();
     let directory = match &cwd {
-        Some(cwd) => Some(Names::of(host, cwd).await),
+        // One whose disk does not answer is looked for as it is written.
+        Some(cwd) => Some(DirectoryNames::new(cwd, host.engine.disk().real(cwd).await.ok())),
         None => None,
     };
     let asked =
@@ -174,45 +159,13 @@ async fn theirs(
     let sessions = rows.into_iter().filter(|row| !owned.contains(&row.session)).collect();
     // An agent that gives the same cursor again would be asked for ever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());
-    let has_other = named == Named::Really && directory.as_ref().is_some_and(Names::are_two);
+    let has_other = named == Named::Really && directory.as_ref().is_some_and(DirectoryNames::are_two);
     let next = match next {
         Some(next) => Some(Cursor::Theirs(named, Some(next))),
         None if has_other => Some(Cursor::Theirs(Named::AsWritten, None)),
         None => None,
     };
     Ok(SessionPage { sessions, next_cursor: next.map(|next| next.text()), meta: Meta::new() })
-}
-
-impl Names {
-    async fn of(host: &Host, cwd: &AbsolutePath) -> Self {
-        let written = plain(cwd);
-        // One whose disk does not answer is looked for as it is written.
-        let real = host.engine.disk().real(cwd).await.unwrap_or_else(|_| written.clone());
-        Self { real, written }
-    }
-
-    fn get(&self, named: Named) -> &AbsolutePath {
-        match named {
-            Named::Really => &self.real,
-            Named::AsWritten => &self.written,
-        }
-    }
-
-    fn are_two(&self) -> bool {
-        self.real != self.written
-    }
-
-    /// Whether a session of this directory is listed where the agent is asked by this name. An agent that follows links
-    /// itself tells it by both.
-    fn lists(&self, named: Named, cwd: &AbsolutePath) -> bool {
-        !self.are_two() || (plain(cwd) == self.real) == (named == Named::Really)
-    }
-}
-
-/// A path without what means nothing in it, such as a slash at its end.
-fn plain(path: &AbsolutePath) -> AbsolutePath {
-    let components: PathBuf = path.as_path().components().collect();
-    AbsolutePath::from_path(&components).unwrap_or_else(|_| path.clone())
 }
 
 /// A session that does not say where it works cannot be brought back by anybody.
@@ -254,8 +207,8 @@ impl Cursor {
     fn text(&self) -> String {
         match self {
             Self::Ours(record) => format!("ours:{}", record.as_ref().map_or("", RecordId::as_str)),
-            Self::Theirs(named, None) => named.word().to_owned(),
-            Self::Theirs(named, Some(cursor)) => format!("{}:{cursor}", named.word()),
+            Self::Theirs(named, None) => word(*named).to_owned(),
+            Self::Theirs(named, Some(cursor)) => format!("{}:{cursor}", word(*named)),
         }
     }
 
@@ -263,23 +216,22 @@ impl Cursor {
     fn read(text: &str) -> Option<Self> {
         match text.split_once(':') {
             Some(("ours", record)) => Some(Self::Ours(Some(RecordId::new(record).ok()?))),
-            Some((word, cursor)) => Some(Self::Theirs(Named::read(word)?, Some(cursor.to_owned()))),
-            None => Some(Self::Theirs(Named::read(text)?, None)),
+            Some((word, cursor)) => Some(Self::Theirs(named(word)?, Some(cursor.to_owned()))),
+            None => Some(Self::Theirs(named(text)?, None)),
         }
     }
 }
 
-impl Named {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Really => "theirs",
-            Self::AsWritten => "written",
-        }
+/// The word for a name in a cursor.
+fn word(named: Named) -> &'static str {
+    match named {
+        Named::Really => "theirs",
+        Named::AsWritten => "written",
     }
+}
 
-    fn read(word: &str) -> Option<Self> {
-        [Self::Really, Self::AsWritten].into_iter().find(|named| named.word() == word)
-    }
+fn named(text: &str) -> Option<Named> {
+    [Named::Really, Named::AsWritten].into_iter().find(|named| word(*named) == text)
 }
 
 #[cfg(test)]

@@ -340,12 +340,10 @@ impl AgentError {
                 "install the agent or give its full path; it is looked for in the PATH it is given itself"
             }
             "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
-            "AGENT_START_TIMEOUT" => {
-                "give the agent more time, with --timeout or startTimeoutSeconds in its profile"
-            }
+            "AGENT_START_TIMEOUT" => "give the agent more time",
             "AGENT_NOT_STARTED" => "do what the system's words suggest",
             "AGENT_PROTOCOL_VERSION" => {
-                "ask for another version with --protocol, or use a version of the agent that speaks the one asked for"
+                "ask for another version, or use a version of the agent that speaks the one asked for"
             }
             "AGENT_BAD_ANSWER" | "AGENT_SESSION_ID_TAKEN" | "AGENT_FLOODED" => {
                 "report it to the makers of the agent; what is kept stays"

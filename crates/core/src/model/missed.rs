@@ -27,10 +27,8 @@ impl Missed {
     /// What a person can do about it, where it is known what that is.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Initialize => Some(
-                "a first start may download a package; give the agent more time, with --timeout or startTimeoutSeconds in its profile",
-            ),
-            Self::LoadTime(_) => Some("ask again then, or give it more time with --timeout"),
+            Self::Initialize => Some("a first start may download a package; give the agent more time"),
+            Self::LoadTime(_) => Some("ask again then, or wait for longer"),
             Self::End => Some("ask again: what is left of it is being ended"),
             Self::Answer(_) | Self::Ready => None,
         }
@@ -51,9 +49,8 @@ mod tests {
             let error = AgentError::SlowStart { agent: "a".into(), missed, limit, said: Vec::new() };
             (error.to_string(), error.hint().unwrap())
         };
-        let download = "a first start may download a package; give the agent more time, with --timeout or \
-                        startTimeoutSeconds in its profile";
-        let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
+        let download = "a first start may download a package; give the agent more time";
+        let time = "give the agent more time";
         let at = Timestamp::from_millis(60_000).unwrap();
         let rows = [
             (Missed::Initialize, "did not answer initialize within 2 s", download),
@@ -61,7 +58,7 @@ mod tests {
             (
                 Missed::LoadTime(at),
                 "cannot load the session before 1970-01-01T00:01:00.000Z, and was to be ready within 2 s",
-                "ask again then, or give it more time with --timeout",
+                "ask again then, or wait for longer",
             ),
             (
                 Missed::End,

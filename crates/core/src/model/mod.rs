@@ -8,6 +8,7 @@ mod alignment;
 mod answers;
 mod client_name;
 mod conversation;
+mod directory_names;
 mod event;
 mod failure;
 mod ids;
@@ -39,6 +40,7 @@ pub use answers::{OfferedAnswer, narrowest, unmistakable};
 pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
+pub use directory_names::{DirectoryNames, Named};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{

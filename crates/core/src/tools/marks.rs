@@ -1,10 +1,15 @@
-//! What the environment of a process says of it: who holds it, which record it was started for, whether it is a host.
+//! What the environment of a process says of it: who holds it and what that one keeps, which record it was started for,
+//! whether it is a host.
 //!
 //! A process is shown with the environment that it was started with. One that clears it says nothing, and has to be
 //! known in another way.
 
 /// The variable that names the record an agent was started for. Whatever the agent starts inherits it.
 pub const RECORD_VARIABLE: &str = "ACPX_RECORD";
+
+/// The variable that lists the programs which the holder of a process does not end, as JSON. Whoever sweeps after the
+/// holder keeps them too: its own settings may be others by then, and a login keeps more than a turn does.
+pub const KEEP_VARIABLE: &str = "ACPX_KEEP";
 
 /// The variable that a host carries. It is nobody's, whoever has started it.
 pub const HOST_VARIABLE: &str = "ACPX_HOST";
@@ -18,7 +23,7 @@ mod system {
     use std::io::Read;
 
     use super::super::tag::Tag;
-    use super::{HOST_VARIABLE, RECORD_VARIABLE};
+    use super::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 
     /// How much of an environment is read. The kernel lets a program start with less.
     const ENVIRONMENT_BYTES: u64 = 8 << 20;
@@ -28,6 +33,7 @@ mod system {
     pub(in super::super) struct Marks {
         pub(in super::super) tag: Option<Tag>,
         pub(in super::super) record: Option<String>,
+        pub(in super::super) keep: Vec<String>,
         pub(in super::super) is_host: bool,
     }
 
@@ -51,6 +57,9 @@ mod system {
             Self {
                 tag: values(Tag::VARIABLE).find_map(|value| value.parse().ok()),
                 record: values(RECORD_VARIABLE).next(),
+                keep: values(KEEP_VARIABLE)
+                    .find_map(|value| serde_json::from_str(&value).ok())
+                    .unwrap_or_default(),
                 is_host: values(HOST_VARIABLE).next().is_some(),
             }
         }
@@ -64,11 +73,19 @@ mod tests {
     #[test]
     fn a_mark_is_the_variable_of_that_name_and_no_other() {
         let tag = Some("home:boot:3:1:2".parse().unwrap());
-        let marks = Marks::read(b"HOME=/\0ACPX_TAG=home:boot:3:1:2\0ACPX_RECORD=r\0PATH=/bin\0ACPX_HOST=1\0");
-        assert_eq!(marks, Marks { tag, record: Some("r".to_owned()), is_host: true });
-        let others: [&[u8]; 4] = [
+        let environment = concat!(
+            "HOME=/\0ACPX_TAG=home:boot:3:1:2\0ACPX_RECORD=r\0PATH=/bin\0",
+            "ACPX_KEEP=[\"firefox\"]\0ACPX_HOST=1\0"
+        );
+        let keep = vec!["firefox".to_owned()];
+        assert_eq!(
+            Marks::read(environment.as_bytes()),
+            Marks { tag, record: Some("r".to_owned()), keep, is_host: true }
+        );
+        let others: [&[u8]; 5] = [
             b"MY_ACPX_TAG=home:boot:3:1:2\0ACPX_TAGS=home:boot:3:1:2\0X=ACPX_TAG=home:boot:3:1:2\0",
             b"ACPX_TAG=\xff:boot:3:1:2\0ACPX_TAG=\0ACPX_TAG\0",
+            b"ACPX_KEEP=firefox\0ACPX_KEEP={}\0ACPX_KEEPS=[\"firefox\"]\0ACPX_KEEP\0",
             b"ACPX_RECORDS=r\0ACPX_RECORD=\xff\0ACPX_HOSTS=1\0ACPX_HOST\0",
             b"",
         ];

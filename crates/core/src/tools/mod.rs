@@ -32,7 +32,7 @@ pub use ending::{Ended, Exit, Grace};
 pub use environment::Environment;
 pub use files::{FileError, Lines, Located, Roots};
 pub use inside::{is_below, is_inside};
-pub use marks::{HOST_VARIABLE, RECORD_VARIABLE};
+pub use marks::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 pub use orphans::Orphans;
 pub use process::{AgentProcess, Pipes};
 pub use spawner::Spawner;

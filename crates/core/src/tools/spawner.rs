@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::ending::Grace;
 use super::leader::{Leader, Streams};
-use super::marks::HOST_VARIABLE;
+use super::marks::{HOST_VARIABLE, KEEP_VARIABLE};
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
 
@@ -27,6 +27,9 @@ use super::tag::Tag;
 const BUSY: Duration = Duration::from_secs(1);
 /// How many threads are taken on at most. Then as many starts hang, and something is wrong that is not ours.
 const THREADS: usize = 8;
+/// How long a list of programs may be that agents are marked with. A variable of more than twice this keeps the system
+/// from starting them.
+const KEEP_BYTES: usize = 64 << 10;
 /// How long a start waits when there can be no more threads.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -38,6 +41,8 @@ pub struct Spawner(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     tag: Option<Tag>,
+    /// The programs that whoever holds its agents does not end, as they are marked with them.
+    keep: Option<String>,
     threads: Mutex<Threads>,
     /// One permit for each thread that has nothing to do.
     idle: Semaphore,
@@ -81,7 +86,15 @@ impl Default for Spawner {
 impl Spawner {
     /// A spawner that gives every agent this tag, in place of any tag in the environment it is given.
     pub fn new(tag: Option<Tag>) -> Self {
-        Self(Arc::new(Inner { tag, threads: Mutex::default(), idle: Semaphore::new(0) }))
+        Self::keeping(tag, &[])
+    }
+
+    /// Such a spawner for a holder that does not end these programs with its agents. Each agent is marked with them, so
+    /// that whoever looks after what is left of it does not either.
+    pub fn keeping(tag: Option<Tag>, keep: &[String]) -> Self {
+        let keep = (!keep.is_empty()).then(|| serde_json::Value::from(keep).to_string());
+        let keep = keep.filter(|keep| keep.len() <= KEEP_BYTES);
+        Self(Arc::new(Inner { tag, keep, threads: Mutex::default(), idle: Semaphore::new(0) }))
     }
 
     /// The tag that its agents carry.
@@ -98,6 +111,10 @@ impl Spawner {
         if let Some(tag) = &self.0.tag {
             command.env(Tag::VARIABLE, tag.to_string());
         }
+        match &self.0.keep {
+            Some(keep) => command.env(KEEP_VARIABLE, keep),
+            None => command.env_remove(KEEP_VARIABLE),
+        };
         // What is started here is no host, whatever the environment says that somebody gave it.
         command.env_remove(HOST_VARIABLE);
         let start = move || {

@@ -41,8 +41,9 @@ impl SweptProcess {
 }
 
 /// Ends what dead holders of this home left: everything that carries their tag, and the process groups of the agents
-/// they had recorded, which are `runs`; but not these programs, nor what they have started. It is TERM first and
-/// KILL after [`Grace::term`], and returns in bounded time. It blocks. Only Linux lets it find anything.
+/// they had recorded, which are `runs`; but not these programs, nor those that its own holder kept, nor what they have
+/// started. It is TERM first and KILL after [`Grace::term`], and returns in bounded time. It blocks. Only Linux lets it
+/// find anything.
 pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: Grace) -> Swept {
     system::sweep(home, None, runs, keep, grace)
 }

@@ -50,28 +50,41 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
 }
 
 /// The turns that were sent and that nobody goes on with, and when they were sent. An agent is known before a turn is sent
-/// to it, so the record is read after the turns: one that has begun meanwhile is seen with its agent.
+/// to it, so the record is read after the turns: one that has begun meanwhile is seen with its agent. A turn may as well
+/// have ended before its agent did, so the turns are read once more where nobody sees to them.
 async fn left_turns(
     store: &dyn Store,
     record: &RecordId,
     is_seen_to: impl Fn(&Record) -> bool,
 ) -> Result<Vec<(TurnId, Timestamp)>, StoreError> {
-    let sent = store.open_turns(record.clone()).await?.into_iter().filter_map(|turn| match turn.state {
+    let mut sent = sent_turns(store, record).await?;
+    let read = if sent.is_empty() { None } else { store.record(record.clone()).await? };
+    if read.is_none_or(|read| is_seen_to(&read)) {
+        return Ok(Vec::new());
+    }
+    let still = sent_turns(store, record).await?;
+    sent.retain(|turn| still.contains(turn));
+    Ok(sent)
+}
+
+/// The turns that were sent and have not ended, and when they were sent.
+async fn sent_turns(store: &dyn Store, record: &RecordId) -> Result<Vec<(TurnId, Timestamp)>, StoreError> {
+    let open = store.open_turns(record.clone()).await?.into_iter();
+    let sent = open.filter_map(|turn| match turn.state {
         TurnState::Dispatched { at } => Some((turn.id, at)),
         _ => None,
     });
-    let sent: Vec<_> = sent.collect();
-    let record = if sent.is_empty() { None } else { store.record(record.clone()).await? };
-    Ok(if record.is_some_and(|record| !is_seen_to(&record)) { sent } else { Vec::new() })
+    Ok(sent.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use acpx_core::model::{
         AbsolutePath, AcpSessionId, AgentRun, AgentSpec, HostId, Lifecycle, Lineage, PermissionPolicy,
-        ProcessIdentity, RequestId, Turn,
+        ProcessIdentity, RequestId, StopReason, Turn, TurnOutcome,
     };
     use acpx_core::store::{Change, Durability, MemoryStore};
+    use futures_util::FutureExt as _;
 
     use super::*;
 
@@ -80,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_has_begun_meanwhile_is_seen_with_its_agent_and_one_without_was_interrupted() {
+    async fn a_turn_that_begins_or_ends_meanwhile_is_not_interrupted_and_one_without_an_agent_is() {
         let cwd = AbsolutePath::new("/w").unwrap();
         let record = Record {
             id: RecordId::new("r").unwrap(),
@@ -118,12 +131,19 @@ mod tests {
         // What was read of the record before this says that no agent runs.
         let process = ProcessIdentity { pid: 4242, started: 1, boot: "b".to_owned() };
         let run = AgentRun { process, since: at(1), ended: None };
-        store
-            .append(lease, vec![Change::AgentRun(run), Change::Turn(turn)], Durability::Process)
-            .await
-            .unwrap();
+        let begun = vec![Change::AgentRun(run), Change::Turn(turn.clone())];
+        store.append(lease.clone(), begun, Durability::Process).await.unwrap();
         let runs = |record: &Record| record.agent_run.as_ref().is_some_and(|run| run.ended.is_none());
         assert_eq!(left_turns(&store, &record.id, runs).await.unwrap(), []);
         assert_eq!(left_turns(&store, &record.id, |_| false).await.unwrap(), [(TurnId(1), at(2))]);
+        // It ends, and its agent after it, when the turns are read and the record is not.
+        let ends = |_: &Record| {
+            let outcome = TurnOutcome::Stopped(StopReason::cancelled());
+            let ended = Turn { state: TurnState::Ended { at: at(3), outcome }, ..turn.clone() };
+            let ending = store.append(lease.clone(), vec![Change::Turn(ended)], Durability::Process);
+            ending.now_or_never().expect("a store in memory waits for nothing").unwrap();
+            false
+        };
+        assert_eq!(left_turns(&store, &record.id, ends).await.unwrap(), []);
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use acpx_core::host::title;
-use acpx_core::model::{AbsolutePath, Record};
-use acpx_core::store::{RecordFilter, Store, real_path_or_written};
+use acpx_core::model::{AbsolutePath, DirectoryNames, Record};
+use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
 
 use crate::cli::{AgentChoice, Options};
 use crate::commands::kept::Kept;
@@ -44,6 +44,12 @@ pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> 
 }
 
 /// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.
-pub(super) fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
+fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
     Ok(real_path_or_written(AbsolutePath::from_path(&cwd.join(directory))?))
+}
+
+/// The names of a directory, which are one where it is gone.
+pub(super) fn names(cwd: &Path, directory: &Path) -> Result<DirectoryNames, CliError> {
+    let written = AbsolutePath::from_path(&cwd.join(directory))?;
+    Ok(DirectoryNames::new(&written, real_path(&written).ok()))
 }

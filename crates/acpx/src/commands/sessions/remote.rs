@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::client::ListedSession;
-use acpx_core::model::{AbsolutePath, Record};
+use acpx_core::model::{AbsolutePath, DirectoryNames, Named, Record};
 use acpx_core::store::{MemoryStore, RecordFilter};
 
-use super::list::{all, real};
+use super::list::{all, names};
 use crate::cli::ListCommand;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, RemoteSession, list};
@@ -20,7 +20,7 @@ use crate::talk::waiting_for;
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
 pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {
     let directory =
-        command.filter_cwd.as_deref().map(|path| real(settings.cwd.as_path(), path)).transpose()?;
+        command.filter_cwd.as_deref().map(|path| names(settings.cwd.as_path(), path)).transpose()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
@@ -40,15 +40,37 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
 
 type Page = (Vec<ListedSession>, Option<String>);
 
+/// What a cursor begins with that continues the second list of a directory with two names. The cursors of the first are
+/// the agent's own.
+const WRITTEN: &str = "written:";
+
+/// A page of the agent's sessions. Agents compare what is written, so where a directory has two names, the agent is asked
+/// by the second when the list by the first has ended.
 async fn ask(
     settings: &Settings,
-    directory: Option<&AbsolutePath>,
+    directory: Option<&DirectoryNames>,
     cursor: Option<&str>,
 ) -> Result<Option<Page>, CliError> {
     let engine = own_engine("list", settings, Arc::new(MemoryStore::new())).await?;
-    let with = settings.new_session();
-    let page = engine.remote_sessions(with, directory, cursor).await?;
-    Ok(page.map(|page| (page.sessions, page.next)))
+    let two = directory.filter(|directory| directory.are_two());
+    let written = two.and_then(|_| cursor?.strip_prefix(WRITTEN));
+    let mut named = if written.is_some() { Named::AsWritten } else { Named::Really };
+    let (mut cursor, mut all) = (written.or(cursor).map(str::to_owned), Vec::new());
+    loop {
+        let cwd = directory.map(|directory| directory.get(named));
+        let page = engine.remote_sessions(settings.new_session(), cwd, cursor.as_deref()).await?;
+        let Some(page) = page else { return Ok(None) };
+        let is_listed = |session: &ListedSession| {
+            let cwd = session.cwd.as_deref().and_then(|cwd| AbsolutePath::new(cwd).ok());
+            two.zip(cwd).is_none_or(|(directory, cwd)| directory.lists(named, &cwd))
+        };
+        all.extend(page.sessions.into_iter().filter(is_listed));
+        match (page.next, named) {
+            (None, Named::Really) if two.is_some() => (named, cursor) = (Named::AsWritten, None),
+            (Some(next), Named::AsWritten) => return Ok(Some((all, Some(format!("{WRITTEN}{next}"))))),
+            (next, _) => return Ok(Some((all, next))),
+        }
+    }
 }
 
 /// A session that we hold is shown as ours.

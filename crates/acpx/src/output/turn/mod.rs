@@ -8,6 +8,7 @@ mod follow;
 mod host_work;
 mod quiet;
 mod result;
+mod signs;
 mod text;
 mod told_calls;
 mod tool;
@@ -23,23 +24,17 @@ use serde::Serialize;
 pub(crate) use self::denials::Denied;
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
+pub(crate) use self::signs::Missing;
 pub(crate) use self::told_calls::{ToldCall, ToldCalls};
 pub(super) use self::tool::{command_line, first_named};
 
 use self::denials::Denials;
 use self::quiet::QuietView;
+use self::signs::Signs;
 use self::text::TextView;
 use super::settings::not_restored;
 use super::{Console, Mode, WatchedEvent, json_line};
 use crate::cli::Format;
-
-/// What a line has in it that reports something, and what one has that tells the agent to stop.
-const UPDATE: &str = "session/update";
-const CANCEL: &str = "session/cancel";
-/// What one has that asks for something: anything, or a person's answer; and what the answer has that is none.
-const METHOD: &str = r#""method""#;
-const QUESTIONS: [&str; 2] = ["session/request_permission", "elicitation/create"];
-const NO_ANSWER: &str = "cancel";
 
 /// Shows one turn.
 #[derive(Debug)]
@@ -47,44 +42,8 @@ pub(crate) struct TurnView {
     /// The session it is in, as it stands; an `exec` has none to begin with.
     session: Option<SessionIdentity>,
     view: View,
-    heard: Heard,
+    signs: Signs,
     denials: Denials,
-}
-
-/// What the agent has been heard of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// Nothing yet, or nothing before it was told to stop. What it reports then, its usage for instance, is no work on
-    /// the prompt.
-    Nothing { is_over: bool },
-    /// It reports what it does, or has had something done.
-    Something,
-    /// It has asked a person, who has not answered, or had not before it was told to stop.
-    Question { is_over: bool },
-}
-
-impl Heard {
-    fn then(self, direction: Direction, line: &str) -> Self {
-        let asks = QUESTIONS.iter().any(|question| line.contains(question));
-        match (self, direction) {
-            (Self::Nothing { is_over: true } | Self::Question { is_over: true }, _) => self,
-            (_, Direction::FromAgent) if line.contains(METHOD) && asks => Self::Question { is_over: false },
-            (Self::Nothing { .. }, Direction::FromAgent)
-                if line.contains(UPDATE) || line.contains(METHOD) =>
-            {
-                Self::Something
-            }
-            (Self::Nothing { .. }, Direction::ToAgent) if line.contains(CANCEL) => {
-                Self::Nothing { is_over: true }
-            }
-            // Whatever is open is answered when the turn is told to stop.
-            (Self::Question { .. }, Direction::ToAgent) if line.contains(NO_ANSWER) => {
-                Self::Question { is_over: true }
-            }
-            (Self::Question { .. }, Direction::ToAgent) if !line.contains(METHOD) => Self::Something,
-            (heard, _) => heard,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -102,7 +61,7 @@ impl TurnView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { session, view, heard: Heard::Nothing { is_over: false }, denials: Denials::default() }
+        Self { session, view, signs: Signs::default(), denials: Denials::default() }
     }
 
     /// Permissions are asked for on the terminal, and need not be shown before they are answered.
@@ -117,9 +76,9 @@ impl TurnView {
         self.denials.denied()
     }
 
-    /// What was heard of the agent in the time it had.
-    pub(crate) fn heard(&self) -> Heard {
-        self.heard
+    /// What was missing in the time that the agent had, if something was.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        self.signs.missing()
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -127,7 +86,7 @@ impl TurnView {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
         }
-        self.heard = self.heard.then(event.direction, event.message.get());
+        self.signs.take(event.direction, event.message.get());
         self.denials.take(event);
         match &mut self.view {
             View::Text(view) => view.message(event, &mut *console.out),

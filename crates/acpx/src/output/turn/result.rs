@@ -1,5 +1,6 @@
 //! How a turn ended, for programs: the last line of JSON output, and the exit code.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use acpx_core::model::{
@@ -100,7 +101,7 @@ impl ResultError {
             code: code.to_owned(),
             acpx_code: ErrorClass::of(code).code(),
             message,
-            hint: hint_here(code, hint).map(str::to_owned),
+            hint: hint_here(code, hint.map(Cow::from)).map(Cow::into_owned),
             retryable: is_retryable(code),
             acp: acp.and_then(|json| serde_json::from_str(json).ok()),
         }

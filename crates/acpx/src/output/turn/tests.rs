@@ -397,24 +397,3 @@ fn no_line_of_an_agent_makes_a_view_panic() {
         shown(mode(format), &lines, &completed());
     }
 }
-
-#[test]
-fn what_was_heard_of_an_agent_tells_what_was_missing_when_its_time_was_over() {
-    let update = (FromAgent, r#"{"method":"session/update","params":{}}"#);
-    let ask = (FromAgent, r#"{"id":1,"method":"session/request_permission","params":{}}"#);
-    let read = (FromAgent, r#"{"id":1,"method":"fs/read_text_file","params":{}}"#);
-    let yes = (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"y"}}}"#);
-    let none = (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#);
-    let stop = (ToAgent, r#"{"method":"session/cancel","params":{}}"#);
-    let heard = |lines: &[(Direction, &str)]| {
-        let first = Heard::Nothing { is_over: false };
-        lines.iter().fold(first, |heard, (direction, line)| heard.then(*direction, line))
-    };
-    assert_eq!(heard(&[stop, update]), Heard::Nothing { is_over: true });
-    for lines in [&[update, stop][..], &[read, stop], &[update, ask, yes, stop]] {
-        assert_eq!(heard(lines), Heard::Something, "{lines:?}");
-    }
-    for lines in [&[ask, stop, none, update][..], &[update, ask, none, stop]] {
-        assert_eq!(heard(lines), Heard::Question { is_over: true }, "{lines:?}");
-    }
-}

@@ -54,6 +54,7 @@ fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_
     let own = json!({ "agents": { "own": { "argv": [env!("CARGO_BIN_EXE_acpx"), "demo-agent"] } } });
     place.configure(&own.to_string());
     let made = place.json(&["own", "sessions", "new"]);
+    place.ok(&["own", "sessions", "new", "--name", "work"]);
     let record = made["acpxRecordId"].as_str().unwrap();
     let mut running = place.start(&["own", "wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -69,8 +70,16 @@ fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_
         assert!(done.err.ends_with("; nothing of it is used\n"), "{line:?}: {done:?}");
     }
     assert_eq!(running.done().code, Some(0));
-    // Which agent is the default one, and which words are agents, only the file can say.
-    for line in [&["status"][..], &["own", "status"], &["demo", "hello"]] {
+    // Which agent is the default one, whose name a name is then, and which words are agents, only the file can say.
+    let refused: [&[&str]; 6] = [
+        &["status"],
+        &["cancel", "-s", "work"],
+        &["sessions", "close", "work"],
+        &["status", "-s", "01980000-0000-7000-8000-000000000000"],
+        &["own", "status"],
+        &["demo", "hello"],
+    ];
+    for line in refused {
         let refused = place.acpx(&[&["--format", "json"], line].concat());
         assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
     }

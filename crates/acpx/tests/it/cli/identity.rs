@@ -1,8 +1,9 @@
 //! The identity contract over the command line.
 
+use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::Place;
+use crate::acpx::{Place, text};
 
 /// The three ids of an object; `Null` for one that is not there.
 fn ids(value: &Value) -> [&Value; 3] {
@@ -153,4 +154,46 @@ fn a_remote_list_tells_our_records_from_sessions_we_do_not_hold() {
     place.demo_with(&["--no-list"]);
     let refused = place.acpx(&["--format", "json", "demo", "sessions", "list", "--remote"]);
     assert_eq!((refused.failure().0.as_str(), refused.code), ("LIST_UNSUPPORTED", Some(1)));
+}
+
+#[test]
+fn a_remote_list_of_a_directory_has_what_was_begun_by_either_of_its_names_and_each_once() {
+    let place = Place::new();
+    let link = place.beside("link");
+    std::os::unix::fs::symlink(place.work(), &link).unwrap();
+    let (real, link) = (text(place.work().canonicalize().unwrap()), text(link));
+    let row = |session: &str, cwd: &str| json!({ "sessionId": session, "cwd": cwd });
+    // Asked by a link, it tells of what it knows by the real path too.
+    let pages = [
+        json!({ "sessions": [row("r1", &real)], "nextCursor": "c" }),
+        json!({ "sessions": [row("r2", &real)] }),
+        json!({ "sessions": [row("w1", &link), row("r1", &real)], "nextCursor": "d" }),
+        json!({ "sessions": [row("w2", &link)] }),
+    ];
+    let script = pages.into_iter().fold(Script::new(), |script, page| {
+        let list = json!({ "sessionCapabilities": { "list": {} } });
+        script.initialize(list).expect("session/list").reply(page).next_start()
+    });
+    let argv = place.scripted(&script);
+    let list = ["--format", "quiet", "scripted", "sessions", "list", "--remote", "--filter-cwd", &link];
+    let listed = |cursor: &[&str]| {
+        let done = place.acpx(&[&list[..], cursor].concat());
+        (done.out, done.err)
+    };
+    let shown = |out: &str, err: &str| (out.to_owned(), err.to_owned());
+    assert_eq!(listed(&[]), shown("r1\n", "[acpx] more: --cursor c\n"));
+    assert_eq!(listed(&["--cursor", "c"]), shown("r2\nw1\n", "[acpx] more: --cursor written:d\n"));
+    assert_eq!(listed(&["--cursor", "written:d"]), shown("w2\n", ""));
+    let received =
+        received_lines(&argv).into_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    let asked = received.filter(|line| line["method"] == "session/list").map(|line| line["params"].clone());
+    assert_eq!(
+        asked.collect::<Vec<_>>(),
+        [
+            json!({ "cwd": real }),
+            json!({ "cwd": real, "cursor": "c" }),
+            json!({ "cwd": link }),
+            json!({ "cwd": link, "cursor": "d" }),
+        ]
+    );
 }

@@ -100,6 +100,9 @@ fn outlives(name: &str, command: &[&str], keep: &[&str]) -> bool {
     place.configure(&config.to_string());
     place.ok(&[&["shelly"], command].concat());
     let daemon = pid_in(&file);
+    // Who comes after the command looks after what it has left, and knows nothing of its settings.
+    place.configure("{}");
+    place.ok(&["demo", "sessions", "new"]);
     let lives = is_alive(daemon);
     if lives {
         end(daemon);
@@ -207,4 +210,38 @@ fn what_a_killed_exec_has_left_is_ended_by_the_next_host() {
     place.ok(&["demo", "sessions", "new"]);
     assert_eq!(left.map(is_alive), [false; 2]);
     assert_eq!(std::fs::read_dir(place.acpx_home().join("holders")).unwrap().count(), 0);
+}
+
+#[test]
+fn whoever_does_not_wait_until_what_was_left_is_gone_ends_the_command_and_it_is_not_forgotten() {
+    let place = Place::new();
+    let [script, pid, told] = ["daemon.sh", "pid", "told"].map(|name| place.beside(name));
+    // It is told to go, says so, and does not.
+    let program = format!(
+        "trap 'echo >\"{}\"' TERM; echo $$ >'{}'; while :; do sleep 1; done",
+        told.display(),
+        pid.display()
+    );
+    std::fs::write(&script, program).unwrap();
+    let hang = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);
+    let shell = format!("setsid sh '{}' >/dev/null 2>&1 & exec \"$@\"", script.display());
+    let around = ["sh", "-c", &shell, "sh"].map(str::to_owned);
+    let argv: Vec<String> = around.into_iter().chain(place.scripted(&hang)).collect();
+    place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
+    let killed = place.start(&["shelly", "exec", "go"]);
+    let daemon = pid_in(&pid);
+    killed.signal(Signal::KILL);
+    killed.done();
+    let waiting = place.start(&["demo", "auth"]);
+    eventually("it is told to go", || told.exists());
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.done().code, Some(130));
+    let listed = || std::fs::read_dir(place.acpx_home().join("holders")).unwrap().count();
+    assert_eq!((is_alive(daemon), listed()), (true, 1));
+    let done = place.acpx(&["--verbose", "demo", "exec", "hello"]);
+    assert!(
+        done.err.contains(&format!("ended {daemon} (sh), left by a command that was killed\n")),
+        "{done:?}"
+    );
+    assert_eq!((is_alive(daemon), listed()), (false, 0));
 }

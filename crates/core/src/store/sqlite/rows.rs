@@ -18,7 +18,7 @@ use crate::store::progress::Progress;
 
 pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
-    protocol_value, record, run_values, scope_values, servers_text,
+    protocol_value, record, run_values, scope_values, servers_text, start_timeout_value,
 };
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{

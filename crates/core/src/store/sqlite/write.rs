@@ -15,7 +15,7 @@ use super::read;
 use super::rows::{self, EVENT, LEASE, RECORD, RecordKey, STANDING, Standing};
 use super::target::{Target, write_lineage};
 use super::{answers, ledger, scope};
-use crate::model::{AgentBuild, AgentSpec, HostId, Lifecycle, Record, RecordId, Seq};
+use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
 use crate::store::progress::Progress;
 use crate::store::{Append, Change, Durability, Lease, StoreError};
 
@@ -127,8 +127,6 @@ fn create(
 /// Writes what a record is. Where it stands is written when its first changes are.
 fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Result<(), Fault> {
     let agent = &record.agent;
-    let start_timeout = agent.start_timeout.unwrap_or(AgentSpec::DEFAULT_START_TIMEOUT);
-    let start_timeout_ms = i64::try_from(start_timeout.as_millis()).unwrap_or(i64::MAX);
     let (args, mcp_servers) = (rows::list(&agent.args), rows::servers_text(&record.mcp_servers));
     let directories = rows::directories_text(&record.additional_directories);
     let [closed_at, deleted_at] = rows::lifecycle_values(record.lifecycle).map(|(_, value)| value);
@@ -142,7 +140,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         agent.name.as_deref().into(),
         agent.program.as_str().into(),
         args.as_str().into(),
-        ValueRef::Integer(start_timeout_ms),
+        rows::start_timeout_value(agent.start_timeout),
         record.cwd.as_str().into(),
         record.real_cwd.as_str().into(),
         mcp_servers.as_str().into(),

@@ -59,7 +59,7 @@ impl Sweep<'_> {
                 Held::Untold => groups.contains(&stat.group),
                 Held::ByOthers => false,
             };
-            if is_meant && !scene.is_kept(stat, self.keep) {
+            if is_meant && !scene.is_kept(stat, self.keep) && !scene.is_kept(stat, &marks.keep) {
                 found.push(SweptProcess::seen(stat, self.boot, marks.record));
             }
         }

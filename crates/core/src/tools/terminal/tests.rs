@@ -48,15 +48,21 @@ async fn a_command_has_its_directory_its_variables_and_no_input_and_all_it_says_
 
 #[tokio::test]
 async fn an_agent_gives_a_command_no_variable_by_which_processes_are_known() {
-    let marks = [RECORD_VARIABLE, "ACPX_TAG", "ACPX_HOST"];
+    let marks = [RECORD_VARIABLE, "ACPX_TAG", "ACPX_KEEP", "ACPX_HOST"];
     let env = marks.map(|name| (name.to_owned(), "theirs".to_owned())).to_vec();
-    let with = CommandLine { env, ..line("sh", &["-c", "echo $ACPX_RECORD ${ACPX_HOST-none} $ACPX_TAG"]) };
+    let script = "echo $ACPX_RECORD ${ACPX_HOST-none} $ACPX_TAG ${ACPX_KEEP-none}";
+    let with = CommandLine { env, ..line("sh", &["-c", script]) };
     let tag: Tag = "home:boot:3:1:2".parse().unwrap();
     let environment = environment().with(RECORD_VARIABLE, "ours").with("ACPX_HOST", "1");
-    let spawner = Spawner::new(Some(tag));
-    let terminal = Terminal::start(&spawner, &with, &environment, GRACE, Arc::default()).await.unwrap();
-    terminal.exited().await.unwrap();
-    assert_eq!(terminal.shown().output, "ours none home:boot:3:1:2\n");
+    let spawners = [
+        (Spawner::new(Some(tag.clone())), "none"),
+        (Spawner::keeping(Some(tag), &["tmux: server".to_owned()]), "[\"tmux: server\"]"),
+    ];
+    for (spawner, kept) in spawners {
+        let terminal = Terminal::start(&spawner, &with, &environment, GRACE, Arc::default()).await.unwrap();
+        terminal.exited().await.unwrap();
+        assert_eq!(terminal.shown().output, format!("ours none home:boot:3:1:2 {kept}\n"));
+    }
 }
 
 #[tokio::test]

@@ -43,7 +43,6 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
             name: cells.optional_text(2)?.map(str::to_owned),
             program: cells.text(3)?.to_owned(),
             args: cells.parsed(4, |text| serde_json::from_str(text).ok())?,
-            // Where nothing was said of it, the default is kept.
             start_timeout: Some(Duration::from_millis(cells.number(5)?))
                 .filter(|kept| *kept != AgentSpec::DEFAULT_START_TIMEOUT),
             protocol: protocol(&cells)?,
@@ -65,6 +64,18 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
         last_turn,
         answered_turns,
     })
+}
+
+/// How long an agent may take to start, as a row has it. The column is never null: where nothing was said, it has the
+/// usual time, and where that time itself was said, a millisecond more.
+pub(in super::super) fn start_timeout_value<'a>(said: Option<Duration>) -> ValueRef<'a> {
+    let usual = AgentSpec::DEFAULT_START_TIMEOUT.as_millis();
+    let millis = match said.map(|said| said.as_millis()) {
+        None => usual,
+        Some(said) if said == usual => usual + 1,
+        Some(said) => said,
+    };
+    ValueRef::Integer(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
 /// The id of a record.

@@ -105,6 +105,25 @@ async fn problem_with_one(lifecycle: Lifecycle, change: &str, checksums_agree: b
 }
 
 #[tokio::test]
+async fn a_start_timeout_that_was_said_is_told_from_none_also_if_it_is_the_usual_one() {
+    let (_home, path) = place();
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    let millis = std::time::Duration::from_millis;
+    let rows = [
+        ("none", None, None),
+        ("none at all", Some(millis(0)), Some(millis(0))),
+        ("the usual", Some(AgentSpec::DEFAULT_START_TIMEOUT), Some(millis(120_001))),
+        ("another", Some(millis(300_000)), Some(millis(300_000))),
+    ];
+    for (name, said, kept) in rows {
+        let agent = AgentSpec { start_timeout: said, ..record(name).agent };
+        store.create(Record { agent, ..record(name) }, Vec::new(), host()).await.unwrap();
+        let read = store.record(id(name)).await.unwrap().unwrap();
+        assert_eq!(read.agent.start_timeout, kept, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
     let changes = [
         "UPDATE records SET scope_agent = 'codex'",

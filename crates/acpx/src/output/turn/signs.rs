@@ -1,0 +1,120 @@
+//! What an agent has been heard of in a turn, so that the end of its time can say what was missing: any sign of the agent,
+//! or a person's answer.
+//!
+//! It is read from the messages themselves. What an agent says may have the name of any method in it.
+
+use acpx_core::model::Direction;
+use acpx_core::wire::Message;
+
+use crate::output::errand::Errands;
+
+/// The requests that a person answers.
+const QUESTIONS: [&str; 2] = ["session/request_permission", "elicitation/create"];
+/// What tells the agent to stop.
+const CANCEL: &str = "session/cancel";
+/// What a line has in it that is a request or an answer.
+const ID: &str = r#""id""#;
+
+/// What was missing when the time of a turn was over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Any sign that the agent works on the prompt.
+    Sign,
+    /// The answer of a person whom it had asked.
+    Answer,
+}
+
+/// Gathers what is heard of the agent until it is told to stop. What it reports after that, its usage for instance, is no
+/// work on the prompt, and whatever is open is answered then.
+#[derive(Debug, Default)]
+pub(super) struct Signs {
+    is_heard: bool,
+    is_over: bool,
+    /// The questions that are not answered.
+    open: Errands<()>,
+}
+
+impl Signs {
+    /// Takes the next line.
+    pub(super) fn take(&mut self, direction: Direction, line: &str) {
+        // Most lines are pieces of a message, and one of them is a sign as well as all of them.
+        if self.is_over || (self.is_heard && !line.contains(ID) && !line.contains(CANCEL)) {
+            return;
+        }
+        let Ok(message) = Message::parse(line) else { return };
+        match (direction, message.method()) {
+            (Direction::FromAgent, Some(method)) => {
+                self.is_heard = true;
+                if let Some(id) = message.id() {
+                    self.open.begin(id, QUESTIONS.contains(&method).then_some(()));
+                }
+            }
+            (Direction::ToAgent, Some(method)) => self.is_over = method == CANCEL,
+            (Direction::ToAgent, None) => drop(self.open.end(&message)),
+            (Direction::FromAgent, None) | (Direction::Ours, _) => {}
+        }
+    }
+
+    /// What is missing by now, or was when the agent was told to stop.
+    pub(super) fn missing(&self) -> Option<Missing> {
+        match (self.open.is_empty(), self.is_heard) {
+            (false, _) => Some(Missing::Answer),
+            (true, false) => Some(Missing::Sign),
+            (true, true) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::model::Direction::{FromAgent, ToAgent};
+
+    use super::*;
+
+    const PROMPT: (Direction, &str) = (ToAgent, r#"{"id":7,"method":"session/prompt","params":{}}"#);
+    const UPDATE: (Direction, &str) = (FromAgent, r#"{"method":"session/update","params":{}}"#);
+    const ASK: (Direction, &str) =
+        (FromAgent, r#"{"id":1,"method":"session/request_permission","params":{}}"#);
+    const FORM: (Direction, &str) = (FromAgent, r#"{"id":"f","method":"elicitation/create","params":{}}"#);
+    const READ: (Direction, &str) = (FromAgent, r#"{"id":2,"method":"fs/read_text_file","params":{}}"#);
+    const YES: (Direction, &str) =
+        (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"cancel"}}}"#);
+    const CANCELLED: (Direction, &str) =
+        (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#);
+    const STOP: (Direction, &str) = (ToAgent, r#"{"method":"session/cancel","params":{}}"#);
+
+    fn missing(lines: &[(Direction, &str)]) -> Option<Missing> {
+        let mut signs = Signs::default();
+        for (direction, line) in lines {
+            signs.take(*direction, line);
+        }
+        signs.missing()
+    }
+
+    #[test]
+    fn what_was_heard_of_an_agent_tells_what_was_missing_when_its_time_was_over() {
+        assert_eq!(missing(&[PROMPT, STOP, UPDATE]), Some(Missing::Sign));
+        for lines in [&[UPDATE, STOP][..], &[READ, STOP], &[UPDATE, ASK, YES, STOP], &[ASK, YES, STOP]] {
+            assert_eq!(missing(lines), None, "{lines:?}");
+        }
+        for lines in [&[PROMPT, ASK, STOP, CANCELLED, UPDATE][..], &[UPDATE, FORM, STOP], &[UPDATE, ASK]] {
+            assert_eq!(missing(lines), Some(Missing::Answer), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_messages_are_no_questions_no_answers_and_no_end() {
+        let quoted =
+            r#"{"method":"session/update","params":{"text":"a \"method\": session/request_permission"}}"#;
+        let file = r#"{"id":2,"result":{"content":"cancel, session/cancel and elicitation/create"}}"#;
+        assert_eq!(missing(&[(FromAgent, quoted), STOP]), None);
+        // A question is open until it is answered itself, whatever else is.
+        let reading = [UPDATE, ASK, READ, (ToAgent, file)];
+        assert_eq!(missing(&reading), Some(Missing::Answer));
+        assert_eq!(missing(&[&reading[..], &[YES, STOP]].concat()), None);
+        // A policy that has no option to refuse with says so; nobody was waited for.
+        assert_eq!(missing(&[ASK, CANCELLED, UPDATE, STOP]), None);
+        let prompt = (ToAgent, r#"{"id":7,"method":"session/prompt","params":{"text":"session/cancel"}}"#);
+        assert_eq!(missing(&[UPDATE, prompt, ASK, STOP]), Some(Missing::Answer));
+    }
+}
