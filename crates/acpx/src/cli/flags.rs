@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 49] = [
+pub(super) const FLAGS: [(&str, bool); 50] = [
     ("--add-dir", true),
     ("--agent", true),
     ("--allow-approve-all", false),
@@ -36,6 +36,7 @@ pub(super) const FLAGS: [(&str, bool); 49] = [
     ("--dry-run", false),
     ("--file", true),
     ("--filter-cwd", true),
+    ("--forget", false),
     ("--format", true),
     ("--from", true),
     ("--idle-timeout", true),

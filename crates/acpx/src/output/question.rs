@@ -6,7 +6,7 @@
 //! approves the rest unseen.
 
 use acpx_core::host::{OptionMeta, QuestionMeta};
-use acpx_core::model::{is_secret_name, narrowest, token_of_variable, unmistakable};
+use acpx_core::model::{is_secret_name, narrowest, unmistakable};
 use serde_json::{Map, Value, json};
 
 use super::clean::{on_one_line, visible};
@@ -217,9 +217,8 @@ fn unshown(input: &Map<String, Value>, diffs: &[&Value]) -> Map<String, Value> {
 /// The variables that a command is given, if it is given any, with their values where they are told and no secrets. Each
 /// is cut by itself, so that no value hides the variables behind it.
 fn variables(input: &Value) -> Option<String> {
-    let is_secret = |name: &str| is_secret_name(name) || token_of_variable(name).is_some();
     let shown = |name: &str, value: Option<&Value>| {
-        let value = value.and_then(Value::as_str).filter(|_| !is_secret(name));
+        let value = value.and_then(Value::as_str).filter(|_| !is_secret_name(name));
         let value = value.map(|value| format!("={}", one_line(value, BRIEF))).unwrap_or_default();
         one_line(name, BRIEF) + &value
     };

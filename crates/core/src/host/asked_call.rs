@@ -150,10 +150,10 @@ impl<'a> Earlier<'a> {
     }
 
     fn take(&mut self, event: &Event) {
-        // Few lines are about a tool call, and only those are read.
+        // Few lines are about a tool call, and only those are read. A name may be written in more than one way.
         let may_be = event.kind == EventKind::Update
             && event.lineage == self.lineage
-            && event.body.contains("toolCallId");
+            && (event.body.contains("toolCallId") || event.body.contains("\\u"));
         if !may_be {
             return;
         }

@@ -115,17 +115,17 @@ mod tests {
         json!({ "sessionUpdate": what, "toolCallId": "t", "title": "Run", "rawInput": input })
     }
 
-    fn told(events: impl IntoIterator<Item = WatchedEvent>) -> Option<ToldCall> {
+    fn told(events: impl IntoIterator<Item = WatchedEvent>) -> ToldCall {
         let mut calls = ToldCalls::default();
         for event in events {
             calls.take(&event);
         }
-        calls.get("t").cloned()
+        calls.get("t").cloned().unwrap()
     }
 
-    fn runs(command: &str) -> Option<ToldCall> {
+    fn runs(command: &str) -> ToldCall {
         let members = json!({ "title": "Run", "rawInput": { "command": command } });
-        Some(ToldCall { members: members.as_object().cloned().unwrap(), left_out: Vec::new() })
+        ToldCall { members: members.as_object().cloned().unwrap(), left_out: Vec::new() }
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     fn what_is_too_long_is_named_and_does_not_leave_what_was_told_before_it() {
         let long = event(&call("tool_call", &"x".repeat(5 << 20)));
         let title = json!({ "title": "Run" }).as_object().cloned().unwrap();
-        let expected = Some(ToldCall { members: title, left_out: vec!["rawInput"] });
+        let expected = ToldCall { members: title, left_out: vec!["rawInput"] };
         assert_eq!(told([event(&call("tool_call", "ls")), long.clone()]), expected);
         let more =
             event(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "rawInput": null }));

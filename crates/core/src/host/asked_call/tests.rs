@@ -72,3 +72,13 @@ fn what_is_too_long_to_be_told_is_left_out_and_named_and_so_is_what_the_answer_h
     let left_out = vec!["kind".to_owned(), "rawInput".to_owned()];
     assert_eq!(told(&mut AnswerBytes(3)), (json!({ "toolCallId": "t" }), left_out));
 }
+
+#[test]
+fn a_call_is_known_however_its_members_name_is_written() {
+    let mut earlier = Earlier::new("t", LineageIndex(1));
+    let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "rm" });
+    let told = event(1, ProtocolVersion::V1, &call);
+    let body = told.body.replace("toolCallId", "tool\\u0043allId").into();
+    earlier.take(&Event { body, ..told });
+    assert_eq!(Value::Object(earlier.call), call);
+}

@@ -203,16 +203,16 @@ async fn a_line_that_is_no_text_and_one_that_is_nested_without_end_are_passed_ov
 
 #[tokio::test]
 async fn what_an_agent_prints_and_what_it_says_at_too_great_length_is_counted_in_the_turn_that_it_dies_in() {
-    let wire = Limits { line_bytes: 4000, ..quick().wire };
+    let wire = Limits { line_bytes: 10_000, ..quick().wire };
     let pair = Pair::new(Settings { wire, ..quick() }, |turn| {
         let turn = turn.line("thread 'main' panicked").line("note: run with RUST_BACKTRACE=1");
-        turn.line(&format!("\"{}\"", "x".repeat(8000))).exit(101)
+        turn.say(&"x".repeat(20_000)).exit(101)
     })
     .await;
     assert_eq!(failure(&pair.turn().await).0, "AGENT_DIED");
     for (fact, told) in [
         ("lines_unread", r#"{"fact":"lines_unread","lines":2}"#),
-        ("lines_dropped", r#"{"fact":"lines_dropped","lines":1,"limit":4000}"#),
+        ("lines_dropped", r#"{"fact":"lines_dropped","lines":1,"limit":10000}"#),
     ] {
         let kept = pair.kept(fact).await;
         assert_eq!(kept.iter().map(|event| &*event.body).collect::<Vec<_>>(), [told]);
