@@ -49,9 +49,9 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
     }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
     // Whoever comes from elsewhere keeps no agent longer than that, whatever its client asks for.
-    let mut served = settings.clone();
-    served.ttl.get_or_insert(DEFAULT_TTL);
-    let client = served.client();
+    let mut theirs = settings.clone();
+    theirs.ttl.get_or_insert(DEFAULT_TTL);
+    let client = theirs.client();
     let guard = Guard { is_loopback, insecure_public, origins };
     let mut console = Console::of_program(settings.mode);
     block_on(async {

@@ -109,12 +109,14 @@ impl Log {
     /// that does not do.
     fn survey(&self, client: ProtocolVersion, from: Seq) -> (Survey, &[Event]) {
         let begins = |event: &Event| matches!(Fact::from_body(&event.body), Some(Fact::TurnStarted { .. }));
-        let before = self.events.iter().filter(|event| event.seq < from);
-        let last = before.filter(|event| begins(event)).next_back().map_or(Seq::FIRST, |event| event.seq);
+        let last = self.events.iter().rfind(|event| event.seq < from && begins(event));
+        let last = last.map_or(Seq::FIRST, |event| event.seq);
         let look = |first: Seq| {
             let events = &self.events[usize::try_from(first.0 - 1).unwrap()..];
             let mut survey = Survey::of(client, first);
-            events.iter().for_each(|event| survey.take(event));
+            for event in events {
+                survey.take(event);
+            }
             (survey, events)
         };
         let (survey, events) = look(last);
