@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// Where the types are that cross the socket.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "crates/core/src/host/meta.rs",
+    "crates/core/src/host/meta/forgotten.rs",
     "crates/core/src/host/meta/answers.rs",
     "crates/core/src/host/meta/terms.rs",
     "crates/core/src/host/meta/waiting.rs",
