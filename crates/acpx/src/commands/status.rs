@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
 use acpx_core::host::meta::{WaitingAnswer, WaitingMeta};
-use acpx_core::model::{Record, Timestamp, TurnState};
-use acpx_core::store::Store;
+use acpx_core::model::{Direction, EventKind, Record, Seq, Timestamp, TurnState};
+use acpx_core::store::{Store, StoreError};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -19,6 +19,9 @@ use crate::settings::Settings;
 
 /// How long the host may take to say what a session waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many of the last events are looked at for a request without an answer.
+const LAST: u16 = 32;
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -40,8 +43,12 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let open_turns = store.open_turns(record.id.clone()).await?;
         let last_turn = kept.last_turn(&record).await?;
         let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record));
+        // Of turns that are open it matters whether somebody goes on with them, and what they wait for. An agent whose
+        // last turn came to no good end may be on its way out, and one that was asked for something last may not answer.
+        let may_be_ending = last_turn.as_ref().is_some_and(|turn| !turn.is_answered());
+        let is_in_doubt = agent_lives && (may_be_ending || is_asked(store, &record).await?);
         let reach = Reach::of_environment()?;
-        let host_lives = listens(&reach.place);
+        let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
             ask(&reach, &record, now()).await
         } else {
@@ -66,6 +73,19 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         Ok(status(&snapshot, &mut console)?)
     })?;
     Ok(Exit::Success.into())
+}
+
+/// Whether the last that was asked of an agent has no answer behind it, by what is kept.
+async fn is_asked(store: &dyn Store, record: &Record) -> Result<bool, StoreError> {
+    let Some(last) = record.last_seq else { return Ok(false) };
+    let first = Seq((last.0 + 1).saturating_sub(LAST.into()).max(1));
+    let events = store.events(record.id.clone(), first, LAST.into()).await?;
+    let asked = events.iter().rfind(|event| match event.direction {
+        Direction::ToAgent => event.kind == EventKind::Request,
+        Direction::FromAgent => event.kind == EventKind::Response,
+        Direction::Ours => false,
+    });
+    Ok(asked.is_some_and(|event| event.direction == Direction::ToAgent))
 }
 
 /// Asks the host what a session waits for; a host that does not answer is what it waits for.

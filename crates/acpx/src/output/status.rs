@@ -96,7 +96,7 @@ impl<'a> Snapshot<'a> {
         let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
         let (happened, next) = match self.standing() {
             Standing::Running if self.running().is_some() => return "the agent works on a turn".to_owned(),
-            Standing::Running if self.waiting.is_some() => {
+            Standing::Running if self.waiting.is_some_and(|waiting| waiting.what != HOST) => {
                 return "the agent is there, and is not ready yet".to_owned();
             }
             Standing::Running => return "the agent is ready".to_owned(),

@@ -33,6 +33,9 @@ use super::own_prompts::OwnPrompt;
 use super::replaying::KeptEvents;
 use super::seats::Presence;
 
+/// How long the last words of a turn whose time is over may take to be told before it is answered.
+const TAIL: Duration = Duration::from_millis(500);
+
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";
 /// Reads that notification.
@@ -113,10 +116,12 @@ impl Connection {
         };
         let passing =
             self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
-        // Of a turn whose time is over its client may not want the rest, which can take long to tell.
+        // Of a turn whose time is over its client may not want the rest, if that takes long to tell.
         let is_hurried = meta.answer_at_limit && end.turn.is_overdue();
-        if let Some(passing) = passing.filter(|_| !is_hurried) {
-            passing.await;
+        match passing {
+            Some(passing) if is_hurried => drop(tokio::time::timeout(TAIL, passing).await),
+            Some(passing) => passing.await,
+            None => {}
         }
         answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
     }

@@ -9,7 +9,7 @@ impl SessionMachine {
     pub(super) fn park(&mut self) {
         match &self.state {
             State::Parked => self.do_(Effect::Parked(true)),
-            State::Idle(_) if !self.is_asked() => self.end_process(Then::Park),
+            State::Idle(_) if !self.is_asked() && !self.background => self.end_process(Then::Park),
             // It is told when the agent has gone.
             State::Ending(Then::Park | Then::Wake) => {}
             _ => self.do_(Effect::Parked(false)),

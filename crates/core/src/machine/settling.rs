@@ -51,13 +51,15 @@ impl SessionMachine {
     }
 
     /// The agent has answered a client's choice, and what it shows now is what it has made of it. One that it has left as
-    /// it was before is not done; one that it knows by another name is wished by that.
+    /// it was before is not done; one that it knows by another name is wished by that, if it can be asked for by it.
     pub(super) fn wish(&mut self, mut setting: Setting, before: Option<&SettingValue>) {
         if let Some(shown) = self.shown(&setting.name).filter(|shown| **shown != setting.value) {
             if Some(shown) == before {
                 return;
             }
-            setting.value = shown.clone();
+            if self.offered.wished(&setting.name).is_some_and(|offered| offered.can_be(shown)) {
+                setting.value = shown.clone();
+            }
         }
         let offered = &self.offered;
         let is_mode = |name: &SettingName| offered.named(name).is_some_and(OfferedSetting::is_mode);

@@ -29,16 +29,13 @@ impl SessionMachine {
                 self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
             }
             (state, told) => {
-                let is_setup = matches!(
-                    state,
-                    State::Looking(_)
-                        | State::Waiting(_)
-                        | State::Creating(..)
-                        | State::Restoring(_)
-                        | State::Settling(_)
-                );
-                if is_setup {
+                let is_asked = matches!(state, State::Looking(_) | State::Creating(..) | State::Restoring(_));
+                let is_setup = is_asked || matches!(state, State::Waiting(_) | State::Settling(_));
+                if is_asked {
+                    // It works on what it was asked for. That is no news of a setting, whose limit is another.
                     self.do_(Effect::Arm(Deadline::Setup));
+                }
+                if is_setup {
                     match told {
                         AgentState::Working => self.works = Some(own),
                         AgentState::Idle(_) => self.works = None,

@@ -95,6 +95,16 @@ fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more(
 }
 
 #[test]
+fn what_an_agent_says_of_its_state_changes_no_limit_of_a_setting() {
+    let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
+    feed(&mut machine, [wake(), ready(ALL), shows(&[mode("ask")]), Input::Restored { inner: None }]);
+    let told = feed(&mut machine, [state(AgentState::Idle(None))]);
+    assert_eq!(told, [Effect::Keep(Arc::from("state"))]);
+    feed(&mut machine, [Input::Deadline(Deadline::Setting)]);
+    assert!(machine.is_live());
+}
+
+#[test]
 fn what_a_restored_session_shows_already_is_not_asked_for() {
     let wishes = [wish(SettingName::Mode, "plan"), wish(named("model"), "m2")];
     let mut machine = kept_with(&wishes);

@@ -76,6 +76,7 @@ fn an_agent_with_work_in_the_background_is_parked_when_that_is_over_and_not_befo
     let effects =
         feed(&mut machine, [beside(AgentState::Idle(None)), idle(), beside(AgentState::Idle(None)), idle()]);
     assert!(!effects.contains(&Effect::EndAgent(None)) && machine.is_live(), "{effects:?}");
+    assert_eq!(feed(&mut machine, [Input::Park]), [Effect::Parked(false)]);
     let effects = feed(&mut machine, [state(AgentState::Idle(None))]);
     assert!(matches!(&effects[..], [Effect::Arm(Deadline::Idle), Effect::Keep(_)]), "{effects:?}");
     let effects = feed(&mut machine, [idle()]);

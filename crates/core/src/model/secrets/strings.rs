@@ -31,7 +31,8 @@ const IDS: &[&str] = &[
     "configId",
 ];
 
-/// Members in which an agent tells what it offers: whoever chooses from it says its names.
+/// Members in which an agent tells what it offers: whoever chooses from it says its names. They stand in an answer's
+/// result, in an update or in an error's data, and what has such a name elsewhere is something else.
 const OFFERS: &[&str] = &["modes", "models", "configOptions", "availableCommands", "authMethods"];
 
 /// The names in there. Elsewhere they name nothing, and a value there may well be that of a variable.
@@ -44,7 +45,9 @@ const WORDS: &[&str] = &["type", "sessionUpdate", "kind", "status", "stopReason"
 pub(super) fn find(json: &str, secrets: &[&Secret]) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut found = Vec::new();
-    for inside in (Strings { json, at: 0, depth: 0, member: None, offers: None }) {
+    for inside in
+        (Strings { json, at: 0, depth: 0, member: None, branch: [None; 2], offers: None, aside: None })
+    {
         let Some(raw) = json.get(inside.clone()) else { continue };
         let reading = Reading::of(raw);
         for secret in secrets {
@@ -69,8 +72,11 @@ struct Strings<'a> {
     depth: usize,
     /// The name of the member whose value comes next.
     member: Option<&'a str>,
-    /// How deep an agent's offers began, inside of them.
+    /// The member of the envelope's own that this is in, and the one in that.
+    branch: [Option<&'a str>; 2],
+    /// How deep an agent's offers began, inside of them, and how deep what is no part of them began.
     offers: Option<usize>,
+    aside: Option<usize>,
 }
 
 impl Iterator for Strings<'_> {
@@ -88,14 +94,14 @@ impl Iterator for Strings<'_> {
                     }
                 }
                 b'{' | b'[' => {
-                    if self.member.take().is_some_and(|member| OFFERS.contains(&member)) {
-                        self.offers.get_or_insert(self.depth);
-                    }
+                    let member = self.member.take();
+                    self.enter(member);
                     self.depth += 1;
                 }
                 b'}' | b']' => {
                     (self.depth, self.member) = (self.depth.saturating_sub(1), None);
                     self.offers.take_if(|began| self.depth <= *began);
+                    self.aside.take_if(|began| self.depth <= *began);
                 }
                 b',' => self.member = None,
                 _ => {}
@@ -104,7 +110,25 @@ impl Iterator for Strings<'_> {
     }
 }
 
-impl Strings<'_> {
+impl<'a> Strings<'a> {
+    /// An object or a list begins, as the value of this member.
+    fn enter(&mut self, member: Option<&'a str>) {
+        if let Some(branch) = self.depth.checked_sub(1).and_then(|level| self.branch.get_mut(level)) {
+            *branch = member;
+        }
+        let tells = match (self.depth, self.branch) {
+            (2, [Some("result"), _]) => true,
+            (3, branch) => matches!(branch, [Some("params"), Some("update")] | [Some("error"), Some("data")]),
+            _ => false,
+        };
+        if tells && member.is_some_and(|member| OFFERS.contains(&member)) {
+            self.offers.get_or_insert(self.depth);
+        }
+        if self.offers.is_some() && member == Some("_meta") {
+            self.aside.get_or_insert(self.depth);
+        }
+    }
+
     /// The string that begins here, and whether it may have secrets: a name has none.
     fn string(&mut self) -> Option<(Range<usize>, bool)> {
         let inside = self.at..end_of_string(self.json, self.at)?;
@@ -123,7 +147,7 @@ impl Strings<'_> {
         let is_word = || text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         (self.depth == 1 && ENVELOPE.contains(&member))
             || IDS.contains(&member)
-            || (self.offers.is_some() && OFFERED.contains(&member))
+            || (self.offers.is_some() && self.aside.is_none() && OFFERED.contains(&member))
             || (WORDS.contains(&member) && is_word())
     }
 }

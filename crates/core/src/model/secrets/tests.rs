@@ -187,6 +187,13 @@ fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
         )
     };
     assert_eq!(kept_json(&secrets, &update("claude-opus-4-5")), update("[secret]"));
+    // What has such a name elsewhere offers nothing.
+    let elsewhere = |value: &str| {
+        format!(
+            r#"{{"method":"session/update","params":{{"update":{{"rawOutput":{{"models":[{{"value":"{value}"}}]}},"configOptions":[{{"id":"ask","_meta":{{"value":"{value}"}}}}]}},"_meta":{{"models":[{{"value":"{value}"}}]}}}}}}"#
+        )
+    };
+    assert_eq!(kept_json(&secrets, &elsewhere("claude-opus-4-5")), elsewhere("[secret]"));
     let set = r#"{"method":"session/set_mode","params":{"modeId":"claude-opus-4-5"}}"#;
     assert_eq!(kept_json(&secrets, set), set);
 }
