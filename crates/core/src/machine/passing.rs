@@ -56,7 +56,11 @@ impl SessionMachine {
             return self.do_(Effect::Passed(pass.id, Err(Unpassed::Closing)));
         }
         if self.waiting.len() + self.passed.len() >= MAX_PASSES {
-            return self.do_(Effect::Passed(pass.id, Err(Unpassed::TooMany)));
+            // One that nobody waits for any more makes room.
+            let Some(index) = self.passed.iter().position(|passed| !passed.is_wanted) else {
+                return self.do_(Effect::Passed(pass.id, Err(Unpassed::TooMany)));
+            };
+            self.passed.remove(index);
         }
         let options = pass.options;
         match &mut self.state {
@@ -103,12 +107,14 @@ impl SessionMachine {
 
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.id == id) else { return };
-        let Passed { setting, before, .. } = self.passed.remove(index);
+        let Passed { setting, before, is_wanted, .. } = self.passed.remove(index);
         if let Some(setting) = setting.filter(|_| answer.is_ok()) {
             self.wish(setting, before.as_ref());
         }
-        self.do_(Effect::Passed(id, answer.map_err(Unpassed::Agent)));
-        self.pass_is_over();
+        if is_wanted {
+            self.do_(Effect::Passed(id, answer.map_err(Unpassed::Agent)));
+            self.pass_is_over();
+        }
     }
 
     /// One that is out is withdrawn, and the agent may still answer it; nobody waits for that.
@@ -121,12 +127,16 @@ impl SessionMachine {
         }
     }
 
-    /// The agent has not answered one in time. What it says to it later is kept, and is no answer.
+    /// The agent has not answered one in time. It may still do what it was asked for, and that counts; its answer does
+    /// not.
     pub(super) fn pass_is_overdue(&mut self, id: PassId) {
-        let Some(index) = self.passed.iter().position(|passed| passed.id == id) else { return };
+        let Some(passed) = self.passed.iter_mut().find(|passed| passed.id == id && passed.is_wanted) else {
+            return;
+        };
+        passed.is_wanted = false;
+        let method = passed.method.clone();
         self.do_(Effect::Ask(Call::Withdraw(id)));
-        let passed = self.passed.remove(index);
-        self.pass_unanswered(passed);
+        self.pass_unanswered(id, method);
         self.pass_is_over();
     }
 
@@ -135,9 +145,9 @@ impl SessionMachine {
         self.passed.iter().any(|passed| passed.is_wanted)
     }
 
-    /// The method of a request that the agent has not answered.
+    /// The method of a request whose answer somebody waits for.
     pub fn passed_method(&self, id: PassId) -> Option<&str> {
-        self.passed.iter().find(|passed| passed.id == id).map(|passed| &*passed.method)
+        self.passed.iter().find(|passed| passed.id == id && passed.is_wanted).map(|passed| &*passed.method)
     }
 
     /// An agent with nothing else to do has had its last request.
@@ -164,14 +174,14 @@ impl SessionMachine {
     /// The agent has not answered, and is sent away: for being silent as long as it may be idle, or for the turn's sake.
     pub(super) fn passes_unanswered(&mut self) {
         for passed in std::mem::take(&mut self.passed) {
-            self.pass_unanswered(passed);
+            self.pass_unanswered(passed.id, passed.method);
         }
     }
 
-    fn pass_unanswered(&mut self, passed: Passed) {
-        let (agent, method) = (self.agent.clone(), passed.method.into_string());
+    fn pass_unanswered(&mut self, id: PassId, method: Box<str>) {
+        let (agent, method) = (self.agent.clone(), method.into_string());
         let error = AgentError::Unresponsive { agent, method };
-        self.do_(Effect::Passed(passed.id, Err(Unpassed::Agent(error))));
+        self.do_(Effect::Passed(id, Err(Unpassed::Agent(error))));
     }
 
     /// The session is over for clients; what is out or waits has no answer.

@@ -161,7 +161,12 @@ fn text(
         Some(Fact::SessionReset { reason, announced: true, carried, .. }) => {
             return view.reset(reason, *carried, &mut *console.out);
         }
-        Some(fact @ (Fact::AgentEnded { .. } | Fact::ProcessesEnded { .. })) => {
+        Some(
+            fact @ (Fact::AgentEnded { .. }
+            | Fact::ProcessesEnded { .. }
+            | Fact::LinesDropped { .. }
+            | Fact::LinesUnread { .. }),
+        ) => {
             return super::detail(fact).iter().try_for_each(|words| view.agent(words, &mut *console.out));
         }
         _ => {}

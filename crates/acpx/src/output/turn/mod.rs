@@ -155,14 +155,9 @@ impl TurnView {
                 console.say(&not_restored(option.as_deref(), &value, &reason));
                 self.tell(&News::SettingNotRestored { option, value, reason }, console)
             }
-            Some(Fact::LinesDropped { lines, limit }) => {
+            Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => {
                 console.flush()?;
-                console.say(&format!("lost: {} of the agent, longer than {limit} bytes", counted(lines)));
-                Ok(())
-            }
-            Some(Fact::LinesUnread { lines }) => {
-                console.flush()?;
-                console.say(&format!("lost: {} of the agent, not of the protocol", counted(lines)));
+                console.say(&detail(&fact).unwrap_or_default());
                 Ok(())
             }
             fact => {
@@ -203,6 +198,12 @@ fn detail(fact: &Fact) -> Option<String> {
         }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
+        Fact::LinesDropped { lines, limit } => {
+            Some(format!("lost: {} of the agent, longer than {limit} bytes", counted(*lines)))
+        }
+        Fact::LinesUnread { lines } => {
+            Some(format!("lost: {} of the agent, not of the protocol", counted(*lines)))
+        }
         Fact::ProcessesEnded { processes } => {
             let words = |process: &EndedProcess| format!("{} ({})", process.name, process.pid);
             let names: Vec<String> = processes.iter().map(words).collect();

@@ -219,6 +219,30 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
 }
 
 #[test]
+fn a_choice_that_is_done_after_its_time_is_wished_and_answered_to_nobody() {
+    let mut machine = live(ALL);
+    let over = Input::Deadline(Deadline::Pass(PassId(1)));
+    feed(&mut machine, [Input::Offered(offers("ask")), pass_mode(1, "plan"), over]);
+    let late = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
+    let effects = feed(&mut machine, [Input::Offered(offers("plan")), late]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Passed(..))), "{effects:?}");
+    assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
+}
+
+#[test]
+fn a_choice_is_wished_by_the_name_that_is_shown_only_if_it_can_be_asked_for_by_it() {
+    for (shown, wished) in [("m2", "m2"), ("m-2026", "latest")] {
+        let mut machine = live(ALL);
+        let offered = |value: &str| option("model", Some("model"), value, &["latest", "m1", "m2"]);
+        let Input::Pass(asked) = pass(1) else { panic!("a request") };
+        let asked = Pass { setting: Some(wish(named("model"), "latest")), ..asked };
+        let answer = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
+        feed(&mut machine, [shows(&[offered("m1")]), Input::Pass(asked), shows(&[offered(shown)]), answer]);
+        assert_eq!(machine.settings.wished, [wish(named("model"), wished)], "{shown}");
+    }
+}
+
+#[test]
 fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_or_told() {
     let wishes = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
     let mut machine = kept_with(&wishes);
