@@ -5,7 +5,7 @@ use std::fs;
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::{Done, Place};
+use crate::acpx::{Done, Place, eventually};
 
 /// The findings as `(level, check, detail)`, and the status that they come to.
 fn findings(done: &Done) -> (Vec<(String, String, String)>, String) {
@@ -328,8 +328,9 @@ fn a_session_that_was_refused_for_want_of_a_login_is_told_afterwards() {
     place.ok(&["scripted", "one"]);
     place.ok(&["host", "stop"]);
     assert_eq!(place.acpx(&["scripted", "two"]).code, Some(1));
-    let status = place.acpx(&["scripted", "status"]);
-    assert!(status.out.contains("lastExit: it wanted a login before it gave the session"), "{status:?}");
+    // The refusal is told at once, and how the agent ended when it has.
+    let why = "lastExit: it wanted a login before it gave the session";
+    eventually("status says it", || place.ok(&["scripted", "status"]).contains(why));
     let (found, _) = findings(&place.acpx(&["--format", "json", "scripted", "doctor"]));
     assert_eq!(level(&found, "last agent"), "warn", "{found:?}");
     assert!(detail(&found, "last agent").starts_with("it wanted a login"), "{found:?}");
