@@ -29,6 +29,14 @@ fn end_turn() -> Input {
     Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))
 }
 
+/// Ends the turn; how its permissions were counted.
+fn counted_at_the_end(machine: &mut SessionMachine) -> Option<PermissionCount> {
+    feed(machine, [end_turn()]).iter().find_map(|effect| match effect {
+        Effect::TurnOver(turn) => Some(turn.permissions),
+        _ => None,
+    })
+}
+
 #[test]
 fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
     let (mut machine, effects) = asked(unasked(Unasked::Deny));
@@ -71,12 +79,7 @@ fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
         assert_eq!(effects, [Effect::Consult(ask())]);
         let effects = feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
         assert_eq!(effects, [answer(Permit::Escalated("edit".into()))]);
-        let over = feed(&mut machine, [end_turn()]);
-        let count = over.iter().find_map(|effect| match effect {
-            Effect::TurnOver(turn) => Some(turn.permissions),
-            _ => None,
-        });
-        assert_eq!(count, Some(PermissionCount { approved: 0, rejected: 1 }));
+        assert_eq!(counted_at_the_end(&mut machine), Some(PermissionCount { approved: 0, rejected: 1 }));
     }
 }
 
@@ -98,12 +101,7 @@ fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_cou
     let unsure =
         Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: true, can_approve: false };
     assert_eq!(feed(&mut machine, [unsure]), [answer(Permit::Reject)]);
-    let over = feed(&mut machine, [end_turn()]);
-    let count = over.iter().find_map(|effect| match effect {
-        Effect::TurnOver(turn) => Some(turn.permissions),
-        _ => None,
-    });
-    assert_eq!(count, Some(PermissionCount { approved: 0, rejected: 1 }));
+    assert_eq!(counted_at_the_end(&mut machine), Some(PermissionCount { approved: 0, rejected: 1 }));
 }
 
 #[test]
@@ -121,12 +119,7 @@ fn a_read_that_nobody_can_be_asked_is_approved_only_by_an_option_known_to_approv
             feed(&mut machine, [Input::Unanswered { ask: ask(), what: "read".into() }]),
             [answer(permit)]
         );
-        let over = feed(&mut machine, [end_turn()]);
-        let count = over.iter().find_map(|effect| match effect {
-            Effect::TurnOver(turn) => Some(turn.permissions),
-            _ => None,
-        });
-        assert_eq!(count, Some(PermissionCount { approved, rejected }));
+        assert_eq!(counted_at_the_end(&mut machine), Some(PermissionCount { approved, rejected }));
     }
 }
 
