@@ -8,7 +8,9 @@ use std::time::Duration;
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::agent_build;
 use acpx_core::host::KeptEvents;
-use acpx_core::model::{Content, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn};
+use acpx_core::model::{
+    AgentAnswer, Content, Event, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
+};
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
@@ -159,31 +161,47 @@ impl Kept {
         Ok(store.turn_numbered(record.id.clone(), turn).await?)
     }
 
-    /// Whether the agent of a record can bring sessions back, as it last said; `None` if nobody knows.
-    pub(super) async fn restores(&self, record: &Record, settings: &Settings) -> Option<bool> {
-        let store = self.store.as_ref()?;
+    /// Whether the agent of a record has said that it can bring no session back, and its program is still the one that
+    /// said it.
+    pub(super) async fn forgets(&self, record: &Record, settings: &Settings) -> Result<bool, CliError> {
+        let Some(store) = &self.store else { return Ok(false) };
+        let last = store.agent_answer(record.agent.command()).await?;
+        let cannot = |last: &AgentAnswer| !Capabilities::of_answer(&last.answer).sessions.restores();
+        let Some(last) = last.filter(cannot) else { return Ok(false) };
+        // Only this is worth a look at the disk, which may take its time.
         let (agent, cwd) = (record.agent.clone(), record.cwd.as_path().to_owned());
         let environment = settings.environment();
         let look = tokio::task::spawn_blocking(move || agent_build(&agent, &environment, &cwd));
-        let build = timeout(LOOK, look).await.ok()?.ok()??;
-        let answer = store.agent_answer(build).await.ok()??;
-        Some(Capabilities::of_answer(&answer).sessions.restores())
+        let build = timeout(LOOK, look).await.ok().and_then(Result::ok).flatten();
+        Ok(build.is_some_and(|build| build.program == last.program))
     }
 
-    /// What the session of a record had used when its agent last told it, as far as that is not long ago.
-    pub(super) async fn last_usage(&self, record: &Record) -> Result<Option<SessionUsage>, CliError> {
-        let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(None) };
-        let from = Seq(last.0.saturating_sub(LOOKED_THROUGH).max(Seq::FIRST.0));
-        let limit = usize::try_from(LOOKED_THROUGH).unwrap_or(usize::MAX).saturating_add(1);
-        let events = store.events(record.id.clone(), from, limit).await?;
-        let row = record.lineage.current_index();
-        // A fresh session has used nothing of what the one before it had.
-        let told = events.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
-        Ok(SessionUsage::last(told.map(acpx_core::acp::content).filter_map(|content| match content {
-            Content::Update(update) => Some(update),
-            _ => None,
-        })))
+    /// The last events of a record, in order: of large ones no more than two pages.
+    pub(super) async fn recent(&self, record: &Record) -> Result<Vec<Event>, CliError> {
+        let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(Vec::new()) };
+        let (mut recent, mut before) = (Vec::new(), 0);
+        let mut from = Seq(last.0.saturating_sub(LOOKED_THROUGH).max(Seq::FIRST.0));
+        while from <= last {
+            let page = store.events(record.id.clone(), from, usize::MAX).await?;
+            let Some(end) = page.last() else { break };
+            from = end.seq.next();
+            recent.drain(..before);
+            before = recent.len();
+            recent.extend(page);
+        }
+        Ok(recent)
     }
+}
+
+/// What the session of a record had used when its agent last told it among these events.
+pub(super) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsage> {
+    let row = record.lineage.current_index();
+    // A fresh session has used nothing of what the one before it had.
+    let told = recent.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
+    SessionUsage::last(told.map(acpx_core::acp::content).filter_map(|content| match content {
+        Content::Update(update) => Some(update),
+        _ => None,
+    }))
 }
 
 /// How long directories are looked for.

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
 use acpx_core::host::meta::{WaitingAnswer, WaitingMeta};
-use acpx_core::model::{Direction, EventKind, Record, Seq, Timestamp, TurnState};
-use acpx_core::store::{Store, StoreError};
+use acpx_core::model::{Direction, Event, EventKind, Record, Timestamp, TurnState};
+use acpx_core::store::Store;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::kept::{Kept, Which, agent_lives};
+use super::kept::{Kept, Which, agent_lives, last_usage};
 use super::pending;
 use crate::error::{CliError, Exit, Other, Remedy, Wanted};
 use crate::output::{CLIENT, Console, HOST, Snapshot, no_session, status};
@@ -19,9 +19,6 @@ use crate::settings::Settings;
 
 /// How long the host may take to say what a session waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How many of the last events are looked at for a request without an answer.
-const LAST: u16 = 32;
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -46,7 +43,8 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         // Of turns that are open it matters whether somebody goes on with them, and what they wait for. An agent whose
         // last turn came to no good end may be on its way out, and one that was asked for something last may not answer.
         let may_be_ending = last_turn.as_ref().is_some_and(|turn| !turn.is_answered());
-        let is_in_doubt = agent_lives && (may_be_ending || is_asked(store, &record).await?);
+        let recent = kept.recent(&record).await?;
+        let is_in_doubt = agent_lives && (may_be_ending || is_asked(&recent));
         let reach = Reach::of_environment()?;
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
@@ -62,8 +60,8 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,
             last_turn: last_turn.as_ref(),
-            usage: kept.last_usage(&record).await?,
-            forgets: record.answered_turns > 0 && kept.restores(&record, settings).await == Some(false),
+            usage: last_usage(&record, &recent),
+            forgets: record.answered_turns > 0 && kept.forgets(&record, settings).await?,
             agent_lives,
             host_lives,
             now: now(),
@@ -76,16 +74,13 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
 }
 
 /// Whether the last that was asked of an agent has no answer behind it, by what is kept.
-async fn is_asked(store: &dyn Store, record: &Record) -> Result<bool, StoreError> {
-    let Some(last) = record.last_seq else { return Ok(false) };
-    let first = Seq((last.0 + 1).saturating_sub(LAST.into()).max(1));
-    let events = store.events(record.id.clone(), first, LAST.into()).await?;
-    let asked = events.iter().rfind(|event| match event.direction {
+fn is_asked(recent: &[Event]) -> bool {
+    let asked = recent.iter().rfind(|event| match event.direction {
         Direction::ToAgent => event.kind == EventKind::Request,
         Direction::FromAgent => event.kind == EventKind::Response,
         Direction::Ours => false,
     });
-    Ok(asked.is_some_and(|event| event.direction == Direction::ToAgent))
+    asked.is_some_and(|event| event.direction == Direction::ToAgent)
 }
 
 /// Asks the host what a session waits for; a host that does not answer is what it waits for.

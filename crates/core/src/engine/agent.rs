@@ -389,7 +389,7 @@ pub(super) struct LiveId {
 impl LiveIds {
     /// Takes an id, unless another session of the same agent has it.
     pub(super) fn take(&self, agent: &AgentSpec, session: AcpSessionId) -> Option<LiveId> {
-        let command = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
+        let command = agent.command();
         let key = (command, session);
         let new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
         new.then(|| LiveId { ids: self.clone(), key })

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::acp::Capabilities;
 use crate::model::{AgentBuild, AgentSpec, ProtocolVersion};
+use crate::store::StoreError;
 use crate::tools::Environment;
 
 use super::agent::{self, FailedStart};
@@ -47,13 +48,19 @@ impl Engine {
 
 async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, SessionError> {
     let Some(build) = build(shared, place).await else { return Ok(None) };
-    Ok(shared.store.agent_answer(build).await?)
+    Ok(of_build(shared, &build).await?)
+}
+
+/// What this build of an agent answered; `None` if another one of the same command line was the last to.
+async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>, StoreError> {
+    let last = shared.store.agent_answer(build.command.clone()).await?;
+    Ok(last.filter(|last| last.program == build.program).map(|last| last.answer))
 }
 
 /// Remembers what an agent answered that has just started. What cannot be remembered is asked again.
 pub(super) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) {
     let Some(build) = build(shared, place).await else { return };
-    let known = shared.store.agent_answer(build.clone()).await;
+    let known = of_build(shared, &build).await;
     if !matches!(known, Ok(Some(known)) if *known == **answer) {
         drop(shared.store.keep_agent_answer(build, answer.to_string()).await);
     }
@@ -70,8 +77,7 @@ async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
 /// Which agent would be started, to ask a store what it answered; `None` if its program cannot be found. It looks at
 /// the disk, which may take its time.
 pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
-    let command = [&agent.program].into_iter().chain(&agent.args).cloned().collect();
-    Some(AgentBuild { command, program: program(agent, environment, cwd)? })
+    Some(AgentBuild { command: agent.command(), program: program(agent, environment, cwd)? })
 }
 
 /// The file of an agent's program as it stands.

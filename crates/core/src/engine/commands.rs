@@ -22,6 +22,12 @@ use super::waiters::{PromptWaiter, tell};
 use super::waiting::Waiting;
 use super::{Prompt, RestoreSession};
 
+/// Whether an agent may be parked that would forget its session with that.
+pub(super) enum Forgetting {
+    Allowed,
+    Unwanted,
+}
+
 /// What a client asks of a session.
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
@@ -44,7 +50,7 @@ pub(super) enum Command {
     Close(Option<Heir>, oneshot::Sender<()>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(oneshot::Sender<Deletion>),
-    Park(oneshot::Sender<bool>),
+    Park(Forgetting, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     /// What is waited for?
     Waiting(oneshot::Sender<Option<Waiting>>),
@@ -100,7 +106,10 @@ impl SessionTask {
                 self.note_deletion();
                 self.step(Input::Delete);
             }
-            Command::Park(reply) => {
+            Command::Park(Forgetting::Unwanted, reply) if self.machine.has_only_memory() => {
+                tell(reply, false);
+            }
+            Command::Park(_, reply) => {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }

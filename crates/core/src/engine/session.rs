@@ -16,7 +16,7 @@ use crate::model::{
 use crate::store::{SessionWriter, Store};
 
 use super::advice::Question;
-use super::commands::Command;
+use super::commands::{Command, Forgetting};
 use super::deleting::Deletion;
 use super::fate::{Fate, gone};
 use super::follow::{Follower, Tail};
@@ -376,8 +376,17 @@ impl Session {
 
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.
     pub async fn park(&self) -> Result<(), SessionError> {
+        self.end_agent(Forgetting::Allowed).await
+    }
+
+    /// Parks the session likewise, unless what its agent remembers would be lost with the process.
+    pub async fn park_if_restorable(&self) -> Result<(), SessionError> {
+        self.end_agent(Forgetting::Unwanted).await
+    }
+
+    async fn end_agent(&self, forgetting: Forgetting) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        let parked = self.ask(Command::Park(reply), answer).await?;
+        let parked = self.ask(Command::Park(forgetting, reply), answer).await?;
         if parked { Ok(()) } else { Err(SessionError::Busy(self.record.clone())) }
     }
 

@@ -106,14 +106,14 @@ impl Connection {
         Ok(Opened { seat, updates, with_seq, ..opened })
     }
 
-    /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, and
-    /// nobody else is at the session.
+    /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, nobody
+    /// else is at the session, and it can be given back what it remembers.
     pub(super) async fn renew_servers(&self, opened: &Opened) -> Result<Option<ServersMeta>, CallError> {
         let session = &opened.session;
         if !self.has_servers(opened).await? && !self.host.askable.has_others(session.record_id(), self.number)
         {
             // A session that has something to do keeps its agent, and with it the servers in force.
-            drop(session.park().await);
+            drop(session.park_if_restorable().await);
         }
         Ok((!self.has_servers(opened).await?).then_some(ServersMeta::Kept))
     }

@@ -34,6 +34,15 @@ pub struct AgentBuild {
     pub program: String,
 }
 
+/// What an agent answered to `initialize`, and which program's file did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentAnswer {
+    /// The file, as in [`AgentBuild::program`].
+    pub program: String,
+    /// The answer, in the agent's bytes.
+    pub answer: String,
+}
+
 /// How much of a command line is enough to call an agent by.
 const LABEL_CHARS: usize = 80;
 
@@ -81,11 +90,17 @@ impl AgentSpec {
         self
     }
 
+    /// The program and its arguments.
+    pub fn command(&self) -> Vec<String> {
+        iter::once(&self.program).chain(&self.args).cloned().collect()
+    }
+
     /// What a shell tells it from other agents by: its name if it has one, else its whole command line as a JSON
     /// array.
     pub fn key(&self) -> AgentKey {
-        let command = || iter::once(&self.program).chain(&self.args).cloned().collect::<serde_json::Value>();
-        AgentKey::new(self.name.clone().unwrap_or_else(|| command().to_string()))
+        AgentKey::new(
+            self.name.clone().unwrap_or_else(|| serde_json::Value::from(self.command()).to_string()),
+        )
     }
 
     /// Where it is reached, if it runs on another machine: then the program is a URL, and the arguments are for
@@ -110,7 +125,7 @@ impl AgentSpec {
         if self.args.is_empty() || self.url().is_some() {
             return self.program.as_str().into();
         }
-        let line = iter::once(&self.program).chain(&self.args).cloned().collect::<Vec<_>>().join(" ");
+        let line = self.command().join(" ");
         let count = line.chars().count();
         if count <= LABEL_CHARS {
             return line.into();

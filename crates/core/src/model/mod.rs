@@ -34,7 +34,7 @@ mod turn;
 mod update;
 mod wake;
 
-pub use agent::{AgentBuild, AgentSpec};
+pub use agent::{AgentAnswer, AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use answers::{OfferedAnswer, narrowest, unmistakable};
 pub use client_name::ClientName;

@@ -11,8 +11,8 @@ use self::draft::Draft;
 use super::page::Page;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
-    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId,
-    Scope, Seq, Timestamp, Turn, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, Lifecycle, Record, RecordId,
+    RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 /// Records in memory.
@@ -20,7 +20,7 @@ use crate::model::{
 pub struct MemoryStore {
     kept: Mutex<Records>,
     /// What agents answered last, by command line: the program, and what it said.
-    answers: Mutex<HashMap<Vec<String>, (String, String)>>,
+    answers: Mutex<HashMap<Vec<String>, AgentAnswer>>,
 }
 
 type Records = BTreeMap<RecordId, Kept>;
@@ -236,18 +236,17 @@ impl Store for MemoryStore {
         Box::pin(async move { self.read(record, |found| found.turns.get(&turn).cloned()) })
     }
 
-    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>> {
+    fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
         Box::pin(async move {
             let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            let last = answers.get(&agent.command).filter(|(program, _)| *program == agent.program);
-            Ok(last.map(|(_, answer)| answer.clone()))
+            Ok(answers.get(&command).cloned())
         })
     }
 
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.insert(agent.command, (agent.program, answer));
+            answers.insert(agent.command, AgentAnswer { program: agent.program, answer });
             Ok(())
         })
     }

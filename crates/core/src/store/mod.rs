@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle,
-    Lineage, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp, Turn,
-    TurnId,
+    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer,
+    Lifecycle, Lineage, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp,
+    Turn, TurnId,
 };
 
 mod error;
@@ -209,8 +209,8 @@ pub trait Store: Send + Sync {
     /// The turn of a number.
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>>;
 
-    /// What this agent answered to `initialize`; `None` if another build of the same command line answered last.
-    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>>;
+    /// What was last answered to `initialize` under this command line.
+    fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>>;
 
     /// Keeps what an agent answered to `initialize`, in the place of what its command line was last answered with.
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;

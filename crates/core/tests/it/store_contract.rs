@@ -10,9 +10,9 @@ mod settings;
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind,
-    Lifecycle, Lineage, LineageIndex, LineageReason, PermissionMode, ProcessIdentity, Record, Scope, Seq,
-    SessionName, Turn, TurnId, TurnState,
+    AgentAnswer, AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event,
+    EventKind, Lifecycle, Lineage, LineageIndex, LineageReason, PermissionMode, ProcessIdentity, Record,
+    Scope, Seq, SessionName, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{
     Access, Change, Durability, MemoryStore, PAGE_BYTES, RecordFilter, SessionWriter, SqliteStore, Store,
@@ -102,23 +102,24 @@ promises! {
     no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
     the_process_of_a_deleted_record_is_still_told_of,
     what_was_said_in_a_deleted_record_is_erased_and_nothing_else,
-    the_last_answer_of_an_agent_stands_for_its_build_alone,
+    the_last_answer_under_a_command_line_is_kept_with_the_program_that_gave_it,
 }
 
 type AnyStore = Arc<dyn Store>;
 
-async fn the_last_answer_of_an_agent_stands_for_its_build_alone(store: AnyStore) {
-    let build = |argument: &str, program: &str| AgentBuild {
-        command: vec!["agent".to_owned(), argument.to_owned()],
-        program: program.to_owned(),
-    };
-    assert_eq!(store.agent_answer(build("a", "1")).await.unwrap(), None);
-    for (agent, answer) in [(build("a", "1"), "{}"), (build("b", "1"), "\"b\""), (build("a", "2"), "{ }")] {
-        store.keep_agent_answer(agent, answer.to_owned()).await.unwrap();
+async fn the_last_answer_under_a_command_line_is_kept_with_the_program_that_gave_it(store: AnyStore) {
+    let command = |argument: &str| vec!["agent".to_owned(), argument.to_owned()];
+    let given =
+        |program: &str, answer: &str| AgentAnswer { program: program.to_owned(), answer: answer.to_owned() };
+    assert_eq!(store.agent_answer(command("a")).await.unwrap(), None);
+    for (argument, AgentAnswer { program, answer }) in
+        [("a", given("1", "{}")), ("b", given("1", "\"b\"")), ("a", given("2", "{ }"))]
+    {
+        let agent = AgentBuild { command: command(argument), program };
+        store.keep_agent_answer(agent, answer).await.unwrap();
     }
-    assert_eq!(store.agent_answer(build("a", "1")).await.unwrap(), None);
-    assert_eq!(store.agent_answer(build("a", "2")).await.unwrap().as_deref(), Some("{ }"));
-    assert_eq!(store.agent_answer(build("b", "1")).await.unwrap().as_deref(), Some("\"b\""));
+    assert_eq!(store.agent_answer(command("a")).await.unwrap(), Some(given("2", "{ }")));
+    assert_eq!(store.agent_answer(command("b")).await.unwrap(), Some(given("1", "\"b\"")));
 }
 
 async fn create(store: &AnyStore, record: Record) -> acpx_core::store::Lease {

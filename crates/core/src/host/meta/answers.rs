@@ -65,7 +65,8 @@ pub struct UnmetMeta {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServersMeta {
-    /// The agent keeps those it has: it is at work, or somebody else is at the session.
+    /// The agent keeps those it has: it is at work, somebody else is at the session, or it could be given nothing back
+    /// of what it remembers.
     Kept,
 }
 

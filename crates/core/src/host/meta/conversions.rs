@@ -151,7 +151,7 @@ impl LoginMeta {
 
 impl From<&AgentSpec> for AgentMeta {
     fn from(agent: &AgentSpec) -> Self {
-        let argv = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
+        let argv = agent.command();
         // The first version is what is meant by saying nothing.
         let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
         let profile = agent.profile.clone().map(ProfileMeta);

@@ -89,7 +89,7 @@ impl Profiles {
     fn known(&self, agent: &AgentSpec, info: Option<&str>) -> Option<&Known> {
         let argv: Vec<String> = match agent.url() {
             Some(_) => Vec::new(),
-            None => [&agent.program].into_iter().chain(&agent.args).cloned().collect(),
+            None => agent.command(),
         };
         let by_command = |known: &&Known| known.commands.iter().any(|name| command::starts(&argv, name));
         let by_name = |known: &&Known| agent.name.as_deref() == Some(known.name.as_str());

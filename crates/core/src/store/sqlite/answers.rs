@@ -6,19 +6,19 @@ use rusqlite::Connection;
 use super::cells::{self, Cells, Columns, columns};
 use super::fault::Fault;
 use super::rows;
-use crate::model::AgentBuild;
+use crate::model::{AgentAnswer, AgentBuild};
 
 pub(super) const ANSWER: Columns<3> = columns!["agent_answers": "command", "program", "answer"; "checksum"];
 
-/// What this build of an agent answered, if it was the last to answer under its command line.
-pub(super) fn read(connection: &Connection, agent: &AgentBuild) -> Result<Option<String>, Fault> {
+/// What was last answered under a command line.
+pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option<AgentAnswer>, Fault> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM agent_answers WHERE command = ?1", ANSWER.list))?;
-    let mut found = statement.query([rows::list(&agent.command)])?;
+    let mut found = statement.query([rows::list(command)])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let cells = Cells::read(row, 0, &ANSWER)?;
-    let is_meant = cells.text(1)? == agent.program;
-    Ok(is_meant.then(|| cells.text(2)).transpose()?.map(str::to_owned))
+    let (program, answer) = (cells.text(1)?.to_owned(), cells.text(2)?.to_owned());
+    Ok(Some(AgentAnswer { program, answer }))
 }
 
 /// Keeps an answer in the place of the one before.

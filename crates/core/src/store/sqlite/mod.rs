@@ -42,8 +42,8 @@ use self::threads::{QUEUE, ReadRequest, Writer};
 use self::write::Write;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
-    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp,
-    Turn, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, Record, RecordId, RequestId,
+    Seq, Timestamp, Turn, TurnId,
 };
 
 /// What a store is opened for.
@@ -296,8 +296,8 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::turn_by_number(connection, &record, turn)))
     }
 
-    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>> {
-        Box::pin(self.read(move |connection| answers::read(connection, &agent)))
+    fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
+        Box::pin(self.read(move |connection| answers::read(connection, &command)))
     }
 
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {

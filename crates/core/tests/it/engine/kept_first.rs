@@ -2,7 +2,9 @@
 
 use std::sync::Mutex;
 
-use acpx_core::model::{AcpSessionId, AgentBuild, AgentKey, AgentRun, Record, RequestId, Timestamp, TurnId};
+use acpx_core::model::{
+    AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Record, RequestId, Timestamp, TurnId,
+};
 use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
 use tokio::sync::watch;
 
@@ -55,8 +57,8 @@ impl Store for GatedStore {
         self.inner.lease(record, host)
     }
 
-    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>> {
-        self.inner.agent_answer(agent)
+    fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
+        self.inner.agent_answer(command)
     }
 
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {

@@ -1,6 +1,6 @@
 //! Several editors at one record: how each leaves it, and what each may change for the others.
 
-use acpx_core::model::LineageReason;
+use acpx_core::model::{AgentEnd, LineageReason};
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -261,4 +261,25 @@ async fn a_running_turn_keeps_its_servers() {
     assert_eq!(answer["_meta"]["acpx"]["mcpServers"], "kept");
     std::fs::write(&go, "").unwrap();
     assert_eq!(one.answer(turn).await.0.unwrap()["stopReason"], "end_turn");
+}
+
+#[tokio::test]
+async fn an_agent_that_would_forget_the_conversation_keeps_its_servers_and_is_freed_by_close() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(json!({})));
+    let (mut editor, record) = open(&bench, &argv).await;
+    let with_notes = || with_server(bench.load_params(&record), "notes");
+    // Before anything was said there is nothing to forget.
+    let before = editor.call("session/resume", with_notes()).await.unwrap();
+    assert_eq!(before["_meta"]["acpx"].get("mcpServers"), None);
+    editor.call("session/prompt", prompt_params(&record, "x", json!({}))).await.unwrap();
+    let began = setups(&argv);
+
+    let kept = editor.call("session/resume", bench.load_params(&record)).await.unwrap();
+    assert_eq!((&kept["_meta"]["acpx"]["mcpServers"], setups(&argv)), (&json!("kept"), began));
+    assert_eq!(bench.record(&record).await.agent_run.unwrap().ended, None);
+
+    editor.call("session/close", json!({ "sessionId": record })).await.unwrap();
+    let ended = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
+    assert_eq!(ended.how, AgentEnd::Asked);
 }
