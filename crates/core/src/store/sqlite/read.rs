@@ -219,6 +219,10 @@ fn missing_event(seq: Seq) -> Fault {
 /// The turns that still wait for the agent, in order.
 pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<Turn>, Fault> {
     let standing = existing(connection, id)?;
+    // Mostly there is none, and the statement is long to read for a command that reads little else.
+    if standing.open_turns == 0 {
+        return Ok(Vec::new());
+    }
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {} FROM turns WHERE record = ?1 AND state IN ('queued', 'dispatched') ORDER BY turn",
         TURN.list
