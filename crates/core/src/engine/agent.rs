@@ -62,6 +62,7 @@ pub(super) async fn start(
         drop(gone.wait_for(|gone| *gone).await);
     }
     let told = place.told_paths(&shared.disk).await;
+    let roots = place.roots(&shared.disk).await;
     place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
     let Place { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
@@ -86,7 +87,7 @@ pub(super) async fn start(
             answers::remember(&shared, &place, connection.answer()).await;
             match login::at_start(&mut connection, &place, patience, &mut lines).await {
                 Ok(()) => {
-                    let tools = Box::new(Tools::new(Files::new(place.roots(), shared.disk.clone())));
+                    let tools = Box::new(Tools::new(Files::new(roots, shared.disk.clone())));
                     return Ok((LiveAgent { connection, process, tools, strays }, lines));
                 }
                 Err(Some(error)) => FailedStart::new(error, lines),
