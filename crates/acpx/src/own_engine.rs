@@ -53,9 +53,12 @@ impl Deref for OwnEngine {
 
 /// An engine whose agents log in.
 pub(crate) async fn login_engine(settings: &Settings) -> Result<OwnEngine, CliError> {
-    let kept = settings.keep_programs.iter().cloned();
-    let keep_programs = kept.chain(BROWSERS.map(str::to_owned)).collect();
-    engine("auth", settings, keep_programs, Arc::new(MemoryStore::new())).await
+    engine("auth", settings, kept_by_login(settings), Arc::new(MemoryStore::new())).await
+}
+
+/// The programs that are not ended with a login.
+pub(crate) fn kept_by_login(settings: &Settings) -> Arc<[String]> {
+    settings.keep_programs.iter().cloned().chain(BROWSERS.map(str::to_owned)).collect()
 }
 
 /// An engine under this name, over a store in memory.

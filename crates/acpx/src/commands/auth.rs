@@ -1,31 +1,34 @@
 //! `acpx auth`: the ways to log in that an agent offers, and one of them gone. The agent is started for this alone and
 //! is gone afterwards; what it keeps of a login, it keeps for all its processes.
 
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use acpx_core::acp::{Capabilities, login_ways};
 use acpx_core::engine::{Advice, Engine, Question};
-use acpx_core::model::{LoginHow, LoginWay, credential_variable};
-use acpx_core::tools::Environment;
+use acpx_core::model::{LoginHow, LoginWay, ProcessIdentity, credential_variable};
+use acpx_core::tools::{Environment, Grace, RECORD_VARIABLE, Spawner, Strays, Tag};
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cli::{AuthCommand, Format};
 use crate::credentials::CredentialSource;
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
-use crate::own_engine::login_engine;
+use crate::own_engine::{kept_by_login, login_engine};
 use crate::patience::{Patience, Stop};
-use crate::reach::block_on;
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::talk::waiting_for;
 use crate::terminal::Terminal;
 
 /// How many questions of a login may wait.
 const QUESTIONS: usize = 4;
+/// What a program that logs in in a terminal is marked with, where an agent has its record.
+const MARK: &str = "login";
 
 /// Does what was asked.
 pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode, CliError> {
@@ -190,31 +193,70 @@ async fn in_terminal(
         _ => stdio::shown_to_people(),
     };
     command.stdout(shown);
+    let (keep, tag) =
+        (kept_by_login(settings), Reach::of_environment()?.tag().and_then(Tag::of_this_process));
+    Spawner::keeping(tag.clone(), &keep).mark(&mut command);
+    command.env(RECORD_VARIABLE, MARK);
     let child = command.spawn().map_err(|error| failed(format!("its program cannot be started: {error}")))?;
-    let status = wait(child, patience).await?;
+    let status = wait(child, Strays::of(MARK, tag, keep), patience).await?;
     if status.success() { Ok(()) } else { Err(failed(format!("its program ended with {status}"))) }
 }
 
-/// Waits for a program that shares the terminal with us. A first signal was meant for it.
-async fn wait(mut child: Child, patience: &mut Patience) -> Result<std::process::ExitStatus, CliError> {
-    let pid = Pid::from_child(&child);
-    let waiting = tokio::task::spawn_blocking(move || child.wait());
-    let mut waiting = std::pin::pin!(waiting);
+/// Waits for a program that shares the terminal with us, and ends what it has left. A first signal was meant for it;
+/// after a second, or when the time is over, it is ended as an agent is.
+async fn wait(child: Child, strays: Strays, patience: &mut Patience) -> Result<ExitStatus, CliError> {
+    let mut program = Program::new(child, strays);
     let mut signals = 0;
-    loop {
+    let ended = loop {
         tokio::select! {
-            ended = &mut waiting => {
+            ended = &mut program.waiting => {
                 let unusable = |source| CliError::System { doing: "wait for the login".to_owned(), source };
-                return ended.map_err(std::io::Error::other).and_then(|ended| ended).map_err(unusable);
+                break ended.map_err(std::io::Error::other).and_then(|ended| ended).map_err(unusable);
             }
             stop = patience.over() => {
                 signals += 1;
-                let is_over = matches!(stop, Stop::TimedOut(_)) || signals > 1;
-                if is_over {
-                    // It may have gone by itself.
-                    let _ = kill_process(pid, Signal::TERM);
-                    return Err(stop.into());
+                if matches!(stop, Stop::TimedOut(_)) || signals > 1 {
+                    program.end().await;
+                    break Err(stop.into());
                 }
+            }
+        }
+    };
+    let strays = program.strays;
+    // Whoever waits for this waits for nothing that is said.
+    drop(spawn_blocking(move || strays.end(Grace::default())).await);
+    ended
+}
+
+/// A program that shares the terminal with us. It is in our own group, so only its process is signalled.
+struct Program {
+    pid: Pid,
+    identity: Option<ProcessIdentity>,
+    waiting: JoinHandle<std::io::Result<ExitStatus>>,
+    strays: Strays,
+}
+
+impl Program {
+    fn new(mut child: Child, strays: Strays) -> Self {
+        let (pid, identity) = (Pid::from_child(&child), ProcessIdentity::of(child.id()));
+        Self { pid, identity, waiting: spawn_blocking(move || child.wait()), strays }
+    }
+
+    /// TERM, then KILL, in bounded time. What it has started is noted while that shows.
+    async fn end(&mut self) {
+        if let Some(identity) = self.identity.clone() {
+            let mut looking = self.strays.clone();
+            let seen = spawn_blocking(move || {
+                looking.look_below(&identity);
+                looking
+            });
+            self.strays = seen.await.unwrap_or_else(|_| self.strays.clone());
+        }
+        for signal in [Signal::TERM, Signal::KILL] {
+            // It may have gone by itself.
+            let _ = kill_process(self.pid, signal);
+            if tokio::time::timeout(Grace::default().term, &mut self.waiting).await.is_ok() {
+                return;
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
 use crate::desk::Desk;
 use crate::error::CliError;
-use crate::inside::refuse_own_terms;
+use crate::inside::{refuse_inside, refuse_own_terms};
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::own_engine::{OwnEngine, own_engine};
 use crate::patience::Patience;
@@ -43,6 +43,9 @@ pub(super) fn run(
     }
     let place = Reach::of_environment()?.place;
     refuse_own_terms(&place, Some(settings.policy.mode), settings.policy.tools.is_some())?;
+    if !command.options.is_empty() {
+        refuse_inside(&place, "choose how a session works")?;
+    }
     let begun = Instant::now();
     let blocks = prompt_input::read_within(settings.timeout, &command.input, settings.cwd.as_path())?;
     let policy = policy(settings, options)?;

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Missed,
-    Profiles, Secrets, is_secret_name,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpTransport,
+    Missed, Profiles, Secrets, is_secret_name,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
@@ -20,6 +20,7 @@ use crate::wire::{self, End, Peer};
 use super::answers;
 use super::login;
 use super::place::Place;
+use super::sending::Sending;
 use super::tools::{Done, Errand, Files, Tools};
 use super::{Disk, Settings, Shared};
 
@@ -37,6 +38,8 @@ pub(super) struct LiveAgent {
     pub(super) process: AgentProcess,
     /// What it has done for it.
     pub(super) tools: Box<Tools>,
+    /// What it has not been sent yet.
+    pub(super) sending: Sending,
     /// What it has left outside of its process group.
     strays: Strays,
 }
@@ -62,6 +65,7 @@ pub(super) async fn start(
         drop(gone.wait_for(|gone| *gone).await);
     }
     let told = place.told_paths(&shared.disk).await;
+    let roots = place.roots(&shared.disk).await;
     place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
     let Place { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
@@ -86,8 +90,9 @@ pub(super) async fn start(
             answers::remember(&shared, &place, connection.answer()).await;
             match login::at_start(&mut connection, &place, patience, &mut lines).await {
                 Ok(()) => {
-                    let tools = Box::new(Tools::new(Files::new(place.roots(), shared.disk.clone())));
-                    return Ok((LiveAgent { connection, process, tools, strays }, lines));
+                    let tools = Box::new(Tools::new(Files::new(roots, shared.disk.clone())));
+                    let sending = Sending::default();
+                    return Ok((LiveAgent { connection, process, tools, sending, strays }, lines));
                 }
                 Err(Some(error)) => FailedStart::new(error, lines),
                 Err(None) => {
@@ -159,6 +164,8 @@ impl FailedStart {
 pub(super) struct Farewell {
     /// What it still said.
     pub(super) lines: Vec<Line>,
+    /// What became of the commands that it had run.
+    pub(super) commands: Vec<Fact>,
     pub(super) ended: Ended,
     /// What was ended with it beyond its group.
     pub(super) strays: Vec<SweptProcess>,
@@ -166,7 +173,7 @@ pub(super) struct Farewell {
 
 impl Default for Farewell {
     fn default() -> Self {
-        Self { lines: Vec::new(), ended: Ended::Gone, strays: Vec::new() }
+        Self { lines: Vec::new(), commands: Vec::new(), ended: Ended::Gone, strays: Vec::new() }
     }
 }
 
@@ -226,9 +233,14 @@ impl Leftover {
 impl LiveAgent {
     /// What happens next. Dropping this loses nothing.
     pub(super) async fn next(&mut self, known: Known<'_>) -> News {
-        tokio::select! {
-            said = self.connection.recv(known) => News::Said(said),
-            done = self.tools.next() => News::Done(done),
+        loop {
+            let has_room = self.sending.has_room();
+            tokio::select! {
+                said = self.connection.recv(known), if has_room => return News::Said(said),
+                done = self.tools.next(), if has_room => return News::Done(done),
+                // What it says next is that it has ended.
+                _ = self.sending.failed() => self.connection.peer().abort(),
+            }
         }
     }
 
@@ -258,21 +270,25 @@ impl LiveAgent {
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
     pub(super) async fn end(self, grace: Grace) -> Farewell {
-        let Self { mut connection, process, tools, strays } = self;
+        let Self { mut connection, process, tools, mut sending, strays } = self;
         let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
-            if tokio::time::timeout(grace.eof, peer.close()).await.is_err() {
+            let all = async {
+                drop(sending.all_sent().await);
+                drop(peer.close().await);
+            };
+            if tokio::time::timeout(grace.eof, all).await.is_err() {
                 peer.abort();
             }
         };
         let mut lines = Vec::new();
-        let (ended, strays) = {
+        let (ended, strays, mut terminals) = {
             let mut end = std::pin::pin!(async {
                 // Its commands go first: what is left of them is then found with what is left of it.
                 let end = async { (tools.end(grace).await, end_process(process, strays, grace).await) };
-                let ((), (tools, (process, strays))) = tokio::join!(close, end);
-                (if tools == Ended::Left { tools } else { process }, strays)
+                let ((), ((tools, terminals), (process, strays))) = tokio::join!(close, end);
+                (if tools == Ended::Left { tools } else { process }, strays, terminals)
             });
             let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
@@ -284,7 +300,8 @@ impl LiveAgent {
                 () = &mut drain => end.await,
             }
         };
-        Farewell { lines, ended, strays }
+        let commands = terminals.iter_mut().flat_map(|(id, running)| running.facts(id, &connection, true));
+        Farewell { commands: commands.collect(), lines, ended, strays }
     }
 }
 

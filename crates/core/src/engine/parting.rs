@@ -36,8 +36,9 @@ impl SessionTask {
 
     /// The agent has gone as it was asked to, or would not.
     pub(super) fn take_ended(&mut self, farewell: Farewell) {
-        let Farewell { lines, ended, strays } = farewell;
+        let Farewell { lines, commands, ended, strays } = farewell;
         self.keep_lines(lines);
+        self.keep_commands(&commands);
         self.keep_strays(strays);
         let fault = self.fault.take().filter(|_| ended == Ended::Gone);
         self.keep_run_end(fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())));
@@ -75,6 +76,13 @@ impl SessionTask {
         Some(run)
     }
 
+    /// Keeps what became of the commands that were ended with their agent.
+    fn keep_commands(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            self.keeper.keep_fact(self.now(), fact);
+        }
+    }
+
     /// Names what was ended beyond an agent's own group.
     pub(super) fn keep_strays(&mut self, strays: Vec<SweptProcess>) {
         if !strays.is_empty() {
@@ -87,7 +95,8 @@ impl SessionTask {
 
     /// Keeps that something of the last agent would not go, unless another agent has come since.
     pub(super) fn take_cleared(&mut self, farewell: Farewell) {
-        let Farewell { ended, strays, .. } = farewell;
+        let Farewell { commands, ended, strays, .. } = farewell;
+        self.keep_commands(&commands);
         self.keep_strays(strays);
         let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
         if let Some(run) = amended.filter(|_| self.run.is_none()) {
@@ -114,12 +123,14 @@ impl SessionTask {
             self.keep_strays(strays);
         }
         if let Some(agent) = self.agent.take() {
-            let Farewell { ended, strays, .. } = agent.end(grace).await;
+            let Farewell { commands, ended, strays, .. } = agent.end(grace).await;
+            self.keep_commands(&commands);
             self.keep_strays(strays);
             self.keep_run_end(ended.into());
         }
         if let Some(going) = self.going.take() {
-            let Farewell { ended, strays, .. } = going.await.unwrap_or_default();
+            let Farewell { commands, ended, strays, .. } = going.await.unwrap_or_default();
+            self.keep_commands(&commands);
             self.keep_strays(strays);
             self.keep_run_end(ended.into());
         }

@@ -482,15 +482,9 @@ impl SessionTask {
             Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
     }
 
-    /// An agent that does not read what it is sent is as good as gone.
     async fn send_now(&mut self, outgoing: Outgoing) {
-        let Some(agent) = &self.agent else { return };
-        let sent = tokio::time::timeout(self.shared.settings.close_grace, outgoing.send()).await;
-        if sent.is_err() {
-            let (agent, method) = (self.place.agent.label().into_owned(), "what it was sent".to_owned());
-            self.undoing = Some(AgentError::Unresponsive { agent, method });
-        }
-        if !matches!(sent, Ok(Ok(()))) {
+        let Some(agent) = &mut self.agent else { return };
+        if agent.sending.send(outgoing).await.is_err() {
             // The next receive sees the end and says how it came about.
             agent.connection.peer().abort();
         }

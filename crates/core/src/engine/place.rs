@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::acp::Besides;
 use crate::model::{AbsolutePath, AgentProfile, AgentSpec, LoginPolicy};
-use crate::tools::{Environment, Roots};
+use crate::tools::{Environment, Root, Roots};
 
 use super::words::Words;
-use super::{NewSession, RestoreSession, Servers};
+use super::{Disk, NewSession, RestoreSession, Servers};
 
 /// What an agent is started with.
 #[derive(Clone)]
@@ -62,9 +62,15 @@ impl Place {
         self.start_wait.map_or(patience, |wait| patience.min(wait / 2))
     }
 
-    /// The directories whose files the agent may have.
-    pub(super) fn roots(&self) -> Roots {
-        Roots::new(self.cwd.clone(), self.additional_directories.clone())
+    /// The directories whose files the agent may have, as they are before it is there. One whose disk does not answer is
+    /// none of them.
+    pub(super) async fn roots(&self, disk: &Disk) -> Roots {
+        let mut roots = Vec::new();
+        for directory in std::iter::once(&self.cwd).chain(&self.additional_directories) {
+            let asked = directory.clone();
+            roots.extend(disk.ask(directory.as_path(), move || Root::find(&asked)).await.ok().flatten());
+        }
+        roots.into_iter().collect()
     }
 
     /// Takes what the client that wants the agent started has given; whether the agent has moved.

@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
-use crate::acp::client::{ExitStatus, Line, PermissionRequest, TerminalRequest, ToolAnswer, ToolRequest};
+use crate::acp::client::{Line, PermissionRequest, TerminalRequest, ToolAnswer, ToolRequest};
 use crate::machine::{AskId, Input, Permit};
 use crate::model::{Fact, ProtocolVersion, Replaced, ToolUse, TurnId};
-use crate::tools::{CommandLine, Ended, Exit, Located, News, RECORD_VARIABLE, Shown, Terminal};
+use crate::tools::{CommandLine, Ended, Located, RECORD_VARIABLE, Shown, Terminal};
 use crate::wire::RpcError;
 
 use super::advice::{self, ClientOffer};
 use super::denial::denied;
 use super::task::{Ask, SessionTask};
+use super::terminal_news::status;
 use super::tools::{Checked, Done, Errand, FileWanted, Sort, unusable};
 
 /// A file or a terminal that an agent wants.
@@ -206,7 +207,7 @@ impl SessionTask {
         let spawner = self.shared.spawner.clone();
         let environment = self.place.environment.clone().with(RECORD_VARIABLE, self.keeper.record().as_str());
         let (grace, changed) = (self.shared.settings.process, Arc::clone(&agent.tools.changed));
-        agent.tools.begin(errand, Sort::Work, async move {
+        agent.tools.begin(errand, Sort::Start, async move {
             match Terminal::start(&spawner, &line, &environment, grace, changed).await {
                 Ok(terminal) => Done::Started(Box::new((line.to_string(), terminal))),
                 Err(error) => Done::Answered(Err(unusable(&error.to_string()))),
@@ -312,8 +313,7 @@ impl SessionTask {
         !self.asks.is_empty() || self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy())
     }
 
-    /// Keeps what terminals have shown since this was last done: of a command that runs whole lines, and nothing that may
-    /// be the beginning of a secret. With `all` nothing more will come, and all of it is kept.
+    /// Keeps what terminals have shown since this was last done. With `all` nothing more will come, and all of it is kept.
     pub(super) fn keep_news(&mut self, all: bool) {
         self.keep_news_of(self.machine.current_turn(), all);
     }
@@ -323,30 +323,8 @@ impl SessionTask {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };
         let connection = &agent.connection;
-        let mut facts = Vec::new();
-        for (id, running) in agent.tools.terminals().filter(|(_, running)| !running.is_over) {
-            let News { output, exit } = running.terminal.take_news(all);
-            let terminal_id = id.to_owned();
-            running.held.push_str(&output);
-            let mut output = connection.take_settled(&mut running.held);
-            // What is held is no secret if nothing more comes, unless there was no room for the rest of it.
-            let is_whole = exit.as_ref().is_none_or(|(_, screen)| screen.is_none());
-            if (all || exit.is_some()) && is_whole {
-                output.push_str(&std::mem::take(&mut running.held));
-            }
-            if !output.is_empty() {
-                facts.push(Fact::TerminalOutput { terminal_id: terminal_id.clone(), output });
-            }
-            if let Some((exit, screen)) = exit {
-                running.is_over = true;
-                let ExitStatus { code: exit_code, signal } = status(&exit);
-                let output = screen.map(|screen| connection.without_torn_secrets(&screen));
-                facts.push(Fact::TerminalEnded { terminal_id, exit_code, signal, output });
-            }
-        }
-        if !facts.is_empty() {
-            self.limits.spoken();
-        }
+        let news = agent.tools.terminals().map(|(id, running)| running.facts(id, connection, all));
+        let facts: Vec<Fact> = news.flatten().collect();
         for fact in facts {
             self.keeper.keep_fact_in(now, turn, &fact);
         }
@@ -357,28 +335,4 @@ fn no_terminal(id: &str) -> RpcError {
     let data = serde_json::json!({ "terminalId": id });
     RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("there is no terminal {id}"))
         .with_data(&data.to_string())
-}
-
-/// How a command exited, as the protocol says it.
-fn status(exit: &Exit) -> ExitStatus {
-    let code = exit.code.and_then(|code| u32::try_from(code).ok());
-    ExitStatus { code, signal: exit.signal.map(signal_name) }
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        1 => "HUP",
-        2 => "INT",
-        3 => "QUIT",
-        4 => "ILL",
-        6 => "ABRT",
-        8 => "FPE",
-        9 => "KILL",
-        11 => "SEGV",
-        13 => "PIPE",
-        14 => "ALRM",
-        15 => "TERM",
-        other => return format!("signal {other}"),
-    };
-    format!("SIG{name}")
 }

@@ -16,7 +16,7 @@ pub struct Settings {
     /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever. One that can
     /// restore no session stays beyond it once it has something to remember: it has the only copy.
     pub idle: Option<Duration>,
-    /// How long `session/close` may take to be answered, and a full pipe to be read, before the agent is ended.
+    /// How long `session/close` may take to be answered before the agent is ended.
     pub close_grace: Duration,
     /// How long each step of ending a process may take.
     pub process: Grace,

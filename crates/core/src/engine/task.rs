@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
 use crate::machine::{AskId, Deadline, Input, SessionMachine};
-use crate::model::{AgentError, AgentRun, RequestId};
+use crate::model::{AgentRun, RequestId};
 use crate::store::StoreError;
 use crate::wire::{RpcError, RpcId};
 
@@ -94,8 +94,6 @@ pub(super) struct SessionTask {
     pub(super) leftover: Option<Leftover>,
     /// What the agent that was asked to go had done wrong, if anything.
     pub(super) fault: Option<&'static str>,
-    /// Why the agent is about to go, if we know better than its exit.
-    pub(super) undoing: Option<AgentError>,
     /// What the machine is to be told next.
     pub(super) inputs: VecDeque<Input>,
     pub(super) deadline: Option<(Deadline, Instant)>,
@@ -165,7 +163,6 @@ impl SessionTask {
             going: None,
             leftover: None,
             fault: None,
-            undoing: None,
             inputs: VecDeque::new(),
             deadline: None,
             limits: Limits::new(),
@@ -320,7 +317,7 @@ impl SessionTask {
             if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
                 break;
             }
-            let Some(agent) = &mut self.agent else { break };
+            let Some(agent) = self.agent.as_mut().filter(|agent| agent.sending.has_room()) else { break };
             let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
             self.take(Happening::Said(Some(said))).await?;
         }
@@ -330,8 +327,7 @@ impl SessionTask {
     pub(super) async fn take_end(&mut self) {
         self.keep_news(true);
         let Some(agent) = self.take_agent_away() else { return };
-        let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
-        let error = self.undoing.take().unwrap_or(seen);
+        let (error, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         self.lose_agent(leftover, error);
     }
 

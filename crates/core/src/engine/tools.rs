@@ -38,13 +38,16 @@ pub(super) struct Tools {
     /// Those that are not answered.
     open: HashMap<task::Id, Job>,
     files: Files,
-    terminals: HashMap<Box<str>, Running>,
+    terminals: Terminals,
     /// Hears of whatever happens on a terminal.
     pub(super) changed: Arc<Notify>,
     /// When what has happened is to be kept, if anything has.
     due: Option<Instant>,
     kept_at: Option<Instant>,
 }
+
+/// Terminals by their ids.
+pub(super) type Terminals = HashMap<Box<str>, Running>;
 
 /// A request that is being seen to.
 struct Job {
@@ -63,8 +66,10 @@ pub(super) struct Errand {
 /// What a job does. There may be as many of each as there is room for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// It uses a file or starts a command.
+    /// It uses a file, or looks where something leads.
     Work,
+    /// It starts a command.
+    Start,
     /// It waits for a command to exit.
     Wait,
     /// It ends a command, whatever the agent wants meanwhile.
@@ -198,11 +203,12 @@ impl Tools {
         self.open.values().filter(|job| job.sort == sort).count() < JOBS
     }
 
-    /// Makes room for another terminal in a turn. Where there are as many as there may be, the oldest whose command has
-    /// ended is forgotten, once that is kept and the agent has read what it shows, or is in another turn. Whether there
-    /// is room.
+    /// Makes room for another terminal in a turn. Where there are as many as there may be, those that are being started
+    /// among them, the oldest whose command has ended is forgotten, once that is kept and the agent has read what it
+    /// shows, or is in another turn. Whether there is room.
     pub(super) fn make_room_for_terminal(&mut self, turn: Option<TurnId>) -> bool {
-        if self.terminals.len() >= TERMINALS {
+        let starting = self.open.values().filter(|job| job.sort == Sort::Start).count();
+        if self.terminals.len() + starting >= TERMINALS {
             let is_done_with =
                 |running: &Running| running.is_over && (running.is_told || running.turn != turn);
             // The ids are made in the order of the terminals.
@@ -211,7 +217,7 @@ impl Tools {
                 self.terminals.remove(&oldest);
             }
         }
-        self.terminals.len() < TERMINALS
+        self.terminals.len() + starting < TERMINALS
     }
 
     /// The next thing that has come of something. `None` if it is time to keep what terminals show.
@@ -331,16 +337,17 @@ impl Tools {
         self.terminals.remove(id);
     }
 
-    /// Ends every command, in bounded time.
-    pub(super) async fn end(self, grace: Grace) -> Ended {
+    /// Ends every command, in bounded time; what has come of each is then known of its terminal.
+    pub(super) async fn end(self, grace: Grace) -> (Ended, Terminals) {
         let Self { jobs, terminals, .. } = self;
         drop(jobs);
         let mut ending = JoinSet::new();
-        for Running { terminal, .. } in terminals.into_values() {
+        for Running { terminal, .. } in terminals.values() {
+            let terminal = Arc::clone(terminal);
             ending.spawn(async move { terminal.kill(grace).await });
         }
         let ended = ending.join_all().await;
-        if ended.contains(&Ended::Left) { Ended::Left } else { Ended::Gone }
+        (if ended.contains(&Ended::Left) { Ended::Left } else { Ended::Gone }, terminals)
     }
 }
 

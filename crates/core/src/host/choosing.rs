@@ -8,7 +8,8 @@ use crate::acp::settings;
 use crate::engine::{RestoreSession, Session, SessionError};
 
 use super::Host;
-use super::connection::client_session;
+use super::connection::{Connection, client_session};
+use super::fault;
 use super::meta::SettingMeta;
 
 impl Host {
@@ -31,5 +32,22 @@ impl Host {
             asked.await.map_err(refused)?;
         }
         Ok(())
+    }
+}
+
+/// The option that even a program which an agent started may choose, for a session that it makes itself.
+const MODEL: &str = "model";
+
+impl Connection {
+    /// An error if this client may not choose how a session works. A choice is kept and holds in the turns of others, and
+    /// a mode may let an agent do everything unasked: so what an agent started chooses nothing.
+    pub(super) fn may_choose(&self) -> Result<(), CallError> {
+        if self.is_confined() { Err(fault::not_allowed("choose how a session works")) } else { Ok(()) }
+    }
+
+    /// The same for a session that it makes, of which it may choose the model.
+    pub(super) fn may_choose_for_new(&self, wanted: &[SettingMeta]) -> Result<(), CallError> {
+        let is_model = |setting: &SettingMeta| setting.option.as_deref() == Some(MODEL);
+        if wanted.iter().all(is_model) { Ok(()) } else { self.may_choose() }
     }
 }

@@ -154,6 +154,7 @@ impl Connection {
 
     async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
+        self.may_choose_for_new(&meta.start.settings)?;
         self.may_have(&call.mcp_servers)?;
         self.are_directories(&call.additional_directories).await?;
         let room = self.room(None).await?;

@@ -166,7 +166,7 @@ impl Launcher {
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             // Whoever starts a host may be an agent's, and goes with that agent; the host does not.
-            .env(HOST_VARIABLE, "1")
+            .env(HOST_VARIABLE, place.lock())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

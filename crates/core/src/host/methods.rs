@@ -126,6 +126,7 @@ impl Connection {
 
     /// Has a setting of a record be wished no more. Its agent need not run, and is not started.
     async fn forget(&self, of: Forget) -> Result<String, CallError> {
+        self.may_choose()?;
         let session = self.session(&of.session_id).await?;
         let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
         let forgotten = session.forget_setting(of.option.as_deref()).await;

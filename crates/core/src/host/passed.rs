@@ -20,6 +20,7 @@ pub(super) const KNOWN: [&str; 7] =
 impl Connection {
     /// Puts a session into a mode; what the agent says to that is the answer.
     pub(super) async fn pass_mode(&self, call: SetModeCall, link: &ClientLink) -> Result<String, CallError> {
+        self.may_choose()?;
         let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
         let (offered, client) = (asked.session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
@@ -35,6 +36,7 @@ impl Connection {
         call: SetOptionCall,
         link: &ClientLink,
     ) -> Result<String, CallError> {
+        self.may_choose()?;
         let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
         let (offered, client) = (asked.session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };

@@ -34,9 +34,12 @@ impl Connection {
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
+        let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
+        if !meta.start.settings.is_empty() {
+            self.may_choose()?;
+        }
         let adopted = self.look_for(&call, link.client().protocol).await?;
         let (client, created) = (call.session.clone(), adopted.is_some());
-        let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
             (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,

@@ -1,16 +1,19 @@
 //! Files that agents have read and written for them, inside the session's directories and nowhere else.
 //!
+//! Where the roots are is looked up once, links and all, before their agent can put others in their place. From then on a
+//! root is what lies under that name, and no link is followed on the way to it.
+//!
 //! Where a path leads is looked up once, links and all, and must be inside one of the roots. What is then opened is
 //! opened below that root by its name without links: a link that somebody puts there meanwhile is followed only as far
 //! as it stays inside. Nothing but a regular file is read or replaced, and a file is replaced as a whole or not at all.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::model::{AbsolutePath, Replaced};
 
@@ -22,8 +25,12 @@ const MAX_SCAN_BYTES: usize = 256 << 20;
 const MAX_LINKS: usize = 40;
 
 /// The directories whose files an agent may have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Roots(Vec<Root>);
+
+/// One of them, by its name without links.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roots(Vec<AbsolutePath>);
+pub struct Root(PathBuf);
 
 /// A place inside one of the roots, whether or not there is anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,12 +117,21 @@ pub enum FileError {
     },
 }
 
-impl Roots {
-    /// The directory that a session works in, and those it was given besides.
-    pub fn new(cwd: AbsolutePath, additional: impl IntoIterator<Item = AbsolutePath>) -> Self {
-        Self(std::iter::once(cwd).chain(additional).collect())
+impl Root {
+    /// The root that a directory is as things stand: from here on it is what lies under the name that is found now. One
+    /// that is not there yet may still be made there. `None` if it cannot be known.
+    pub fn find(directory: &AbsolutePath) -> Option<Self> {
+        real_path(directory.as_path()).ok().map(Self)
     }
+}
 
+impl FromIterator<Root> for Roots {
+    fn from_iter<I: IntoIterator<Item = Root>>(roots: I) -> Self {
+        Self(roots.into_iter().collect())
+    }
+}
+
+impl Roots {
     /// Where a path leads, if that is inside.
     pub fn locate(&self, path: &str) -> Result<Located, FileError> {
         let asked = PathBuf::from(path);
@@ -123,11 +139,9 @@ impl Roots {
             return Err(FileError::Relative { path: asked });
         }
         let real = real_path(&asked).map_err(|error| failed(&asked, error))?;
-        // A root that is not there has nothing inside.
-        let roots = self.0.iter().filter_map(|root| root.as_path().canonicalize().ok());
-        let inside = roots.filter_map(|root| {
-            let inner = real.strip_prefix(&root).ok()?.to_owned();
-            Some((root, inner))
+        let inside = self.0.iter().filter_map(|Root(root)| {
+            let inner = real.strip_prefix(root).ok()?.to_owned();
+            Some((root.clone(), inner))
         });
         match inside.max_by_key(|(root, _)| root.as_os_str().len()) {
             Some((root, inner)) => Ok(Located { root, inner, asked }),
@@ -214,8 +228,16 @@ impl Located {
         if file.metadata()?.is_file() { Ok(file) } else { Err(not_a_file()) }
     }
 
+    /// Opens the root, step by step: a link that has taken the place of it, or of a directory above it, leads out.
     fn root(&self) -> io::Result<Dir> {
-        Dir::open_ambient_dir(&self.root, ambient_authority())
+        let mut directory = rustix::fs::open("/", STEP, Mode::empty())?;
+        for step in self.root.components().filter(|step| matches!(step, Component::Normal(_))) {
+            directory = match rustix::fs::openat(&directory, step.as_os_str(), STEP, Mode::empty()) {
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(io::ErrorKind::PermissionDenied.into()),
+                opened => opened?,
+            };
+        }
+        Ok(Dir::from_std_file(directory.into()))
     }
 
     /// Says that it has changed.
@@ -231,6 +253,13 @@ impl Located {
         failed(&self.asked, error)
     }
 }
+
+/// How a directory is opened on the way to a root. Where the system can, it need not be readable for that.
+#[cfg(target_os = "linux")]
+const STEP: OFlags = OFlags::PATH.union(DIRECTORY);
+#[cfg(not(target_os = "linux"))]
+const STEP: OFlags = DIRECTORY;
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opening a pipe that nobody writes to would take for ever.
 fn without_waiting(options: &mut OpenOptions) -> &OpenOptions {

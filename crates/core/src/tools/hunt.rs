@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, geteuid};
 
 use super::ending::{Grace, LOOK_AGAIN};
+use super::identity::boot;
 use super::marks::Marks;
 use super::namespace;
 use super::stat::Stat;
@@ -111,8 +112,13 @@ impl Scene {
         self.line_of(stat.pid)
             .take_while(|pid| !self.spared.contains(pid))
             .filter_map(|pid| self.get(pid))
-            .any(|stat| is_program_of(stat, keep) || Marks::of(stat.pid).is_host)
+            .any(|stat| is_program_of(stat, keep) || is_host(stat))
     }
+}
+
+/// Whether a process is a host.
+fn is_host(stat: &Stat) -> bool {
+    boot().is_some_and(|boot| Marks::of(stat.pid).is_host(&stat.identity(boot)))
 }
 
 /// Whether a process runs one of these programs, by the name it has or by its file's.

@@ -11,7 +11,8 @@ pub const RECORD_VARIABLE: &str = "ACPX_RECORD";
 /// holder keeps them too: its own settings may be others by then, and a login keeps more than a turn does.
 pub const KEEP_VARIABLE: &str = "ACPX_KEEP";
 
-/// The variable that a host carries. It is nobody's, whoever has started it.
+/// The variable that a host carries: the path of its lock. A host is nobody's, whoever has started it. Since any program
+/// can carry a variable, one is taken for a host only if the lock says that it is this very process.
 pub const HOST_VARIABLE: &str = "ACPX_HOST";
 
 #[cfg(target_os = "linux")]
@@ -19,14 +20,33 @@ pub(super) use system::Marks;
 
 #[cfg(target_os = "linux")]
 mod system {
-    use std::fs::File;
+    use std::ffi::OsStr;
+    use std::fs::{File, OpenOptions};
     use std::io::Read;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::{Path, PathBuf};
+
+    use rustix::fs::OFlags;
+    use serde::Deserialize;
+
+    use crate::model::ProcessIdentity;
 
     use super::super::tag::Tag;
     use super::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 
     /// How much of an environment is read. The kernel lets a program start with less.
     const ENVIRONMENT_BYTES: u64 = 8 << 20;
+    /// How much of a lock is read.
+    const LOCK_BYTES: u64 = 64 << 10;
+
+    /// What the lock of a home says of its host, as far as it is read here.
+    #[derive(Deserialize)]
+    struct Holder {
+        pid: u32,
+        started: u64,
+        boot: String,
+    }
 
     /// What is said of one process.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,7 +54,8 @@ mod system {
         pub(in super::super) tag: Option<Tag>,
         pub(in super::super) record: Option<String>,
         pub(in super::super) keep: Vec<String>,
-        pub(in super::super) is_host: bool,
+        /// The lock of the home whose host it says to be.
+        pub(in super::super) lock: Option<PathBuf>,
     }
 
     impl Marks {
@@ -47,40 +68,62 @@ mod system {
         }
 
         pub(super) fn read(environment: &[u8]) -> Self {
-            let values = |name: &'static str| {
-                let value = move |entry: &'_ [u8]| {
-                    let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-                    std::str::from_utf8(value).ok().map(str::to_owned)
-                };
-                environment.split(|byte| *byte == 0).filter_map(value)
-            };
+            let bytes = |name: &'static str| values_of(environment, name);
+            let values =
+                |name| bytes(name).filter_map(|value| std::str::from_utf8(value).ok().map(str::to_owned));
             Self {
                 tag: values(Tag::VARIABLE).find_map(|value| value.parse().ok()),
                 record: values(RECORD_VARIABLE).next(),
                 keep: values(KEEP_VARIABLE)
                     .find_map(|value| serde_json::from_str(&value).ok())
                     .unwrap_or_default(),
-                is_host: values(HOST_VARIABLE).next().is_some(),
+                lock: bytes(HOST_VARIABLE).next().map(|path| OsStr::from_bytes(path).into()),
             }
         }
+
+        /// Whether the process that says this is the host that it says to be.
+        pub(in super::super) fn is_host(&self, process: &ProcessIdentity) -> bool {
+            let holder = self.lock.as_deref().and_then(holder);
+            holder.is_some_and(|Holder { pid, started, boot }| {
+                ProcessIdentity { pid, started, boot } == *process
+            })
+        }
+    }
+
+    /// What a variable is set to.
+    fn values_of<'e>(environment: &'e [u8], name: &'static str) -> impl Iterator<Item = &'e [u8]> {
+        let entries = environment.split(|byte| *byte == 0);
+        entries.filter_map(move |entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    }
+
+    /// Who has a lock. The path is anybody's to say: nobody waits for a pipe there, and a relative one leads nowhere.
+    fn holder(lock: &Path) -> Option<Holder> {
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).ok()?;
+        let lock = Some(lock).filter(|lock| lock.is_absolute())?;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(lock).ok()?;
+        let mut text = String::new();
+        file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        file.take(LOCK_BYTES).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
     }
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::model::ProcessIdentity;
 
     #[test]
     fn a_mark_is_the_variable_of_that_name_and_no_other() {
         let tag = Some("home:boot:3:1:2".parse().unwrap());
         let environment = concat!(
             "HOME=/\0ACPX_TAG=home:boot:3:1:2\0ACPX_RECORD=r\0PATH=/bin\0",
-            "ACPX_KEEP=[\"firefox\"]\0ACPX_HOST=1\0"
+            "ACPX_KEEP=[\"firefox\"]\0ACPX_HOST=/h/host.lock\0"
         );
         let keep = vec!["firefox".to_owned()];
         assert_eq!(
             Marks::read(environment.as_bytes()),
-            Marks { tag, record: Some("r".to_owned()), keep, is_host: true }
+            Marks { tag, record: Some("r".to_owned()), keep, lock: Some("/h/host.lock".into()) }
         );
         let others: [&[u8]; 5] = [
             b"MY_ACPX_TAG=home:boot:3:1:2\0ACPX_TAGS=home:boot:3:1:2\0X=ACPX_TAG=home:boot:3:1:2\0",
@@ -92,5 +135,29 @@ mod tests {
         for environment in others {
             assert_eq!(Marks::read(environment), Marks::default());
         }
+    }
+
+    #[test]
+    fn a_process_is_a_host_only_if_the_lock_that_it_names_says_that_it_is_this_process() {
+        let home = tempfile::tempdir().unwrap();
+        let lock = home.path().join("host.lock");
+        let (this, other) = (ProcessIdentity::of_this_process(), ProcessIdentity::of(1).unwrap());
+        let marks = |lock| Marks { lock: Some(lock), ..Marks::default() };
+        let said = |process: &ProcessIdentity| {
+            let ProcessIdentity { pid, started, boot } = process;
+            format!(r#"{{"pid":{pid},"started":{started},"boot":"{boot}","socket":"/s"}}"#)
+        };
+        let earlier = ProcessIdentity { started: this.started - 1, ..this.clone() };
+        let (own, others, old) = (said(&this), said(&other), said(&earlier));
+        for (text, expected) in
+            [(own.as_str(), true), (&others, false), (&old, false), ("", false), ("1", false)]
+        {
+            std::fs::write(&lock, text).unwrap();
+            assert_eq!(marks(lock.clone()).is_host(&this), expected, "{text}");
+        }
+        for lock in ["1".into(), "host.lock".into(), home.path().to_owned(), home.path().join("missing")] {
+            assert!(!marks(lock).is_host(&this));
+        }
+        assert!(!Marks::default().is_host(&this));
     }
 }

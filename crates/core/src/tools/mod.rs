@@ -30,7 +30,7 @@ mod terminal;
 
 pub use ending::{Ended, Exit, Grace};
 pub use environment::Environment;
-pub use files::{FileError, Lines, Located, Roots};
+pub use files::{FileError, Lines, Located, Root, Roots};
 pub use inside::{is_below, is_inside};
 pub use marks::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 pub use orphans::Orphans;

@@ -102,12 +102,8 @@ impl Spawner {
         self.0.tag.as_ref()
     }
 
-    /// Starts a command as the leader of a group of its own. Whoever stops waiting for it leaves no process.
-    pub(super) async fn start(
-        &self,
-        mut command: Command,
-        grace: Grace,
-    ) -> Result<(Leader, Streams), StartError> {
+    /// Marks a command as all that this spawner starts is marked, for one that is started in another way.
+    pub fn mark(&self, command: &mut Command) {
         if let Some(tag) = &self.0.tag {
             command.env(Tag::VARIABLE, tag.to_string());
         }
@@ -117,6 +113,15 @@ impl Spawner {
         };
         // What is started here is no host, whatever the environment says that somebody gave it.
         command.env_remove(HOST_VARIABLE);
+    }
+
+    /// Starts a command as the leader of a group of its own. Whoever stops waiting for it leaves no process.
+    pub(super) async fn start(
+        &self,
+        mut command: Command,
+        grace: Grace,
+    ) -> Result<(Leader, Streams), StartError> {
+        self.mark(&mut command);
         let start = move || {
             // Even to look for a directory can hang. The system's own error would not say what is missing.
             if command.get_current_dir().is_some_and(|cwd| !cwd.is_dir()) {

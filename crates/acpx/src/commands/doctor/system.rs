@@ -45,6 +45,7 @@ pub(super) async fn look(
         Err(error) => report.fail("home", &error)?,
     }
     cleanup(report)?;
+    approvals(report)?;
     let nothing = Config::default();
     match &config {
         Ok(config) => configuration::look(config, report)?,
@@ -179,6 +180,27 @@ fn cleanup(report: &mut Report) -> Result<(), CliError> {
     report.say(&Finding::warn(
         "cleanup",
         "best effort: /proc cannot be read, so what a killed host left is not found",
+        "mount /proc in this container",
+    ))
+}
+
+/// Whether it can be told that an agent has started a program, so that this one approves nothing.
+fn approvals(report: &mut Report) -> Result<(), CliError> {
+    if !cfg!(target_os = "linux") {
+        return report.say(&Finding::warn(
+            "approvals",
+            "this system does not tell what an agent has started: a program of an agent is taken for its user",
+            "use --deny-all or rules where an agent could run acpx to approve what it asks for itself",
+        ));
+    }
+    if Path::new("/proc/self/stat").exists() {
+        let words = "what an agent has started is known by its ancestors and its tag, and approves nothing; \
+                     one kind is not known: what a service manager or the server of a terminal multiplexer starts for it";
+        return report.say(&Finding::ok("approvals", words));
+    }
+    report.say(&Finding::warn(
+        "approvals",
+        "/proc cannot be read, so every program may be one that an agent has started, and approves nothing",
         "mount /proc in this container",
     ))
 }

@@ -1,6 +1,8 @@
 //! What an agent may do where nobody is at a terminal: rules for single tools, what becomes of the rest, and answers
 //! from anywhere.
 
+use std::path::PathBuf;
+
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -253,15 +255,19 @@ fn what_is_not_asked_cannot_be_answered_and_nothing_is_started_to_find_out() {
 #[cfg_attr(not(target_os = "linux"), ignore = "only Linux tells what an agent has started")]
 fn what_an_agent_has_started_approves_nothing_and_makes_no_rules() {
     let place = Place::new();
-    let [approved, prompted] = ["approved", "prompted"].map(|name| place.beside(name));
+    let tried = ["approved", "prompted", "set", "executed"].map(|name| place.beside(name));
     let program = env!("CARGO_BIN_EXE_acpx");
     let inside = format!(
         r#"(until id=$("{program}" --format quiet pending) && [ -n "$id" ]; do sleep 0.02; done
-            "{program}" --format json approve "$id" >"{0}.part"; mv "{0}.part" "{0}"
-            "{program}" --format json --permission-policy '{{"autoApprove":["*"]}}' scripted -s other go >"{1}.part"
-            mv "{1}.part" "{1}") & exec "$@""#,
-        text(&approved),
-        text(&prompted)
+            "{program}" --format json approve "$id" >"{0}"
+            "{program}" --format json --permission-policy '{{"autoApprove":["*"]}}' scripted -s other go >"{1}"
+            "{program}" --format json scripted -s other set-mode free >"{2}"
+            "{program}" --format json scripted exec --config-option mode=free go >"{3}.part"
+            mv "{3}.part" "{3}") & exec "$@""#,
+        text(&tried[0]),
+        text(&tried[1]),
+        text(&tried[2]),
+        text(&tried[3])
     );
     let argv = place.scripted(&asking());
     let wrapped = [vec!["sh".to_owned(), "-c".to_owned(), inside, "sh".to_owned()], argv.clone()].concat();
@@ -271,13 +277,13 @@ fn what_an_agent_has_started_approves_nothing_and_makes_no_rules() {
     place.ok(&["scripted", "sessions", "new", "-s", "other"]);
     place.ok(&["wrapped", "sessions", "new"]);
     let running = place.start(&["--non-interactive-permissions", "wait", "wrapped", "go"]);
-    eventually("the agent's programs have tried", || prompted.exists());
-    let code = |path| -> Value {
+    eventually("the agent's programs have tried", || tried[3].exists());
+    let code = |path: &PathBuf| -> Value {
         let said = std::fs::read_to_string(path).unwrap();
         let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
         last["error"]["data"]["detailCode"].clone()
     };
-    assert_eq!((code(&approved), code(&prompted)), (json!("NOT_ALLOWED"), json!("NOT_ALLOWED")));
+    assert_eq!(tried.each_ref().map(code), std::array::from_fn(|_| json!("NOT_ALLOWED")));
     place.ok(&["deny", &open_question(&place)]);
     assert_eq!(running.done().code, Some(5));
 }

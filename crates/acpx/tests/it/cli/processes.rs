@@ -20,7 +20,7 @@ fn shell_agent(shell: &str, home: &TempHome) -> Vec<String> {
     around.into_iter().chain(scripted_agent_command(&script, home)).collect()
 }
 
-fn pid_in(file: &Path) -> u32 {
+pub(super) fn pid_in(file: &Path) -> u32 {
     let mut pid = None;
     eventually("the pid is written", || {
         pid = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
@@ -29,7 +29,7 @@ fn pid_in(file: &Path) -> u32 {
     pid.unwrap()
 }
 
-fn is_alive(pid: u32) -> bool {
+pub(super) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
 }
@@ -72,17 +72,22 @@ fn a_daemon_goes_with_its_agent_and_is_named_unless_the_user_keeps_its_program()
 }
 
 #[test]
-fn a_client_that_says_it_is_a_host_keeps_no_daemon_by_that() {
+fn a_client_or_a_daemon_that_says_it_is_a_host_is_none_by_that() {
     let (place, home) = (Place::new(), TempHome::new());
     let file = place.beside("daemon");
-    let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
-    let argv = shell_agent(&shell, &home);
-    place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
-    let made = Done::of(place.command(&["shelly", "sessions", "new"]).env("ACPX_HOST", "1"));
-    assert_eq!(made.code, Some(0), "{made:?}");
-    let daemon = pid_in(&file);
-    place.ok(&["shelly", "sessions", "close"]);
-    assert!(!is_alive(daemon));
+    // Neither a word nor the lock of somebody else makes it one.
+    for said in ["1".into(), place.acpx_home().join("host.lock")] {
+        let daemon = format!("ACPX_HOST='{}' setsid sleep 600 >/dev/null 2>&1", said.display());
+        let shell = format!("({daemon} & echo $! >'{0}.part'; mv '{0}.part' '{0}')", file.display());
+        let argv = shell_agent(&shell, &home);
+        place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
+        let made = Done::of(place.command(&["shelly", "sessions", "new"]).env("ACPX_HOST", &said));
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let daemon = pid_in(&file);
+        place.ok(&["shelly", "sessions", "close"]);
+        assert!(!is_alive(daemon));
+        std::fs::remove_file(&file).unwrap();
+    }
 }
 
 /// Has an agent start a daemon that is the program `sleep` under this name, and runs a command with it; whether the

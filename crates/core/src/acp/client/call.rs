@@ -158,6 +158,11 @@ impl Outgoing {
         }
     }
 
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        self.line.len()
+    }
+
     /// What it asks for; an answer asks for nothing.
     pub fn method(&self) -> &str {
         &self.method

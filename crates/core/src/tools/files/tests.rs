@@ -33,8 +33,7 @@ impl Place {
     }
 
     fn roots(&self) -> Roots {
-        let root = |name| AbsolutePath::from_path(&self.path(name)).unwrap();
-        Roots::new(root("root"), [root("second")])
+        ["root", "second"].map(|name| root(&self.path(name))).into_iter().collect()
     }
 
     fn read(&self, inner: &str) -> Result<String, FileError> {
@@ -62,6 +61,10 @@ impl Place {
         all.sort();
         all
     }
+}
+
+fn root(path: &Path) -> Root {
+    Root::find(&AbsolutePath::from_path(path).unwrap()).unwrap()
 }
 
 fn words(error: &FileError) -> String {
@@ -129,8 +132,7 @@ fn a_link_that_stays_inside_is_followed_also_from_one_root_to_another() {
     // A root that is itself reached by a link is the same root.
     symlink(place.path("root"), place.path("alias")).unwrap();
     assert_eq!(place.read("alias/file").unwrap(), "one\ntwo\nthree\n");
-    let alias = AbsolutePath::from_path(&place.path("alias")).unwrap();
-    let through = Roots::new(alias, []).locate(&place.text("root/file")).unwrap();
+    let through = Roots(vec![root(&place.path("alias"))]).locate(&place.text("root/file")).unwrap();
     assert_eq!(through.read(Lines::default()).unwrap(), "one\ntwo\nthree\n");
 }
 
@@ -208,6 +210,50 @@ fn a_link_that_is_swapped_in_between_the_look_and_the_deed_leads_nowhere() {
     assert!(matches!(located.read(Lines::default()), Err(FileError::Outside { .. })));
     assert!(matches!(located.write("x"), Err(FileError::Outside { .. })));
     assert_eq!(place.below("outside"), [("outside/secret".to_owned(), "secret".to_owned())]);
+}
+
+#[test]
+fn a_link_in_the_place_of_a_root_or_of_a_directory_above_it_leads_nowhere() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("above/deep")).unwrap();
+    fs::write(place.path("above/deep/secret"), "harmless").unwrap();
+    fs::write(place.path("second/secret"), "harmless").unwrap();
+    symlink(place.path("above"), place.path("alias")).unwrap();
+    let names = ["second", "missing", "alias/deep"];
+    let roots: Roots = names.iter().map(|name| root(&place.path(name))).collect();
+    let [before, above] =
+        ["second/secret", "alias/deep/secret"].map(|inner| roots.locate(&place.text(inner)).unwrap());
+    fs::rename(place.path("second"), place.path("root/away")).unwrap();
+    fs::rename(place.path("above"), place.path("root/above")).unwrap();
+    fs::create_dir(place.path("outside/deep")).unwrap();
+    fs::write(place.path("outside/deep/secret"), "secret").unwrap();
+    let outside = place.below("outside");
+    for name in ["second", "missing", "above"] {
+        symlink(place.path("outside"), place.path(name)).unwrap();
+    }
+    for located in [before, above] {
+        assert!(matches!(located.read(Lines::default()), Err(FileError::Outside { .. })), "{located:?}");
+        assert!(matches!(located.write("x"), Err(FileError::Outside { .. })), "{located:?}");
+    }
+    for inner in ["second/secret", "missing/secret", "missing/new", "alias/deep/secret", "above/deep/new"] {
+        let expected = format!("path is outside the session's directories: {}", place.path(inner).display());
+        assert_eq!(words(&roots.locate(&place.text(inner)).unwrap_err()), expected);
+    }
+    assert_eq!(place.below("outside"), outside);
+}
+
+#[test]
+fn a_root_that_is_made_later_or_made_again_is_the_same_root() {
+    let place = Place::new();
+    let roots: Roots = ["second", "missing"].iter().map(|name| root(&place.path(name))).collect();
+    fs::remove_dir(place.path("second")).unwrap();
+    for name in ["second", "missing"] {
+        let located = roots.locate(&place.text(&format!("{name}/new"))).unwrap();
+        assert!(matches!(located.write("made"), Err(FileError::Missing { .. })), "{name}");
+        fs::create_dir(place.path(name)).unwrap();
+        located.write("made").unwrap();
+        assert_eq!(located.read(Lines::default()).unwrap(), "made");
+    }
 }
 
 #[test]

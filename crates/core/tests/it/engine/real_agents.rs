@@ -248,6 +248,39 @@ async fn a_rejection_that_ends_the_turn_as_cancelled_is_a_rejection_and_the_sess
 }
 
 #[tokio::test]
+async fn a_question_that_is_taken_back_after_our_cancel_has_answered_it_is_answered_once() {
+    for name in ["claude", "codex"] {
+        let bench = Bench::new();
+        let options = json!([{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }]);
+        let params = json!({ "sessionId": "s1", "toolCall": { "toolCallId": "t1" }, "options": options });
+        let ask =
+            json!({ "jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params });
+        let take_back =
+            json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": "a" } });
+        let script = Script::new()
+            .initialize(json!({}))
+            .session_new("s1")
+            .expect_as("session/prompt", "first")
+            .line(&ask.to_string())
+            .expect("session/cancel")
+            .line(&take_back.to_string())
+            .reply_to("first", json!({ "stopReason": "cancelled" }))
+            .prompt(|turn| turn.say("still here").end("end_turn"));
+        let (session, command) = open_as(&bench, name, &script).await;
+        let (advisor, mut questions) = tokio::sync::mpsc::channel(1);
+        let asked = Prompt::text("one").unwrap().with_policy(PermissionMode::Ask);
+        let ticket = session.prompt_asking(asked, advisor).await.unwrap();
+        let _question = questions.recv().await.unwrap();
+        session.cancel(None).await.unwrap();
+        assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled", "{name}");
+        assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
+        let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
+        let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
+        assert_eq!(answers.map(|(_, answer)| answer).collect::<Vec<_>>(), [cancelled], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_never_answers_for_want_of_a_login_is_ended_by_its_turns_limit_and_can_be_asked_again()
 {
     for name in ["opencode", "kilocode"] {

@@ -1,7 +1,9 @@
 //! Cancel and time: a turn ends when somebody wants it to, or when a limit that somebody set is reached, and never
 //! by a clock of ours. What the agent then does changes nothing.
 
-use acpx_core::model::{AgentEnd, Timestamp, TurnLimits};
+use acpx_core::engine::TurnTicket;
+use acpx_core::model::{AgentEnd, PermissionMode, Timestamp, TurnLimits};
+use acpx_core::wire;
 use acpx_testkit::starts_of;
 
 use super::*;
@@ -157,6 +159,75 @@ async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_an
     let turn = ticket.over().await.unwrap();
     let message = r#"the agent "scripted" said nothing for 0.2 s and the turn was cancelled"#;
     assert_eq!((failure(&turn), turn.permissions.approved), (("IDLE_TIMEOUT", message), 1));
+}
+
+#[tokio::test]
+async fn a_command_that_prints_on_and_that_nobody_waits_for_is_no_word_of_the_agent() {
+    let bench = Bench::new();
+    let endless = json!({ "sessionId": "{sessionId}", "command": "while echo on; do sleep 0.05; done" });
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.request("terminal/create", endless).expect("session/cancel").end("cancelled"));
+    let (session, _) = bench.open(&script).await;
+    let prompt = Prompt::text("go").unwrap().with_limits(limits(None, Some(1000)));
+    let prompt = prompt.with_policy(PermissionMode::ApproveAll);
+    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    let message = r#"the agent "scripted" said nothing for 1 s and the turn was cancelled"#;
+    assert_eq!(failure(&turn), ("IDLE_TIMEOUT", message));
+}
+
+/// A session with room for a single line to its agent, which in its turn asks for two files, each larger than a pipe,
+/// and reads neither before there is a file `go`. Both have been read for it.
+async fn with_unread_answers(bench: &Bench) -> (Session, Vec<String>, TurnTicket) {
+    let (large, go) = (bench.home.join("large"), bench.home.join("go"));
+    std::fs::write(&large, "x".repeat(300_000)).unwrap();
+    let read = |id: u64| {
+        let params = json!({ "sessionId": "s1", "path": large });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "fs/read_text_file", "params": params }).to_string()
+    };
+    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| {
+        let asked = turn.line(&read(1)).line(&read(2)).say("asked");
+        let speaking = asked.await_file(&bench.home.join("speak")).say("still there").await_file(&go);
+        speaking.request("fs/read_text_file", json!({ "sessionId": "s1", "path": go })).end("end_turn")
+    });
+    let (session, command) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    let mut follower = session.follow(Seq::FIRST);
+    for _ in 0..2 {
+        while !follower.next().await.unwrap().unwrap().body.contains("xxx") {}
+    }
+    (session, command, ticket)
+}
+
+fn narrow() -> Settings {
+    Settings { wire: wire::Limits { queue_bytes: 1000, ..wire::Limits::default() }, ..quick() }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_slow_to_read_is_heard_meanwhile_and_ended_by_no_clock_of_ours() {
+    let bench = Bench::with(narrow());
+    let (session, command, ticket) = with_unread_answers(&bench).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_hours(24 * 365)).await;
+    tokio::time::resume();
+    std::fs::write(bench.home.join("speak"), "").unwrap();
+    until_said(&session, "still there").await;
+    std::fs::write(bench.home.join("go"), "").unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
+    let lengths: Vec<_> = answers.map(|(_, answer)| answer["content"].as_str().unwrap().len()).collect();
+    assert_eq!(lengths, [300_000, 300_000, 0]);
+}
+
+#[tokio::test]
+async fn a_session_whose_agent_reads_nothing_is_cancelled_and_parked_in_bounded_time() {
+    let bench = Bench::with(narrow());
+    let (session, _, ticket) = with_unread_answers(&bench).await;
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    session.park().await.unwrap();
+    assert_eq!(session.status().agent_pid, None);
 }
 
 #[tokio::test]

@@ -310,30 +310,26 @@ async fn with_terminal(bench: &Bench) -> (Session, Vec<ProcessIdentity>) {
 }
 
 #[tokio::test]
-async fn no_command_outlives_the_session_however_that_ends() {
-    let alive = |processes: &[ProcessIdentity]| processes.iter().filter(|process| process.is_alive()).count();
-
-    let bench = Bench::new();
-    let (session, processes) = with_terminal(&bench).await;
-    session.close().await.unwrap();
-    bench.engine.shutdown().await;
-    assert_eq!(alive(&processes), 0, "closed");
-
-    let bench = Bench::new();
-    let (session, processes) = with_terminal(&bench).await;
-    session.park().await.unwrap();
-    assert_eq!(alive(&processes), 0, "parked");
-
-    let bench = Bench::new();
-    let (session, processes) = with_terminal(&bench).await;
-    kill_agent(&session).await;
-    bench.engine.shutdown().await;
-    assert_eq!(alive(&processes), 0, "its agent died");
-
-    let bench = Bench::new();
-    let (_session, processes) = with_terminal(&bench).await;
-    bench.engine.shutdown().await;
-    assert_eq!(alive(&processes), 0, "its engine stopped");
+async fn no_command_outlives_the_session_however_that_ends_and_its_end_is_kept() {
+    for way in ["closed", "parked", "its agent died", "its engine stopped"] {
+        let bench = Bench::new();
+        let (session, processes) = with_terminal(&bench).await;
+        match way {
+            "closed" => session.close().await.unwrap(),
+            "parked" => session.park().await.unwrap(),
+            "its agent died" => kill_agent(&session).await,
+            _ => {}
+        }
+        if way != "parked" {
+            bench.engine.shutdown().await;
+        }
+        assert_eq!(processes.iter().filter(|process| process.is_alive()).count(), 0, "{way}");
+        let events = bench.events(session.record_id()).await;
+        let facts = events.iter().map(|event| serde_json::from_str::<Value>(&event.body).unwrap());
+        let ends: Vec<Value> = facts.filter(|fact| fact["fact"] == "terminal_ended").collect();
+        let signals: Vec<_> = ends.iter().map(|end| &end["signal"]).collect();
+        assert_eq!(signals, ["SIGTERM"], "{way}: {ends:?}");
+    }
 }
 
 #[tokio::test]
@@ -628,4 +624,33 @@ async fn commands_whose_output_was_read_make_room_for_others_and_those_that_run_
         .collect();
     assert_eq!((told.len(), refused), (210 + 65, vec![210 + 64]), "{told:?}");
     assert_eq!(told[210 + 64]["message"], "too many terminals; release those that are done with");
+}
+
+#[tokio::test]
+async fn commands_that_are_asked_for_at_once_have_room_for_as_many_as_there_may_be() {
+    let bench = Bench::new();
+    let go = bench.home.join("go");
+    let at_once = |turn: Script, id: u64| {
+        let params = json!({ "sessionId": "s1", "command": "sleep 600" });
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": "terminal/create", "params": params });
+        turn.line(&line.to_string())
+    };
+    let turn =
+        Script::new().repeat(60, |turn| turn.request("terminal/create", create("sleep 600").1)).say("now");
+    let turn = (1..=10).fold(turn, at_once).await_file(&go).end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, _) = bench.open(&script).await;
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
+    let ticket = session.prompt(prompt).await.unwrap();
+    let (mut follower, mut made, mut refused) = (session.follow(Seq::FIRST), 0, 0);
+    while made + refused < 70 {
+        let event = follower.next().await.unwrap().unwrap();
+        let body: Value = serde_json::from_str(&event.body).unwrap();
+        made += usize::from(body["result"]["terminalId"].is_string());
+        refused +=
+            usize::from(body["error"]["message"] == "too many terminals; release those that are done with");
+    }
+    assert_eq!((made, refused), (64, 6));
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
 }

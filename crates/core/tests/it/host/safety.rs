@@ -11,6 +11,7 @@ use acpx_core::tools::Tag;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
+use super::settings::{offering, options, with_settings};
 use super::{Bench, prompt_params};
 use crate::engine::{everything, received};
 
@@ -83,13 +84,19 @@ async fn a_home_with_a_path_of_any_length_has_a_host() {
     assert_eq!(status["clients"], 1);
 }
 
-/// An agent that asks for a permission in every turn.
+/// An agent that asks for a permission in every turn, and that can be set not to.
 fn asking() -> Script {
-    let command = json!({ "sessionId": "{sessionId}", "command": "true" });
-    let turn = Script::new().ask_permission("t1").request("terminal/create", command).end("end_turn");
-    Script::new()
-        .initialize(everything())
-        .serve([("session/new", Script::new().reply(json!({ "sessionId": "s1" }))), ("session/prompt", turn)])
+    let served = |script: Script, session: &str| {
+        let command = json!({ "sessionId": "{sessionId}", "command": "true" });
+        let turn = Script::new().ask_permission("t1").request("terminal/create", command).end("end_turn");
+        script.initialize(everything()).serve([
+            ("session/new", Script::new().reply(offering(session))),
+            ("session/set_mode", Script::new().reply(json!({}))),
+            ("session/set_config_option", Script::new().reply(json!({ "configOptions": options("m2") }))),
+            ("session/prompt", turn),
+        ])
+    };
+    served(served(Script::new(), "s1").next_start(), "s2")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,6 +152,9 @@ impl Bench {
         let offers = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
         let mut wider = self.resume_params(record);
         wider["additionalDirectories"] = json!(["/"]);
+        let freer = json!([{ "value": "plan" }]);
+        let model = json!([{ "option": "model", "value": "m2" }]);
+        let option = json!({ "sessionId": record, "configId": "engine", "value": "m2" });
         let lines = [
             line(0, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })),
             line(1, "session/resume", self.resume_params(record)),
@@ -153,14 +163,24 @@ impl Bench {
             line(4, "session/prompt", prompt_params(record, "x", json!({ "toolPolicy": {} }))),
             line(5, "_acpx/answer", json!({ "questionId": "1", "approve": true })),
             line(6, "session/resume", wider),
+            line(7, "session/set_mode", json!({ "sessionId": record, "modeId": "plan" })),
+            line(8, "session/set_config_option", option),
+            line(9, "_acpx/forget", json!({ "sessionId": record })),
+            line(10, "session/resume", with_settings(self.resume_params(record), model.clone())),
+            line(11, "session/load", with_settings(self.load_params(record), freer.clone())),
+            line(12, "session/new", with_settings(self.new_params(agent), freer)),
+            line(13, "session/new", with_settings(self.new_params(agent), model)),
         ];
         let said = speak(target, source, &lines);
         let refused = said.iter().find(|message| message["id"] == 6).unwrap();
         assert_eq!(refused["error"]["data"]["field"], "additionalDirectories", "{refused}");
-        for id in [2, 4, 5] {
+        for id in [2, 4, 5, 7, 8, 9, 10, 11, 12] {
             let refused = said.iter().find(|message| message["id"] == id).unwrap();
             assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED", "{refused}");
         }
+        // The model of a session that it makes is its own to choose.
+        let made = said.iter().find(|message| message["id"] == 13).unwrap();
+        assert_eq!(made["result"]["configOptions"], options("m2"), "{made}");
         let answered = said.iter().find(|message| message["id"] == 3).unwrap();
         let meta = &answered["result"]["_meta"]["acpx"];
         assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(2)));

@@ -8,12 +8,12 @@ fn modes(mode: &str) -> Value {
     json!({"currentModeId": mode, "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]})
 }
 
-fn options(model: &str) -> Value {
+pub(super) fn options(model: &str) -> Value {
     let rows = json!([{"value": "m1", "name": "One"}, {"value": "m2", "name": "Two"}]);
     json!([{"id": "engine", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": rows}])
 }
 
-fn offering(session: &str) -> Value {
+pub(super) fn offering(session: &str) -> Value {
     json!({"sessionId": session, "modes": modes("ask"), "configOptions": options("m1")})
 }
 
@@ -31,7 +31,7 @@ fn choosing() -> Script {
 }
 
 /// Params with settings that are wanted.
-fn with_settings(mut params: Value, settings: Value) -> Value {
+pub(super) fn with_settings(mut params: Value, settings: Value) -> Value {
     params["_meta"]["acpx"]["settings"] = settings;
     params
 }

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use super::super::processes::{is_alive, pid_in};
 use super::{SECRET, offering, place};
 use crate::acpx::Place;
 
@@ -141,6 +143,22 @@ fn a_login_in_a_terminal_runs_the_agents_own_program_and_its_exit_decides() {
     let error = &failed.lines()[0]["error"];
     assert_eq!(error["message"], "the login \"tui\" failed: its program ended with exit status: 3");
     assert_eq!((&error["data"]["detailCode"], failed.code), (&json!("LOGIN_FAILED"), Some(1)));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_login_in_a_terminal_that_does_not_go_is_killed_with_what_it_has_started() {
+    let place = Place::new();
+    let method = json!({ "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"] });
+    let [file, daemon] = ["login", "daemon"].map(|name| place.beside(name));
+    let daemonised = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", daemon.display());
+    let stubborn =
+        format!("trap '' TERM; {daemonised}; echo $$ >'{}'; while :; do sleep 600; done", file.display());
+    let agent = shell_agent(&place, &method, &stubborn);
+    let done = place.acpx(&["--agent", &agent, "--format", "json", "--timeout", "3", "auth", "tui"]);
+    assert_eq!(done.failure().0, "TIMEOUT", "{done:?}");
+    let alive = [file, daemon].map(|file| is_alive(pid_in(&file)));
+    assert_eq!(alive, [false, false]);
 }
 
 #[test]
