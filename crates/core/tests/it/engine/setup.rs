@@ -5,24 +5,24 @@ use acpx_core::model::{KeptServer, McpTransport, NamedValue};
 use super::*;
 
 fn stdio_server() -> McpServer {
-    McpServer {
-        name: "files".into(),
-        transport: McpTransport::Stdio {
+    McpServer::new(
+        "files",
+        McpTransport::Stdio {
             command: AbsolutePath::new("/usr/bin/files").unwrap(),
             args: vec!["--all".into()],
             env: vec![NamedValue { name: "TOKEN".into(), value: "s3cret-env".into() }],
         },
-    }
+    )
 }
 
 fn http_server() -> McpServer {
-    McpServer {
-        name: "web".into(),
-        transport: McpTransport::Http {
+    McpServer::new(
+        "web",
+        McpTransport::Http {
             url: "http://127.0.0.1/mcp".into(),
             headers: vec![NamedValue { name: "Authorization".into(), value: "s3cret-header".into() }],
         },
-    }
+    )
 }
 
 #[tokio::test]
