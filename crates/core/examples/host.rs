@@ -74,7 +74,7 @@ fn servers_of(_: &Path, text: &str, _: Around<'_>) -> Result<Vec<McpServer>, Str
         let (name, program) = line.split_once(' ')?;
         let command = AbsolutePath::new(program).ok()?;
         let transport = McpTransport::Stdio { command, args: Vec::new(), env: Vec::new() };
-        Some(McpServer { name: name.to_owned(), transport })
+        Some(McpServer::new(name, transport))
     };
     let bad = |number: usize| format!("line {} is no server", number + 1);
     text.lines().enumerate().map(|(number, line)| server(line).ok_or_else(|| bad(number))).collect()

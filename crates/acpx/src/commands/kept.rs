@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
-use acpx_core::engine::agent_build;
+use acpx_core::engine::{agent_build, has_answered};
 use acpx_core::host::KeptEvents;
 use acpx_core::model::{
     AgentAnswer, Content, Event, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
@@ -173,7 +173,7 @@ impl Kept {
         let environment = settings.environment();
         let look = tokio::task::spawn_blocking(move || agent_build(&agent, &environment, &cwd));
         let build = timeout(LOOK, look).await.ok().and_then(Result::ok).flatten();
-        Ok(build.is_some_and(|build| build.program == last.program))
+        Ok(build.is_some_and(|build| has_answered(&build, &last)))
     }
 
     /// The last events of a record, in order: of large ones no more than two pages.

@@ -102,7 +102,7 @@ impl McpFile {
                 McpTransport::Sse { url: url.clone(), headers: headers.clone() }
             }
         };
-        Ok(McpServer { name: entry.name.clone(), transport })
+        Ok(McpServer::new(entry.name.clone(), transport))
     }
 }
 

@@ -219,7 +219,7 @@ fn servers_are_given_as_the_file_has_them_with_their_programs_found() {
     let around = Surroundings { cwd: home.path(), path: Some(bin.as_os_str()) };
     let command = AbsolutePath::from_path(&bin.join("tool")).unwrap();
     let value = |name: &str| NamedValue { name: name.to_owned(), value: "s3cret".to_owned() };
-    let server = |name: &str, transport| McpServer { name: name.to_owned(), transport };
+    let server = |name: &str, transport| McpServer::new(name, transport);
     let expected = [
         server(
             "a",

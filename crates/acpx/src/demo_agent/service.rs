@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use acpx_core::acp::agent::{
-    AgentService, CallError, CancelCause, Cancellation, ClientLink, Command, ListCall, Meta, Mode, Modes,
-    NewCall, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall,
-    TurnLink, UpdateBody,
+    AgentService, Aside, CallError, CancelCause, Cancellation, ClientLink, Command, ListCall, Meta, Mode,
+    Modes, NewCall, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    SetModeCall, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use serde::Deserialize;
@@ -183,7 +183,7 @@ impl AgentService for DemoAgent {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, _aside: Aside) -> Result<Meta, CallError> {
         self.log(format_args!("delete {session}"));
         self.live().remove(&session);
         let removed = self.archive.remove(&session);

@@ -449,13 +449,13 @@ mod tests {
                 ("BOTH".into(), format!("{home}:/k4+Ab").into()),
             ]),
             login: None,
-            mcp_servers: vec![McpServer {
-                name: "m".into(),
-                transport: McpTransport::Http {
+            mcp_servers: vec![McpServer::new(
+                "m",
+                McpTransport::Http {
                     url: "http://x".into(),
                     headers: vec![NamedValue { name: "Authorization".into(), value: "Bearer t0ken".into() }],
                 },
-            }]
+            )]
             .into(),
             besides: None,
             start_wait: None,

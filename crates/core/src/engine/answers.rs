@@ -1,8 +1,9 @@
 //! What agents answered to `initialize`, remembered: a client is told what its agent can do before the agent runs, and
 //! an agent that has run before is not started for that.
 //!
-//! An answer is that of a command line and of its program's file as it stood, asked for a version of the protocol.
-//! Every start of an agent refreshes it, so what a running agent said is what is remembered.
+//! An answer is that of a command line and of its files as they stood, its program and every argument that names one,
+//! asked for a version of the protocol. Every start of an agent refreshes it, so what a running agent said is what is
+//! remembered. No file tells the version of what `npx` and its like run, so an answer holds for the day it was told on.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -10,13 +11,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::acp::Capabilities;
-use crate::model::{AgentBuild, AgentSpec, ProtocolVersion};
+use crate::model::{AgentAnswer, AgentBuild, AgentSpec, ProtocolVersion, Timestamp};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
 use super::agent::{self, FailedStart};
 use super::place::Place;
 use super::{Engine, NewSession, SessionError, Shared};
+
+/// What stands between the files of an answer and the day that it was told on.
+const DAY: &str = " on day ";
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 impl Engine {
     /// What an agent answers to `initialize`: as it is remembered, or else asked of a process that is started for
@@ -51,10 +56,21 @@ async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, Se
     Ok(of_build(shared, &build).await?)
 }
 
-/// What this build of an agent answered; `None` if another one of the same command line was the last to.
+/// What this build of an agent answered today; `None` if another one of the same command line was the last to.
 async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>, StoreError> {
     let last = shared.store.agent_answer(build.command.clone()).await?;
-    Ok(last.filter(|last| last.program == build.program).map(|last| last.answer))
+    let today = today(build, (shared.settings.clock)());
+    Ok(last.filter(|last| last.program == today).map(|last| last.answer))
+}
+
+/// A build as it is kept with what it answers today.
+fn today(build: &AgentBuild, now: Timestamp) -> String {
+    format!("{}{DAY}{}", build.program, now.as_millis().div_euclid(DAY_MILLIS))
+}
+
+/// Whether this build of an agent is the one that answered, on whatever day.
+pub fn has_answered(build: &AgentBuild, last: &AgentAnswer) -> bool {
+    last.program.rsplit_once(DAY).is_some_and(|(program, _)| program == build.program)
 }
 
 /// Remembers what an agent answered that has just started. What cannot be remembered is asked again.
@@ -62,7 +78,8 @@ pub(super) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) 
     let Some(build) = build(shared, place).await else { return };
     let known = of_build(shared, &build).await;
     if !matches!(known, Ok(Some(known)) if *known == **answer) {
-        drop(shared.store.keep_agent_answer(build, answer.to_string()).await);
+        let program = today(&build, (shared.settings.clock)());
+        drop(shared.store.keep_agent_answer(AgentBuild { program, ..build }, answer.to_string()).await);
     }
 }
 
@@ -77,30 +94,30 @@ async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
 /// Which agent would be started, to ask a store what it answered; `None` if its program cannot be found. It looks at
 /// the disk, which may take its time.
 pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
-    Some(AgentBuild { command: agent.command(), program: program(agent, environment, cwd)? })
+    let program = program(agent, environment, cwd)?;
+    let arguments = agent.args.iter().filter_map(|argument| file(cwd.join(argument)));
+    let files: Vec<String> = std::iter::once(program).chain(arguments).collect();
+    // An agent may offer more in one version than in the other.
+    let asked = match agent.protocol {
+        ProtocolVersion::V1 => "",
+        ProtocolVersion::V2 => " v2",
+    };
+    Some(AgentBuild { command: agent.command(), program: format!("{}{asked}", files.join(" ")) })
 }
 
 /// The file of an agent's program as it stands.
 fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<String> {
-    let facts = |path: PathBuf| {
-        let path = path.canonicalize().ok()?;
-        let facts = path.metadata().ok().filter(Metadata::is_file)?;
-        // An agent may offer more in one version than in the other.
-        let asked = match agent.protocol {
-            ProtocolVersion::V1 => "",
-            ProtocolVersion::V2 => " v2",
-        };
-        Some(format!(
-            "{} {} {}.{:09}{asked}",
-            path.display(),
-            facts.size(),
-            facts.mtime(),
-            facts.mtime_nsec()
-        ))
-    };
     if agent.program.contains('/') {
-        return facts(cwd.join(&agent.program));
+        return file(cwd.join(&agent.program));
     }
     std::env::split_paths(environment.get("PATH")?)
-        .find_map(|directory| facts(cwd.join(directory).join(&agent.program)))
+        .find_map(|directory| file(cwd.join(directory).join(&agent.program)))
+}
+
+/// A file as it stands; `None` if there is none. The time is that of its last change of any kind: a package that is
+/// installed anew brings the times of its contents along, and may have the same size.
+fn file(path: PathBuf) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let facts = path.metadata().ok().filter(Metadata::is_file)?;
+    Some(format!("{} {} {}.{:09}", path.display(), facts.size(), facts.ctime(), facts.ctime_nsec()))
 }

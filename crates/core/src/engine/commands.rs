@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::acp::Besides;
 use crate::acp::client::Answer;
 use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId};
@@ -45,11 +46,11 @@ pub(super) enum Command {
     Withdraw(PassId),
     /// What the agent has beside this session, if it is there.
     Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
-    Cancel(Option<TurnId>),
+    Cancel(Option<TurnId>, Option<Besides>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
-    Delete(oneshot::Sender<Deletion>),
+    Delete(Option<Besides>, oneshot::Sender<Deletion>),
     Park(Forgetting, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     /// What is waited for?
@@ -92,7 +93,11 @@ impl SessionTask {
                 self.step(Input::PassWithdrawn(pass));
             }
             Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
-            Command::Cancel(turn) => self.step(Input::Cancel(turn)),
+            Command::Cancel(turn, besides) => {
+                self.metas.cancelling = besides;
+                self.step(Input::Cancel(turn));
+                self.metas.cancelling = None;
+            }
             Command::Close(heir, reply) => {
                 if let Some(heir) = heir {
                     self.keeper.leave_scope_to(heir);
@@ -101,8 +106,9 @@ impl SessionTask {
                 self.step(Input::Close);
             }
             Command::Writer(reply) => tell(reply, self.keeper.writer()),
-            Command::Delete(reply) => {
+            Command::Delete(besides, reply) => {
                 self.waiters.deleted.push(reply);
+                self.metas.deleting = besides;
                 self.note_deletion();
                 self.step(Input::Delete);
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::acp::Besides;
 use crate::model::{AgentError, AgentSpec, Record, RecordId};
 
 use super::{Engine, NewSession, RestoreSession, SessionError};
@@ -37,11 +38,11 @@ impl Engine {
     /// told to delete it, what was said in it is erased from the store, and from then on it is in no list and cannot be
     /// brought back. One that is unknown or deleted already is done with.
     pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
-        self.delete_here(record).await.map(drop)
+        self.delete_here(record, None).await.map(drop)
     }
 
     /// Deletes a record likewise. Where its agent does not run, one is started as `given` says, for no longer than
-    /// `limit`, and is told to delete its session.
+    /// `limit`, and is told to delete its session. What `given` says besides goes with that.
     pub async fn delete_everywhere(
         &self,
         record: &RecordId,
@@ -51,7 +52,7 @@ impl Engine {
         let Some(kept) = self.record(record).await? else { return Ok(AtAgent::Deleted) };
         let agent = kept.agent.label().into_owned();
         let method = "session/delete".to_owned();
-        match self.delete_here(record).await? {
+        match self.delete_here(record, given.besides.clone()).await? {
             Deletion::NotThere => {
                 let asked = timeout(limit, self.delete_at_agent(kept, given)).await;
                 let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
@@ -65,10 +66,14 @@ impl Engine {
         }
     }
 
-    async fn delete_here(&self, record: &RecordId) -> Result<Deletion, SessionError> {
+    async fn delete_here(
+        &self,
+        record: &RecordId,
+        besides: Option<Besides>,
+    ) -> Result<Deletion, SessionError> {
         loop {
             let deleted = match self.attach(record, &RestoreSession::default()).await {
-                Ok(session) => match session.delete().await {
+                Ok(session) => match session.delete(besides.clone()).await {
                     // It ended before it heard of this; the next one begins anew.
                     Err(SessionError::ShutDown(_)) => continue,
                     deleted => deleted,
@@ -91,7 +96,8 @@ impl Engine {
             let (agent, method) = (agent.label().into_owned(), "session/delete".to_owned());
             SessionError::from(AgentError::NotOffered { agent, method })
         };
-        let with = NewSession::new(agent.clone(), cwd, given.environment);
+        let new = NewSession::new(agent.clone(), cwd, given.environment);
+        let with = NewSession { besides: given.besides, ..new };
         let known = self.known_capabilities(with.clone()).await?;
         if known.is_some_and(|known| !known.sessions.delete) {
             return Err(not_offered());

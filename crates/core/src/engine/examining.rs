@@ -186,7 +186,7 @@ async fn take_back(agent: &mut LiveAgent, session: &AcpSessionId) -> Option<()> 
     if let Some(close) = close {
         ask(agent, close).await?;
     }
-    let delete = agent.connection.delete().map(|delete| delete.request(session));
+    let delete = agent.connection.delete().map(|delete| delete.request(session, None));
     if let Some(delete) = delete {
         ask(agent, delete).await?;
     }

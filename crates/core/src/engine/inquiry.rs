@@ -5,6 +5,7 @@
 
 use tokio::sync::oneshot;
 
+use crate::acp::Besides;
 use crate::acp::client::{AgentConnection, Answer, Outgoing};
 use crate::model::{AbsolutePath, AcpSessionId};
 use crate::wire::RpcId;
@@ -20,8 +21,8 @@ use super::waiters::tell;
 pub(super) enum Inquiry {
     /// A page of its list, of a directory or of all, from a cursor on.
     List { cwd: Option<AbsolutePath>, cursor: Option<String> },
-    /// To delete a session that is none of ours.
-    Delete(AcpSessionId),
+    /// To delete a session that is none of ours, with what the client says besides.
+    Delete(AcpSessionId, Option<Besides>),
 }
 
 /// Why there is no answer.
@@ -38,7 +39,7 @@ impl Inquiry {
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::List { .. } => "session/list",
-            Self::Delete(_) => "session/delete",
+            Self::Delete(..) => "session/delete",
         }
     }
 
@@ -48,7 +49,9 @@ impl Inquiry {
             Self::List { cwd, cursor } => {
                 connection.list().map(|list| list.request(cwd.as_ref(), cursor.as_deref()))
             }
-            Self::Delete(session) => connection.delete().map(|delete| delete.request(session)),
+            Self::Delete(session, besides) => {
+                connection.delete().map(|delete| delete.request(session, besides.as_ref()))
+            }
         }
     }
 }

@@ -50,7 +50,9 @@ impl Engine {
 
     /// Logs the user out.
     pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
-        self.ask_alone(with, ("logout", LOGOUT_LIMIT), None, |agent| agent.connection.logout()).await
+        let besides = with.besides.clone();
+        let request = |agent: &LiveAgent| agent.connection.logout(besides.as_ref());
+        self.ask_alone(with, ("logout", LOGOUT_LIMIT), None, request).await
     }
 
     async fn ask_alone(

@@ -1,4 +1,4 @@
-//! What clients say with prompts beside the prompt itself, until it is sent. It lives in memory alone: it is of the
+//! What clients say with prompts, and with the end of a turn or a session, beside that itself, until it is sent. It lives in memory alone: it is of the
 //! client that said it, and may hold what nobody else is to keep.
 
 use std::collections::HashMap;
@@ -13,6 +13,10 @@ pub(super) struct Metas {
     asked: HashMap<RequestId, Besides>,
     /// Of turns that are not sent yet.
     waiting: HashMap<TurnId, Besides>,
+    /// Of whoever cancels, as long as that is done.
+    pub(super) cancelling: Option<Besides>,
+    /// Of whoever deletes the session.
+    pub(super) deleting: Option<Besides>,
 }
 
 impl Metas {

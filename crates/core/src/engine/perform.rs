@@ -271,9 +271,9 @@ impl SessionTask {
                 Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
             }
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
-            Call::Cancel => Some(Ok(connection.cancel(session))),
+            Call::Cancel => Some(Ok(connection.cancel(session, self.metas.cancelling.as_ref()))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
-            Call::Delete => Some(Ok(connection.delete()?.request(session))),
+            Call::Delete => Some(Ok(connection.delete()?.request(session, self.metas.deleting.as_ref()))),
         }
     }
 

@@ -62,7 +62,8 @@ impl Engine {
         with: NewSession,
         session: &AcpSessionId,
     ) -> Result<bool, SessionError> {
-        match self.inquire(with, Inquiry::Delete(session.clone())).await? {
+        let inquiry = Inquiry::Delete(session.clone(), with.besides.clone());
+        match self.inquire(with, inquiry).await? {
             Some(Answer::Deleted(deleted)) => Ok(deleted.map(|()| true)?),
             _ => Ok(false),
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::acp::Besides;
 use crate::acp::client::Offered;
 use crate::acp::settings;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
@@ -328,7 +329,16 @@ impl Session {
 
     /// Cancels the running turn, or a given one. A turn that is over stays as it is.
     pub async fn cancel(&self, turn: Option<TurnId>) -> Result<(), SessionError> {
-        self.send(Command::Cancel(turn)).await
+        self.cancel_with(turn, None).await
+    }
+
+    /// Cancels likewise, with what the client says to the agent besides.
+    pub async fn cancel_with(
+        &self,
+        turn: Option<TurnId>,
+        besides: Option<Besides>,
+    ) -> Result<(), SessionError> {
+        self.send(Command::Cancel(turn, besides)).await
     }
 
     /// Closes the session: its turns are cancelled, its agent is told and ended, the record stays.
@@ -357,9 +367,9 @@ impl Session {
     }
 
     /// Closes the session likewise, and takes the record out of every list for good. What its agent has said to that.
-    pub(super) async fn delete(&self) -> Result<Deletion, SessionError> {
+    pub(super) async fn delete(&self, besides: Option<Besides>) -> Result<Deletion, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Delete(reply), answer).await
+        self.ask(Command::Delete(besides, reply), answer).await
     }
 
     /// Whether these are the servers that the agent has; one that has yet to be started can still have them.
@@ -444,7 +454,7 @@ impl Unclaimed {
     pub async fn delete(mut self) {
         if let Some(session) = self.0.take() {
             // One that ends in another way has ended all the same.
-            drop(session.delete().await);
+            drop(session.delete(None).await);
         }
     }
 

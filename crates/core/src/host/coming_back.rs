@@ -2,11 +2,11 @@
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
-use crate::engine::{NewSession, Servers, SessionError};
+use crate::engine::{NewSession, SessionError};
 use crate::machine::Awakening;
 use crate::model::{AgentError, ProtocolVersion, RecordId};
 
-use super::connection::{Connection, problem, record_of, source};
+use super::connection::{Connection, problem, record_of};
 use super::fault;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
 use super::opening::Opened;
@@ -52,8 +52,7 @@ impl Connection {
         }
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
-        let list = call.mcp_servers.clone().unwrap_or_default();
-        let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
+        let mcp_servers = self.servers(call.mcp_servers.clone().unwrap_or_default(), &meta.start)?;
         let environment = meta.start.take_environment(&agent);
         let new = NewSession {
             additional_directories: call.additional_directories.clone(),
@@ -85,7 +84,7 @@ impl Connection {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
-        let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
+        let mcp_servers = self.servers(call.mcp_servers, &meta.start)?;
         let agent = moved.unwrap_or(kept.agent);
         let environment = meta.start.take_environment(&agent);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());

@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
+    AgentService, Aside, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SetModeCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
-use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::engine::{NewSession, RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 
 use crate::wire::RpcId;
@@ -161,7 +161,7 @@ impl Connection {
         let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
         self.defaults.complete(&mut meta.start);
-        let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
+        let mcp_servers = self.servers(call.mcp_servers, &meta.start)?;
         let environment = meta.start.take_environment(&agent);
         let settings = std::mem::take(&mut meta.start.settings);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
@@ -297,8 +297,8 @@ impl AgentService for Connection {
         self.log_in(&call, &request, &link).await
     }
 
-    async fn logout(&self) -> Result<(), CallError> {
-        self.log_out().await
+    async fn logout(&self, aside: Aside) -> Result<(), CallError> {
+        self.log_out(&aside).await
     }
 
     async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<String, CallError> {
@@ -315,13 +315,13 @@ impl AgentService for Connection {
 
     /// A client sees what the session does, whoever asked for it, and what it sees it can stop: nobody else may be left
     /// who could.
-    async fn cancel_others(&self, session: AcpSessionId, _link: ClientLink) {
+    async fn cancel_others(&self, session: AcpSessionId, aside: Aside, _link: ClientLink) {
         if self.may_use(&record_of(&session)).await.is_ok()
             && let Ok(Some(session)) = self.host.engine.running(&record_of(&session)).await
             && session.status().has_work
         {
             // A session that is gone does nothing more.
-            drop(session.cancel(None).await);
+            drop(session.cancel_with(None, self.besides_of(&aside)).await);
         }
     }
 
@@ -389,15 +389,15 @@ impl AgentService for Connection {
     }
 
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
-    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, aside: Aside) -> Result<Meta, CallError> {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
-        let Some(kept) = kept else { return self.delete_theirs(&session).await };
+        let Some(kept) = kept else { return self.delete_theirs(&session, &aside).await };
         if !self.knows(&kept) {
             // To this client it is not there, and what is not there is deleted.
             return Ok(Meta::new());
         }
-        self.delete_ours(&record).await
+        self.delete_ours(&record, &aside).await
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
@@ -469,9 +469,4 @@ pub(super) fn acpx_meta(ours: &impl serde::Serialize) -> Meta {
 
 pub(super) fn problem(field: &str, problem: impl Into<String>) -> CallError {
     ParamProblem::new(field, problem).into()
-}
-
-pub(super) fn source(start: &StartMeta) -> Result<Option<AbsolutePath>, CallError> {
-    let path = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
-    path.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::acp::agent::{CallError, Meta};
+use crate::acp::agent::{Aside, CallError, Meta};
 use crate::engine::{AtAgent, NewSession, RestoreSession, SessionError};
 use crate::model::{AcpSessionId, AgentError, RecordId};
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// Deletes a record, and has its agent delete the session. Whoever else has it in use finds an unknown one.
-    pub(super) async fn delete_ours(&self, record: &RecordId) -> Result<Meta, CallError> {
+    pub(super) async fn delete_ours(&self, record: &RecordId, aside: &Aside) -> Result<Meta, CallError> {
         let attachment = self.attachments().remove(record);
         let given = match &attachment {
             Some(attachment) => attachment.given.clone(),
@@ -30,6 +30,7 @@ impl Connection {
         if let Some(attachment) = attachment {
             attachment.end().await;
         }
+        let given = RestoreSession { besides: self.besides_of(aside), ..given };
         match self.host.engine.delete_everywhere(record, given, PATIENCE).await {
             Ok(AtAgent::Deleted) => Ok(Meta::new()),
             Ok(AtAgent::Kept(why)) => Ok(kept_by_agent(&why)),
@@ -48,7 +49,11 @@ impl Connection {
 
     /// Deletes a session that only the connection's agent has. An agent that cannot delete keeps it, and it is
     /// remembered here that nobody wants it.
-    pub(super) async fn delete_theirs(&self, session: &AcpSessionId) -> Result<Meta, CallError> {
+    pub(super) async fn delete_theirs(
+        &self,
+        session: &AcpSessionId,
+        aside: &Aside,
+    ) -> Result<Meta, CallError> {
         let client = self.defaults.client();
         let Some(agent) = self.agent_alone(&client)? else { return Ok(Meta::new()) };
         let owners = self.host.store.owners(agent.agent.key(), vec![session.clone()]).await;
@@ -56,6 +61,7 @@ impl Connection {
             // It is a session of ours by another name, and is deleted by ours.
             return Ok(Meta::new());
         }
+        let agent = NewSession { besides: self.besides_of(aside), ..agent };
         let label = agent.agent.label().into_owned();
         let deleted = timeout(PATIENCE, self.delete_with(agent, session)).await;
         deleted.unwrap_or_else(|_| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::acp::Besides;
-use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
+use crate::acp::agent::{Aside, CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
 use crate::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, Profiles, ProtocolVersion, Record, RecordId,
@@ -119,6 +119,11 @@ impl Connection {
         unknown: Option<&str>,
     ) -> Option<Besides> {
         Besides::of(version, meta, unknown).filter(|_| self.may_say_besides())
+    }
+
+    /// The same of a message that names nothing but a session.
+    pub(super) fn besides_of(&self, aside: &Aside) -> Option<Besides> {
+        self.besides(aside.version, aside.meta.as_deref(), aside.unknown.as_deref())
     }
 
     /// Whether what only its agent understands is passed on for this client.

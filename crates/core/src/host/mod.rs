@@ -56,7 +56,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub use bridge::{Bridge, Bridged};
+pub use bridge::{Bridge, Bridged, FarLine, bridge_far};
 pub use client::{FromHost, HostClient};
 pub use error::HostError;
 pub use fault::{Refusal, last_words};

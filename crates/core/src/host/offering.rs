@@ -7,7 +7,7 @@ use std::future::pending;
 
 use tokio::sync::mpsc;
 
-use crate::acp::agent::{CallError, ClientLink, LoginCall, Offer};
+use crate::acp::agent::{Aside, CallError, ClientLink, LoginCall, Offer};
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, ProtocolVersion};
 use crate::wire::RpcId;
@@ -65,9 +65,10 @@ impl Connection {
     }
 
     /// Logs the user out, likewise.
-    pub(super) async fn log_out(&self) -> Result<(), CallError> {
+    pub(super) async fn log_out(&self, aside: &Aside) -> Result<(), CallError> {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
+        let agent = NewSession { besides: self.besides_of(aside), ..agent };
         self.host.engine.log_out(agent).await.map_err(|error| self.refused(&error))
     }
 

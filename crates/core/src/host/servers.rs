@@ -1,20 +1,34 @@
-//! The MCP servers a record had, from the file they came from.
+//! The MCP servers of a session: those a client names, and those a record had, from the file they came from.
 //!
-//! The path is a client's, and what lies there may be anything: a pipe that nobody writes to, or a disk that does not
+//! The path of that file is a client's, and what lies there may be anything: a pipe that nobody writes to, or a disk that does not
 //! answer. Neither keeps the host from its other sessions.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::acp::agent::CallError;
 use crate::engine::Servers;
-use crate::model::{AbsolutePath, KeptServer};
+use crate::model::{AbsolutePath, KeptServer, McpServer};
 use crate::store::regular_file;
 
+use super::connection::{Connection, problem};
+use super::meta::StartMeta;
 use super::{Around, Host};
 
 /// The largest file that is read.
 const LARGEST: u64 = 16 << 20;
+
+impl Connection {
+    /// The servers that this client names, with what it may say of them, and the file they came from.
+    pub(super) fn servers(&self, list: Vec<McpServer>, start: &StartMeta) -> Result<Servers, CallError> {
+        let source = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
+        let source = source.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))?;
+        let list =
+            if self.may_say_besides() { list } else { list.into_iter().map(McpServer::only_known).collect() };
+        Ok(Servers { source, ..list.into() })
+    }
+}
 
 impl Host {
     /// The servers a record had, from the file they came from. One that the file no longer has, or that a client had

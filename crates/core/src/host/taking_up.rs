@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
-use crate::engine::{RestoreSession, Servers, Session};
+use crate::engine::{RestoreSession, Session};
 use crate::machine::Awakening;
 use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
 use super::attachment::{self, Attachment, Gate, Paused};
-use super::connection::{Connection, client_session, problem, record_of, source};
+use super::connection::{Connection, client_session, problem, record_of};
 use super::fault;
 use super::meta::{AgentMeta, ReplayMeta, RestoreMeta};
 use super::opening::Opened;
@@ -197,7 +197,7 @@ impl Connection {
         let known = agent.as_ref().filter(|agent| agent.key() == kept.agent.key()).unwrap_or(&kept.agent);
         let start_wait = self.start_wait(&meta.start, known);
         let mcp_servers = match servers {
-            Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
+            Some(list) => Some(self.servers(list, &meta.start)?),
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
         };
         let (options, login) = (meta.wishes.into(), meta.start.login.unwrap_or_default().into());

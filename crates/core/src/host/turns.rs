@@ -80,7 +80,8 @@ impl Connection {
         let can_be_asked = meta.interactive.unwrap_or(meta.terms.policy.is_none()) && !self.is_confined();
         let client = presence.of(self.somebody(&record, link), can_be_asked);
         let advisor = self.host.advisor(&record, Some(client));
-        let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
+        let waiting =
+            Waiting { connection: self, session: &session, link, own: own.as_deref(), cancellation };
         let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -181,6 +182,7 @@ fn policy(terms: &TermsMeta) -> Result<PermissionPolicy, CallError> {
 
 /// A client that waits for a turn.
 struct Waiting<'a> {
+    connection: &'a Connection,
     session: &'a Session,
     link: &'a TurnLink,
     own: Option<&'a OwnPrompt>,
@@ -269,7 +271,8 @@ impl<'a> Waiting<'a> {
                     CancelCause::Disconnected => return Ok(None),
                     CancelCause::Asked => {
                         cancellable = false;
-                        self.session.cancel(Some(turn)).await?;
+                        let besides = self.connection.besides_of(&self.cancellation.aside());
+                        self.session.cancel_with(Some(turn), besides).await?;
                     }
                 },
             }

@@ -25,19 +25,20 @@ pub struct AgentSpec {
     pub profile: Option<Arc<AgentProfile>>,
 }
 
-/// Which agent it is that an answer is remembered of: the same command line with another program is another one.
+/// Which agent it is that an answer is remembered of: the same command line with other files is another one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AgentBuild {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The program's file as it stands, path, size and time, and the version of the protocol it is asked for, in words.
+    /// The program's file as it stands, path, size and time, those of the arguments that name one, and the version of the
+    /// protocol it is asked for, in words.
     pub program: String,
 }
 
-/// What an agent answered to `initialize`, and which program's file did.
+/// What an agent answered to `initialize`, and which files did, on which day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentAnswer {
-    /// The file, as in [`AgentBuild::program`].
+    /// The files, as in [`AgentBuild::program`], and the day.
     pub program: String,
     /// The answer, in the agent's bytes.
     pub answer: String,

@@ -1,14 +1,87 @@
 //! MCP servers as a client hands them over. Their values are secrets: they live in memory and go to the agent.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// One server for the agent to connect to.
+use serde_json::Value;
+
+use super::ProtocolVersion;
+
+/// One server for the agent to connect to. Two are the same if they say the same, however that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
     /// Its name; its values are never stored.
     pub name: String,
     /// How it is reached.
     pub transport: McpTransport,
+    /// What a client said of it, for an agent that may understand more of it than we do.
+    said: SaidServer,
+}
+
+impl McpServer {
+    /// A server of which nothing more is known.
+    pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
+        Self { name: name.into(), transport, said: SaidServer::default() }
+    }
+
+    /// The same server, as a client said it in this version of the protocol: an object of JSON.
+    pub fn said_as(self, version: ProtocolVersion, json: &str) -> Self {
+        let said = SaidServer { json: Some((version, json.into())), besides: besides(json) };
+        Self { said, ..self }
+    }
+
+    /// The same server with nothing but what we understand of it.
+    pub fn only_known(self) -> Self {
+        Self::new(self.name, self.transport)
+    }
+
+    /// What a client said of it, as it said it, and the version of the protocol that is in.
+    pub fn said(&self) -> Option<(ProtocolVersion, &str)> {
+        self.said.json.as_ref().map(|(version, json)| (*version, &**json))
+    }
+}
+
+/// A server in the words of a client. They may hold secrets, and nobody may print them.
+#[derive(Clone, Default)]
+struct SaidServer {
+    json: Option<(ProtocolVersion, Arc<str>)>,
+    /// What it says that we do not understand.
+    besides: Option<Value>,
+}
+
+impl PartialEq for SaidServer {
+    fn eq(&self, other: &Self) -> bool {
+        self.besides == other.besides
+    }
+}
+
+impl Eq for SaidServer {}
+
+impl fmt::Debug for SaidServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaidServer").finish_non_exhaustive()
+    }
+}
+
+/// What a server says beside its name and how it is reached; `None` if that is nothing.
+fn besides(json: &str) -> Option<Value> {
+    let Ok(Value::Object(mut said)) = serde_json::from_str(json) else {
+        // What is nested too deep to be read is compared as it is written.
+        return Some(Value::from(json));
+    };
+    for list in ["env", "headers"] {
+        for entry in said.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.retain(|name, _| name != "name" && name != "value");
+            }
+        }
+        let says_more = |value: &Value| {
+            value.as_array().is_some_and(|list| list.iter().any(|entry| entry != &serde_json::json!({})))
+        };
+        said.retain(|name, value| name != list || says_more(value));
+    }
+    said.retain(|name, _| !matches!(&**name, "name" | "type" | "command" | "args" | "url"));
+    (!said.is_empty()).then_some(Value::Object(said))
 }
 
 /// A server as it is kept: by what its values can be had again, and none of them.
@@ -71,5 +144,29 @@ mod tests {
     fn a_secret_value_is_not_printed() {
         let value = NamedValue { name: "TOKEN".into(), value: "s3cret".into() };
         assert_eq!(format!("{value:?}"), "NamedValue { name: \"TOKEN\", .. }");
+        let said = server(r#"{"name":"a","token":"s3cret"}"#);
+        assert!(!format!("{said:?}").contains("s3cret"), "{said:?}");
+    }
+
+    fn server(json: &str) -> McpServer {
+        let transport = McpTransport::Http { url: "u".into(), headers: Vec::new() };
+        McpServer::new("a", transport).said_as(ProtocolVersion::V1, json)
+    }
+
+    #[test]
+    fn servers_are_the_same_if_they_say_the_same_also_where_we_do_not_understand_it() {
+        let plain = r#"{"name":"a","type":"http","url":"u","headers":[]}"#;
+        let more = r#"{"name":"a","type":"http","url":"u","headers":[],"_meta":{"x":1}}"#;
+        let spaced = r#"{"_meta" : {"x": 1}, "name":"a","type":"http","url":"u"}"#;
+        let entry = r#"{"name":"a","type":"http","url":"u","headers":[{"name":"h","value":"v","_meta":{}}]}"#;
+        let named = r#"{"name":"a","type":"http","url":"u","headers":[{"name":"h","value":"v"}]}"#;
+        assert_eq!(server(plain), server(plain).only_known());
+        assert_eq!(server(named), server(plain).only_known(), "its values are compared where they are read");
+        assert_eq!(server(more), server(spaced));
+        for (one, other) in [(plain, more), (plain, entry), (more, entry)] {
+            assert_ne!(server(one), server(other), "{one} {other}");
+        }
+        assert_eq!(server(more).said(), Some((ProtocolVersion::V1, more)));
+        assert_eq!(server(more).only_known().said(), None);
     }
 }

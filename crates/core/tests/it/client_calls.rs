@@ -71,9 +71,9 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
         (connection.load().unwrap().request(&session, place).unwrap(), request(2, "session/load", setup)),
         (connection.resume().unwrap().request(&session, place).unwrap(), request(3, "session/resume", setup)),
         (connection.prompt(&session, blocks, None).unwrap(), request(4, "session/prompt", &prompt)),
-        (connection.cancel(&session), cancel),
+        (connection.cancel(&session, None), cancel),
         (connection.close().unwrap().request(&session), request(5, "session/close", only_session)),
-        (connection.delete().unwrap().request(&session), request(6, "session/delete", only_session)),
+        (connection.delete().unwrap().request(&session, None), request(6, "session/delete", only_session)),
         (connection.list().unwrap().request(Some(&cwd), None), request(7, "session/list", r#"{"cwd":"/w"}"#)),
     ];
     for (outgoing, line) in table {
@@ -97,7 +97,7 @@ async fn nothing_is_sent_before_initialize_is_answered() {
     far_peer.respond(&id, r#"{"protocolVersion":1}"#).await.unwrap();
     let connection = starting.await.unwrap().connection;
     assert!(far_incoming.try_recv().is_none());
-    connection.cancel(&session()).send().await.unwrap();
+    connection.cancel(&session(), None).send().await.unwrap();
     let next = far_incoming.recv().await.expect("a line arrives");
     assert_eq!(next.message().method(), Some("session/cancel"));
 }
@@ -150,7 +150,7 @@ async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
     let env = vec![NamedValue { name: "TOKEN".into(), value: "s3cret-value".into() }];
     let command = AbsolutePath::new("/bin/x").unwrap();
     let args = vec!["--key=s3cret-argument".to_owned()];
-    let server = McpServer { name: "m".into(), transport: McpTransport::Stdio { command, args, env } };
+    let server = McpServer::new("m", McpTransport::Stdio { command, args, env });
     let place =
         SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[server], besides: None };
     let outgoing = connection.new_session(place).unwrap();
@@ -245,7 +245,7 @@ fn server(kind: &str) -> (McpServer, Value) {
             (McpTransport::Stdio { command, args: Vec::new(), env: pair() }, stdio)
         }
     };
-    (McpServer { name: "m".into(), transport }, on_the_wire)
+    (McpServer::new("m", transport), on_the_wire)
 }
 
 #[tokio::test]

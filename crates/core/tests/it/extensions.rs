@@ -109,6 +109,24 @@ fn the_page_of_extensions_has_every_method_and_no_other() {
 }
 
 #[test]
+fn the_page_of_other_machines_has_every_method_that_a_client_from_elsewhere_has_and_no_other() {
+    let ours = |text: &str| -> BTreeSet<String> {
+        let names =
+            text.split("_acpx/").skip(1).map(|rest| rest.split(['"', '`']).next().unwrap_or_default());
+        names.map(str::to_owned).collect()
+    };
+    let source = workspace::read("crates/core/src/host/elsewhere.rs");
+    let (_, methods) = source.split_once("const METHODS").expect("the methods are in one list");
+    let page = workspace::read("docs/remote.md");
+    let sentence = page.split(". ").flat_map(|part| part.split("; "));
+    let sentence = sentence.into_iter().find(|part| part.contains("are the only methods of ours it has"));
+    assert_eq!(
+        ours(sentence.expect("the page has them")),
+        ours(methods.split(';').nth(1).unwrap_or_default())
+    );
+}
+
+#[test]
 fn the_values_that_the_page_names_are_those_that_are_understood() {
     use acpx_core::host::meta::{FallbackMeta, PolicyMeta};
     let page = workspace::read("docs/extensions.md");

@@ -158,14 +158,14 @@ async fn initialize_is_understood_both_ways() {
 async fn a_new_session_carries_its_directory_and_its_servers() {
     let mut pair = Pair::start().await;
     pair.agent.take_heard();
-    let server = McpServer {
-        name: "notes".to_owned(),
-        transport: McpTransport::Stdio {
+    let server = McpServer::new(
+        "notes",
+        McpTransport::Stdio {
             command: AbsolutePath::new("/bin/notes").unwrap(),
             args: vec!["--all".to_owned()],
             env: vec![NamedValue { name: "TOKEN".to_owned(), value: "s3cret".to_owned() }],
         },
-    };
+    );
     let cwd = cwd();
     let new = pair.connection.new_session(place(&cwd, std::slice::from_ref(&server))).unwrap();
     pair.call(new).await;
@@ -208,7 +208,7 @@ async fn a_cancel_ends_the_turn_that_waits() {
     prompt.unwrap().send().await.unwrap();
     let first = pair.connection.recv(KNOWN).await.unwrap().meaning;
     assert!(matches!(first, Meaning::Update(update) if update == said("agent_message_chunk", "waiting")));
-    pair.connection.cancel(&session).send().await.unwrap();
+    pair.connection.cancel(&session, None).send().await.unwrap();
     assert_eq!(pair.until_answered().await, (vec![], ended("cancelled")));
     let heard = [json!({ "sessionId": session, "prompt": blocks("wait") }), json!({ "sessionId": session })];
     assert_eq!(pair.agent.take_heard(), heard);
@@ -269,7 +269,7 @@ async fn sessions_are_listed_closed_and_deleted() {
     assert_eq!(pair.call(request).await, page(vec![row]));
     let close = pair.connection.close().unwrap().request(&session);
     assert_eq!(pair.call(close).await, (vec![], Answer::Closed(Ok(()))));
-    let delete = pair.connection.delete().unwrap().request(&session);
+    let delete = pair.connection.delete().unwrap().request(&session, None);
     assert_eq!(pair.call(delete).await, (vec![], Answer::Deleted(Ok(()))));
     let request = list(&pair);
     assert_eq!(pair.call(request).await, page(vec![]));

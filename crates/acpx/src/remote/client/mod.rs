@@ -1,8 +1,9 @@
 //! An agent on another machine, as a program on this one: what comes on stdin is said there, and what is said there
 //! comes on stdout.
 //!
-//! To whoever started it, it is an agent like any other. When the connection is lost, the agent has died, and a
-//! session is restored with the next one.
+//! To whoever started it, it is an agent like any other. Where acpx is on the other side, a connection that is lost is
+//! made anew, and what was missed is told. Otherwise the agent has died with it, and a session is restored with the next
+//! one.
 
 mod cookies;
 mod http;
@@ -16,11 +17,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
+use acpx_core::host::{FarLine, bridge_far};
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OnceCell};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls;
@@ -130,6 +133,21 @@ impl RelayError {
     }
 }
 
+impl RelayError {
+    /// Whether there is no use in going there again: whoever is there does not let us in.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) => true,
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            }
+            Self::Unreachable { .. } | Self::Silent { .. } | Self::Foreign { .. } | Self::Lost { .. } => {
+                false
+            }
+        }
+    }
+}
+
 fn said(words: &str) -> String {
     let words = words.trim();
     if words.is_empty() { String::new() } else { format!(": {words}") }
@@ -155,6 +173,50 @@ struct Near {
     incoming: Incoming,
 }
 
+/// The lines to the other machine, one after another.
+struct Lines {
+    relay: Arc<Relay>,
+    /// The last one, which ends with why.
+    last: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// Why the last one that ended did so, unless it was done with.
+    why: Arc<std::sync::Mutex<Option<RelayError>>>,
+}
+
+impl FarLine for Lines {
+    fn line(&self) -> Option<(Peer, Incoming)> {
+        if locked(&self.why).as_ref().is_some_and(RelayError::is_final) {
+            return None;
+        }
+        let (ours, (peer, incoming)) = wire::memory(limits());
+        let (relay, why) = (Arc::clone(&self.relay), Arc::clone(&self.why));
+        let speaking = tokio::spawn(async move {
+            let mut near = Near { peer, incoming };
+            let done = relay.speak(&mut near).await;
+            *locked(&why) = done.err();
+            // What was heard is still told.
+            drop(timeout(FAREWELL, near.peer.close()).await);
+        });
+        *locked(&self.last) = Some(speaking);
+        Some(ours)
+    }
+}
+
+impl Lines {
+    /// Waits until the last line is over; why it is, unless it was done with.
+    async fn over(self) -> Result<(), RelayError> {
+        let last = locked(&self.last).take();
+        if let Some(last) = last {
+            drop(timeout(FAREWELL * 2, last).await);
+        }
+        locked(&self.why).take().map_or(Ok(()), Err)
+    }
+}
+
+/// Nothing panics while it holds one of these locks, and every step leaves what it guards whole.
+fn locked<T>(lock: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Relay {
     /// The way to an address, with what lets us in there.
     pub(crate) fn new(address: Address, token: Option<String>) -> Arc<Self> {
@@ -168,14 +230,17 @@ impl Relay {
         source: impl AsyncRead + Unpin + Send + 'static,
         target: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), RelayError> {
-        let (peer, incoming) = wire::connect(source, target, limits());
-        let mut near = Near { peer, incoming };
-        let done = match self.address.transport {
-            Transport::WebSocket => self.over_websocket(&mut near).await,
-            Transport::Http => self.over_http(&mut near).await,
-        };
-        drop(timeout(FAREWELL, near.peer.close()).await);
-        done
+        let lines = Lines { relay: self, last: std::sync::Mutex::default(), why: Arc::default() };
+        bridge_far(&lines, source, target, limits()).await;
+        lines.over().await
+    }
+
+    /// Passes lines on one connection.
+    async fn speak(self: &Arc<Self>, near: &mut Near) -> Result<(), RelayError> {
+        match self.address.transport {
+            Transport::WebSocket => self.over_websocket(near).await,
+            Transport::Http => self.over_http(near).await,
+        }
     }
 
     /// A connection, and whether HTTP/2 is spoken on it.
@@ -232,7 +297,7 @@ impl Relay {
     }
 
     fn cookies(&self) -> std::sync::MutexGuard<'_, Cookies> {
-        self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.cookies)
     }
 
     fn place(&self) -> String {

@@ -46,9 +46,24 @@ fn a_session_is_shown_again_from_any_place_with_no_host_and_no_agent() {
     let quiet = place.ok(&["--format", "quiet", "demo", "sessions", "replay", "--last", "1"]);
     assert!(!quiet.contains("[user]") && quiet.ends_with('\n'), "{quiet}");
     assert_eq!(place.processes(), [0; 0]);
+    assert_eq!(place.json_lines(&["demo", "sessions", "replay", record]), all, "by its id");
     let nowhere = place.acpx(&["--format", "json", "demo", "sessions", "replay", "--from", "turn:3"]);
     assert_eq!((nowhere.failure().0.as_str(), nowhere.code), ("USAGE", Some(2)));
     assert_eq!(place.acpx(&["demo", "sessions", "replay", "--from", "end"]).code, Some(2));
+}
+
+#[test]
+fn a_session_is_shown_again_and_watched_by_its_name() {
+    let place = two_turns();
+    place.ok(&["demo", "sessions", "new", "-s", "other"]);
+    place.ok(&["demo", "-s", "other", "third words"]);
+    let shown = place.ok(&["demo", "sessions", "replay", "other"]);
+    assert!(shown.starts_with("[user] third words\n"), "{shown}");
+    let mut watching = place.start(&["demo", "sessions", "watch", "other", "--from", "start"]);
+    watching.wait_for("[user] third words");
+    watching.signal(Signal::INT);
+    let done = watching.done();
+    assert!(done.code == Some(0) && !done.out.contains("first words"), "{done:?}");
 }
 
 #[test]

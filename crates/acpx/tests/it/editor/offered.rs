@@ -49,18 +49,23 @@ fn an_agent_that_was_asked_once_is_not_started_to_be_asked_again() {
     std::fs::write(&program, &script).unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, executable).unwrap();
-    place.configure(&json!({ "agents": { "mine": { "argv": [program] } } }).to_string());
+    let argv = json!({ "mine": { "argv": [program] }, "by-shell": { "argv": ["sh", program] } });
+    place.configure(&json!({ "agents": argv }).to_string());
     let starts = || std::fs::read_to_string(&seen).unwrap_or_default().lines().count();
-    let first = initialized(&place, "mine");
-    assert_eq!(starts(), 1);
-    assert_eq!(initialized(&place, "mine"), first);
-    place.ok(&["host", "stop"]);
-    assert_eq!(initialized(&place, "mine"), first);
-    assert_eq!(starts(), 1);
-    // Another version of the program is another agent.
-    std::fs::write(&program, script + "# changed\n").unwrap();
-    initialized(&place, "mine");
-    assert_eq!(starts(), 2);
+    for agent in ["mine", "by-shell"] {
+        std::fs::write(&program, &script).unwrap();
+        let before = starts();
+        let first = initialized(&place, agent);
+        assert_eq!(starts(), before + 1, "{agent}");
+        assert_eq!(initialized(&place, agent), first);
+        place.ok(&["host", "stop"]);
+        assert_eq!(initialized(&place, agent), first);
+        assert_eq!(starts(), before + 1, "{agent}");
+        // Another version of the program is another agent, whichever word of the command names it.
+        std::fs::write(&program, format!("{script}# changed\n")).unwrap();
+        initialized(&place, agent);
+        assert_eq!(starts(), before + 2, "{agent}");
+    }
 }
 
 #[test]

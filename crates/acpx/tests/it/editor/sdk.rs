@@ -1,4 +1,5 @@
-//! `acpx acp` against the official SDK as the editor: a second reading of the protocol.
+//! `acpx acp` against the official SDK as the editor, over the demo agent in either version: a second reading of the
+//! protocol.
 
 use std::sync::{Arc, Mutex};
 
@@ -42,9 +43,10 @@ fn in_words(update: &SessionUpdate) -> Option<String> {
 /// Runs `talk` as an editor that allows everything. Every update is heard, and its arrival is told on the channel.
 async fn as_editor<T>(
     place: &Place,
+    agent: &[&str],
     talk: impl AsyncFnOnce(ConnectionTo<Agent>, Heard, mpsc::Receiver<()>) -> Result<T, Error>,
 ) -> T {
-    let (_process, sender, receiver) = DemoProcess::of(place.command(&["demo", "acp"]));
+    let (_process, sender, receiver) = DemoProcess::of(place.command(agent));
     let heard = Heard::default();
     let listening = heard.clone();
     let (arrived, arrivals) = mpsc::channel(64);
@@ -81,10 +83,19 @@ fn prompt(session: &SessionId, text: &str) -> PromptRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_client_does_everything_with_its_sessions() {
+async fn the_official_client_does_everything_with_sessions_of_an_agent_of_version_1() {
+    lives_a_whole_session(&["demo", "acp"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_client_does_everything_with_sessions_of_an_agent_of_version_2() {
+    lives_a_whole_session(&["--protocol", "2", "demo", "acp"]).await;
+}
+
+async fn lives_a_whole_session(agent: &[&str]) {
     let place = Place::new();
     let cwd = place.work();
-    let session = as_editor(&place, async |connection, heard, mut arrivals| {
+    let session = as_editor(&place, agent, async |connection, heard, mut arrivals| {
         let new = connection.send_request(NewSessionRequest::new(&cwd)).block_task().await?;
         let session = new.session_id;
         let answer = connection.send_request(prompt(&session, "hello")).block_task().await?;
@@ -100,7 +111,7 @@ async fn the_official_client_does_everything_with_its_sessions() {
         Ok(session)
     })
     .await;
-    as_editor(&place, async |connection, heard, _| {
+    as_editor(&place, agent, async |connection, heard, _| {
         let load = LoadSessionRequest::new(session.clone(), &cwd);
         connection.send_request(load).block_task().await?;
         let told = heard.take();

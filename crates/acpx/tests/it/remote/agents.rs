@@ -1,9 +1,10 @@
 //! An agent on another machine is an agent like any other, over a WebSocket and over HTTP.
 
+use acpx_testkit::Script;
 use serde_json::json;
 
 use super::Served;
-use crate::acpx::{Place, text};
+use crate::acpx::{Place, eventually, text};
 
 /// Lives a session of a far home from a near one.
 fn lives_a_session(url: impl Fn(&Served) -> String) {
@@ -21,24 +22,70 @@ fn lives_a_session(url: impl Fn(&Served) -> String) {
     let kept = far.json(&["sessions", "show", session.as_str().unwrap()]);
     assert_eq!((&kept["acpxRecordId"], &kept["cwd"]), (session, &json!(directory)));
 
-    // The other machine goes away in mid-turn.
+    // The line is gone in mid-turn, and what is there then lets nobody in.
     let mut turn = near.start(&[&agent[..], &["wait"]].concat());
     turn.wait_for("Waiting until cancelled");
     let address = served.place.clone();
     served.kill();
+    let token = far.ok(&["token", "new"]);
+    let served = Served::new(&far, &["--listen", &address]);
     let done = turn.done();
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(
-        done.out.contains("the connection to") && done.out.contains("the next prompt restores"),
+        done.out.contains("a bearer token is needed") && done.out.contains("the next prompt restores"),
         "{done:?}"
     );
-    // When it is back the next prompt goes on with the same session; over there nothing was lost.
-    let _served = Served::new(&far, &["--listen", &address]);
+    // When it does, the next prompt goes on with the same session; over there nothing was lost.
     far.ok(&["demo", "cancel", "-s", session.as_str().unwrap()]);
-    let lines = near.json_lines(&[&agent[..], &["recall"]].concat());
-    let said = lines.iter().map(ToString::to_string).collect::<String>();
-    assert!(said.contains("1. hello"), "{said}");
-    assert_eq!(&lines.last().unwrap()["acpxSessionId"], session);
+    let arguments = [&["--format", "json"], &agent[..], &["recall"]].concat();
+    let mut recall = near.command(&arguments);
+    let done = crate::acpx::Done::of(recall.env("ACPX_REMOTE_TOKEN", token.trim()));
+    assert!(done.out.contains("1. hello"), "{done:?}");
+    assert_eq!(&done.lines().last().unwrap()["acpxSessionId"], session);
+    drop(served);
+}
+
+/// Loses the line to a far home in mid-turn, where the turn goes on and ends before there is another line.
+fn misses_nothing(url: impl Fn(&Served) -> String) {
+    let (far, near) = (Place::new(), Place::new());
+    let gate = far.beside("gate");
+    let turn = Script::new().say("before the loss\n").await_file(&gate).say("while it lasts").end("end_turn");
+    let script = Script::new().initialize(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn),
+    ]);
+    far.scripted(&script);
+    let served = Served::agent(&far, "scripted", &[]);
+    let url = url(&served);
+    let agent = ["--agent", url.as_str()];
+    let made = near.json(&[&agent[..], &["sessions", "new"]].concat());
+    let session = made["acpxSessionId"].as_str().unwrap();
+    let mut turn = near.start(&[&agent[..], &["tell me"]].concat());
+    turn.wait_for("before the loss");
+    let address = served.place.clone();
+    served.kill();
+    std::fs::write(&gate, "").unwrap();
+    eventually("the turn ends over there", || {
+        far.ok(&["scripted", "sessions", "replay", session]).contains("while it lasts")
+    });
+    let _served = Served::agent(&far, "scripted", &["--listen", &address]);
+    let done = turn.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.out.contains("before the loss\nwhile it lasts\n"), "{done:?}");
+    let kept = near.ok(&[&agent[..], &["sessions", "replay"]].concat());
+    for (words, times) in [("before the loss\nwhile it lasts", 1), ("the loss", 1), ("tell me", 1)] {
+        assert_eq!(kept.matches(words).count(), times, "{kept}");
+    }
+}
+
+#[test]
+fn a_turn_goes_on_over_the_next_websocket_with_all_that_was_missed() {
+    misses_nothing(|served| served.websocket.clone());
+}
+
+#[test]
+fn a_turn_goes_on_over_the_next_http_connection_with_all_that_was_missed() {
+    misses_nothing(|served| served.url.clone());
 }
 
 #[test]

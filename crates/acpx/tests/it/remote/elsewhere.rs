@@ -213,7 +213,7 @@ fn one_who_is_elsewhere_deletes_a_session_that_only_the_agent_has() {
 fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_allows_it() {
     for (flags, is_passed) in [(&[][..], false), (&["--allow-meta"], true)] {
         let place = Place::new();
-        let script = Script::new().initialize(json!({})).serve([
+        let script = Script::new().initialize(json!({ "mcpCapabilities": { "http": true } })).serve([
             ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
             ("session/prompt", Script::new().end("end_turn")),
         ]);
@@ -221,7 +221,9 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
         let served = Served::agent(&place, "scripted", flags);
         let mut socket = Socket::new(&served);
         let options = json!({ "claudeCode": { "options": { "env": { "PATH": "/tmp" } } } });
-        let new = json!({ "cwd": place.work(), "mcpServers": [], "_meta": options, "ours": 1 });
+        let server =
+            json!({ "name": "x", "type": "http", "url": "http://x", "headers": [], "_meta": options });
+        let new = json!({ "cwd": place.work(), "mcpServers": [server], "_meta": options, "ours": 1 });
         let session = socket.call("session/new", new)["result"]["sessionId"].clone();
         let words = json!([{ "type": "text", "text": "hello" }]);
         let prompt = json!({ "sessionId": session, "prompt": words, "_meta": options, "ours": 1 });
@@ -232,6 +234,9 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
                 heard.into_iter().find(|said: &Value| said["method"] == method).unwrap()["params"].clone();
             let passed = (params["_meta"]["claudeCode"].is_object(), params["ours"].is_number());
             assert_eq!(passed, (is_passed, is_passed), "{method} {params}");
+            if method == "session/new" {
+                assert_eq!(params["mcpServers"][0]["_meta"].is_object(), is_passed, "{params}");
+            }
         }
     }
 }

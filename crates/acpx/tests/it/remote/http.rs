@@ -70,7 +70,7 @@ impl<'a> Poster<'a> {
     }
 
     /// Begins a session; its id.
-    fn open(&self, place: &Place, connection: &mut Stream) -> String {
+    pub(super) fn open(&self, place: &Place, connection: &mut Stream) -> String {
         let params = json!({ "cwd": place.work(), "mcpServers": [] });
         assert_eq!(self.post(None, &request(1, "session/new", &params)), 202);
         let answer = connection.next().unwrap();
@@ -109,14 +109,15 @@ impl Stream {
 }
 
 fn initialize() -> String {
-    request(0, "initialize", &json!({ "protocolVersion": 1 })).to_string()
+    let meta = json!({ "acpx": { "seq": true } });
+    request(0, "initialize", &json!({ "protocolVersion": 1, "_meta": meta })).to_string()
 }
 
-fn request(id: u64, method: &str, params: &Value) -> Value {
+pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-fn prompt(id: u64, session: &str, text: &str) -> Value {
+pub(super) fn prompt(id: u64, session: &str, text: &str) -> Value {
     let prompt = json!([{ "type": "text", "text": text }]);
     request(id, "session/prompt", &json!({ "sessionId": session, "prompt": prompt }))
 }

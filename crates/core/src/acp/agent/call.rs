@@ -123,6 +123,18 @@ pub struct ForkCall {
     pub unknown: Option<Box<str>>,
 }
 
+/// What a message says beside the session that it names, of those that name nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Aside {
+    /// The version of the protocol that it is said in.
+    pub version: ProtocolVersion,
+    /// Its `_meta` object, as received.
+    pub meta: Option<Box<str>>,
+    /// Members of the params that are not known here, as received and without the braces: for a service that passes
+    /// them on.
+    pub unknown: Option<Box<str>>,
+}
+
 /// `session/prompt`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptCall {
@@ -174,13 +186,13 @@ pub(super) enum Call {
     Fork(ForkCall),
     List(ListCall),
     Close(AcpSessionId),
-    Delete(AcpSessionId),
+    Delete(AcpSessionId, Aside),
     SetMode(SetModeCall),
     SetOption(SetOptionCall),
     Stop(StopCall),
     Prompt(PromptCall),
     Login(LoginCall),
-    Logout,
+    Logout(Aside),
     Extension(ExtensionCall),
 }
 
@@ -237,7 +249,7 @@ impl Call {
             }
             "session/set_config_option" => (offer.has(Feature::ConfigOptions), read_set_option),
             "authenticate" => (offer.has_login(), read_login),
-            "logout" => (offer.has(Feature::Logout), |_, _| Ok(Self::Logout)),
+            "logout" => (offer.has(Feature::Logout), read_logout),
             _ => return Self::reader_of_both(method, offer),
         };
         is_offered.then_some(read)
@@ -254,7 +266,7 @@ impl Call {
             "tool_call/cancel" => (true, |params, _| stop(params, "tool_call/cancel", "toolCallId")),
             "terminal/cancel" => (true, |params, _| stop(params, "terminal/cancel", "terminalId")),
             "auth/login" => (offer.has_login(), read_login),
-            "auth/logout" => (offer.has_login(), |_, _| Ok(Self::Logout)),
+            "auth/logout" => (offer.has_login(), read_logout),
             _ => return Self::reader_of_both(method, offer),
         };
         is_offered.then_some(read)
@@ -264,9 +276,7 @@ impl Call {
         let (is_offered, read): (bool, Reader) = match method {
             "session/new" => (true, |params, terms| Ok(Self::New(new(params, terms)?))),
             "session/prompt" => (true, |params, terms| Ok(Self::Prompt(prompt(params, terms)?))),
-            "session/delete" => {
-                (offer.has(Feature::Delete), |params, _| Ok(Self::Delete(only_session(params)?)))
-            }
+            "session/delete" => (offer.has(Feature::Delete), read_delete),
             "session/fork" => {
                 (offer.has(Feature::Fork), |params, terms| Ok(Self::Fork(fork(params, terms)?)))
             }
@@ -288,6 +298,20 @@ fn read_close(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
     only_session(params).map(Call::Close)
 }
 
+fn read_delete(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
+    Ok(Call::Delete(only_session(params)?, aside(params, terms.version)?))
+}
+
+fn read_logout(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
+    // Whatever they are, they keep nobody from logging out.
+    Ok(Call::Logout(aside(params, terms.version).unwrap_or_default()))
+}
+
+fn aside(params: &Field<'_>, version: ProtocolVersion) -> Result<Aside, ParamProblem> {
+    let [meta] = params.members(["_meta"])?;
+    Ok(Aside { version, meta: meta.object(), unknown: params.others(&["sessionId", "_meta"]) })
+}
+
 fn read_set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
     set_option(params, terms).map(Call::SetOption)
 }
@@ -303,9 +327,13 @@ fn stop(params: &Field<'_>, method: &'static str, name: &'static str) -> Result<
     Ok(Call::Stop(StopCall { session, method, target, params: params.json().into() }))
 }
 
-/// The session that `session/cancel` names.
-pub(super) fn cancelled_session(params: Option<&str>) -> Result<AcpSessionId, ParamProblem> {
-    only_session(&Field::params(params))
+/// The session that `session/cancel` names, and what it says beside that.
+pub(super) fn cancelled_session(
+    params: Option<&str>,
+    version: ProtocolVersion,
+) -> Result<(AcpSessionId, Aside), ParamProblem> {
+    let params = Field::params(params);
+    Ok((only_session(&params)?, aside(&params, version)?))
 }
 
 /// The request that `$/cancel_request` names. A notification that cannot be read tells nothing.

@@ -27,8 +27,8 @@ mod update;
 mod worker;
 
 pub use call::{
-    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall, SetModeCall,
-    SetOptionCall, StopCall,
+    Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall,
+    SetModeCall, SetOptionCall, StopCall,
 };
 pub use client::{ClientFacts, Elicitation, FileAccess};
 pub use error::CallError;

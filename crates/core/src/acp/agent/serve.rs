@@ -184,11 +184,11 @@ impl<S: AgentService> Server<S> {
     fn notification(&mut self, message: &Message) {
         match message.method() {
             Some("session/cancel") => {
-                if let Ok(session) = call::cancelled_session(message.params())
-                    && self.worker.sessions.cancel(&session)
+                if let Ok((session, aside)) = call::cancelled_session(message.params(), self.worker.version())
+                    && self.worker.sessions.cancel(&session, &aside)
                     && self.tasks.len() < MAX_REQUESTS
                 {
-                    self.tasks.spawn(self.worker.clone().cancel_others(session));
+                    self.tasks.spawn(self.worker.clone().cancel_others(session, aside));
                 }
             }
             Some("$/cancel_request") => {
@@ -246,7 +246,7 @@ impl<S: AgentService> Server<S> {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.login(id, call, withdrawn));
             }
-            Call::Logout => self.spawn(under_way(Withdrawal::No), worker.logout(id)),
+            Call::Logout(aside) => self.spawn(under_way(Withdrawal::No), worker.logout(id, aside)),
             Call::SetOption(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_option(id, call, place));
@@ -266,9 +266,9 @@ impl<S: AgentService> Server<S> {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));
             }
-            Call::Delete(session) => {
+            Call::Delete(session, aside) => {
                 let leave = worker.leave(session);
-                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave));
+                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave, aside));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::future::{Future, pending, ready};
 
 use super::call::{
-    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
+    Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
     SetOptionCall, StopCall,
 };
 use super::client::ClientFacts;
@@ -118,7 +118,8 @@ pub trait AgentService: Send + Sync + 'static {
     }
 
     /// Logs the user out.
-    fn logout(&self) -> impl Future<Output = Result<(), CallError>> + Send {
+    fn logout(&self, aside: Aside) -> impl Future<Output = Result<(), CallError>> + Send {
+        drop(aside);
         ready(Err(CallError::UnknownMethod("logout".into())))
     }
 
@@ -136,8 +137,12 @@ pub trait AgentService: Send + Sync + 'static {
 
     /// Takes a session, active or not, out of the list for good. An unknown one is gone already. What it returns is the
     /// `_meta` of the answer.
-    fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<Meta, CallError>> + Send {
-        drop(session);
+    fn delete_session(
+        &self,
+        session: AcpSessionId,
+        aside: Aside,
+    ) -> impl Future<Output = Result<Meta, CallError>> + Send {
+        drop((session, aside));
         ready(Ok(Meta::new()))
     }
 
@@ -159,8 +164,13 @@ pub trait AgentService: Send + Sync + 'static {
 
     /// Stops what an active session does, of which nothing is a turn of this client's: another client asked for it, or
     /// nobody did.
-    fn cancel_others(&self, session: AcpSessionId, link: ClientLink) -> impl Future<Output = ()> + Send {
-        drop((session, link));
+    fn cancel_others(
+        &self,
+        session: AcpSessionId,
+        aside: Aside,
+        link: ClientLink,
+    ) -> impl Future<Output = ()> + Send {
+        drop((session, aside, link));
         ready(())
     }
 

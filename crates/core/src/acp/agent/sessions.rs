@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::call::Aside;
 use super::ended::{End, Ended};
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
@@ -81,12 +82,12 @@ impl Sessions {
     }
 
     /// Tells the session's turns to stop; whether it is active and has none that could.
-    pub(super) fn cancel(&self, session: &AcpSessionId) -> bool {
+    pub(super) fn cancel(&self, session: &AcpSessionId, aside: &Aside) -> bool {
         let mut active = self.active();
         let Some(turns) = active.get_mut(session) else { return false };
         turns.retain(|turn| !turn.ended.is_over());
         for turn in turns.iter() {
-            turn.signal.give(CancelCause::Asked);
+            turn.signal.give_with(CancelCause::Asked, aside);
         }
         turns.is_empty()
     }

@@ -2,6 +2,8 @@
 
 use tokio::sync::watch;
 
+use super::call::Aside;
+
 /// Why a turn shall stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelCause {
@@ -14,27 +16,30 @@ pub enum CancelCause {
 /// The turn's end of the signal. Clones wait for the same one.
 #[derive(Debug, Clone)]
 pub struct Cancellation {
-    cause: watch::Receiver<Option<CancelCause>>,
+    cause: watch::Receiver<Option<(CancelCause, Aside)>>,
 }
 
 /// The dispatcher's end of the signal.
 #[derive(Debug)]
 pub(super) struct CancelSignal {
-    cause: watch::Sender<Option<CancelCause>>,
+    cause: watch::Sender<Option<(CancelCause, Aside)>>,
 }
 
 impl Cancellation {
     /// Why the turn shall stop, if it shall.
     pub fn cause(&self) -> Option<CancelCause> {
-        *self.cause.borrow()
+        self.cause.borrow().as_ref().map(|(cause, _)| *cause)
+    }
+
+    /// What the client said with `session/cancel` beside that; nothing, if that is not what it said.
+    pub fn aside(&self) -> Aside {
+        self.cause.borrow().as_ref().map(|(_, aside)| aside.clone()).unwrap_or_default()
     }
 
     /// Waits until the turn shall stop. A dispatcher that is gone takes the client with it.
     pub async fn requested(&mut self) -> CancelCause {
-        match self.cause.wait_for(Option::is_some).await.map(|cause| *cause) {
-            Ok(Some(cause)) => cause,
-            _ => CancelCause::Disconnected,
-        }
+        drop(self.cause.wait_for(Option::is_some).await);
+        self.cause().unwrap_or(CancelCause::Disconnected)
     }
 }
 
@@ -46,9 +51,14 @@ impl CancelSignal {
 
     /// Gives the signal; only the first cause counts.
     pub(super) fn give(&self, cause: CancelCause) {
+        self.give_with(cause, &Aside::default());
+    }
+
+    /// Gives the signal with what the client says beside it.
+    pub(super) fn give_with(&self, cause: CancelCause, aside: &Aside) {
         self.cause.send_if_modified(|known| {
             let first = known.is_none();
-            known.get_or_insert(cause);
+            known.get_or_insert_with(|| (cause, aside.clone()));
             first
         });
     }

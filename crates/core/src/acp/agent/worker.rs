@@ -13,7 +13,7 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::call::{
-    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
+    Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
     SetOptionCall, StopCall,
 };
 use super::ended::Ended;
@@ -128,8 +128,8 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
 
-    pub(super) async fn logout(self, id: RpcId) {
-        let logout = async { self.service.logout().await };
+    pub(super) async fn logout(self, id: RpcId, aside: Aside) {
+        let logout = async { self.service.logout(aside).await };
         let result = caught("logout", logout).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
@@ -194,9 +194,9 @@ impl<S: AgentService> Worker<S> {
     }
 
     /// Stops what the session does beside this client's turns. It has no answer, so a failure has nobody to tell.
-    pub(super) async fn cancel_others(self, session: AcpSessionId) {
+    pub(super) async fn cancel_others(self, session: AcpSessionId, aside: Aside) {
         let cancel = async {
-            self.service.cancel_others(session, self.link.clone()).await;
+            self.service.cancel_others(session, aside, self.link.clone()).await;
             Ok(())
         };
         drop(caught("session/cancel", cancel).await);
@@ -221,9 +221,9 @@ impl<S: AgentService> Worker<S> {
     }
 
     /// A session that does not exist is deleted already.
-    pub(super) async fn delete_session(self, id: RpcId, leave: Leave) {
+    pub(super) async fn delete_session(self, id: RpcId, leave: Leave, aside: Aside) {
         self.left(&leave).await;
-        let delete = async { self.service.delete_session(leave.session.clone()).await };
+        let delete = async { self.service.delete_session(leave.session.clone(), aside).await };
         let result = caught("session/delete", delete).await;
         self.link.speech().forget(&leave.session);
         self.answer(id, deleted(result)).await;

@@ -60,12 +60,14 @@ impl AgentConnection {
     }
 
     /// `logout`, or `auth/logout` in version 2, if the agent has it.
-    pub fn logout(&self) -> Option<Outgoing> {
+    pub fn logout(&self, besides: Option<&Besides>) -> Option<Outgoing> {
         let method = match self.version {
             ProtocolVersion::V1 => "logout",
             ProtocolVersion::V2 => "auth/logout",
         };
-        self.capabilities.logout.then(|| Outgoing::request(&self.peer, method, "{}"))
+        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        let params = format!("{{{}}}", besides.trim_start_matches(','));
+        self.capabilities.logout.then(|| Outgoing::request(&self.peer, method, &params))
     }
 
     /// `session/prompt`. The content blocks are a JSON array and go out as they are, if the agent takes
@@ -77,11 +79,9 @@ impl AgentConnection {
         besides: Option<&Besides>,
     ) -> Result<Outgoing, AgentError> {
         self.check_content(blocks)?;
-        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{besides}}}"#, json(session));
-        let mut outgoing = Outgoing::request(&self.peer, "session/prompt", &params);
-        outgoing.kept = self.secrets.remove_from_json(&outgoing.line).filter(|_| !besides.is_empty());
-        Ok(outgoing)
+        let members = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{members}}}"#, json(session));
+        Ok(self.kept_safely(Outgoing::request(&self.peer, "session/prompt", &params), besides))
     }
 
     fn check_content(&self, blocks: &str) -> Result<(), AgentError> {
@@ -105,23 +105,36 @@ impl AgentConnection {
         Ok(())
     }
 
-    /// `session/cancel`, a notification.
-    pub fn cancel(&self, session: &AcpSessionId) -> Outgoing {
-        Outgoing::notification(&self.peer, "session/cancel", &session_params(session))
+    /// `session/cancel`, a notification, with what the client says besides.
+    pub fn cancel(&self, session: &AcpSessionId, besides: Option<&Besides>) -> Outgoing {
+        let params = self.session_params(session, besides);
+        self.kept_safely(Outgoing::notification(&self.peer, "session/cancel", &params), besides)
+    }
+
+    fn session_params(&self, session: &AcpSessionId, besides: Option<&Besides>) -> String {
+        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        format!(r#"{{"sessionId":{}{besides}}}"#, json(session))
+    }
+
+    /// What a client says besides may hold what the agent was given in confidence, which is not kept.
+    fn kept_safely(&self, mut outgoing: Outgoing, besides: Option<&Besides>) -> Outgoing {
+        outgoing.kept = besides.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
+        outgoing
     }
 }
 
 impl Close<'_> {
     /// Frees a session; its history stays.
     pub fn request(&self, session: &AcpSessionId) -> Outgoing {
-        Outgoing::request(&self.0.peer, "session/close", &session_params(session))
+        Outgoing::request(&self.0.peer, "session/close", &self.0.session_params(session, None))
     }
 }
 
 impl Delete<'_> {
-    /// Takes a session out of the agent's list.
-    pub fn request(&self, session: &AcpSessionId) -> Outgoing {
-        Outgoing::request(&self.0.peer, "session/delete", &session_params(session))
+    /// Takes a session out of the agent's list, with what the client says besides.
+    pub fn request(&self, session: &AcpSessionId, besides: Option<&Besides>) -> Outgoing {
+        let params = self.0.session_params(session, besides);
+        self.0.kept_safely(Outgoing::request(&self.0.peer, "session/delete", &params), besides)
     }
 }
 
@@ -187,10 +200,6 @@ struct ListParams<'a> {
     cwd: Option<&'a AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<&'a str>,
-}
-
-fn session_params(session: &AcpSessionId) -> String {
-    format!(r#"{{"sessionId":{}}}"#, json(session))
 }
 
 pub(super) fn json(value: &impl Serialize) -> String {

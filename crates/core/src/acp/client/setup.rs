@@ -1,8 +1,11 @@
 //! Requests that set a session up: each carries the session's place, the same each time, as its version of the
 //! protocol writes it. Values of servers go out and are never kept.
 
+use std::borrow::Cow;
+
 use agent_client_protocol_schema::{v1, v2};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, McpServer, McpTransport, NamedValue, ProtocolVersion,
@@ -10,6 +13,7 @@ use crate::model::{
 use crate::wire::encode;
 
 use super::super::Besides;
+use super::super::translate::server_between;
 use super::call::json;
 use super::{AgentConnection, Outgoing};
 
@@ -86,22 +90,12 @@ impl AgentConnection {
         if !additional_directories.is_empty() && !self.capabilities.additional_directories {
             return Err(AgentError::DirectoriesUnsupported { agent: self.agent.clone() });
         }
-        let params = match self.version {
-            ProtocolVersion::V1 => {
-                let mcp_servers = place.mcp_servers.iter().map(server_v1).collect();
-                with(
-                    &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
-                    &besides,
-                )
-            }
-            ProtocolVersion::V2 => {
-                let mcp_servers = place.mcp_servers.iter().filter_map(server_v2).collect();
-                with(
-                    &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
-                    &besides,
-                )
-            }
-        };
+        let mcp_servers =
+            place.mcp_servers.iter().filter_map(|server| on_wire(server, self.version)).collect();
+        let params = with(
+            &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
+            &besides,
+        );
         let mut outgoing = Outgoing::request(&self.peer, method, &params);
         if let Some(id) =
             outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || !besides.is_empty())
@@ -187,6 +181,17 @@ struct ReplayFrom {
 #[derive(Serialize)]
 struct ServerName {
     name: String,
+}
+
+/// A server for an agent of this version: as its client said it, or else what we know of it. `None` for a transport that
+/// the version has no word for, which no agent of it advertises.
+fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
+    let said = server.said().and_then(|(said_in, json)| server_between(said_in, json, version).ok());
+    let json = said.map(Cow::into_owned).or_else(|| match version {
+        ProtocolVersion::V1 => Some(json(&server_v1(server))),
+        ProtocolVersion::V2 => server_v2(server).map(|server| json(&server)),
+    });
+    RawValue::from_string(json?).ok()
 }
 
 fn server_v1(server: &McpServer) -> v1::McpServer {

@@ -43,6 +43,7 @@ pub use options::MODE_OPTION;
 pub use own_terminals::terminal_update;
 pub use permission::{permission_answer, permission_to_v1, permission_to_v2};
 pub use requests::{Call, request_to_v1, request_to_v2};
+pub(crate) use servers::server_between;
 pub use servers::{servers_to_v1, servers_to_v2};
 pub use to_v1::{SetupAnswer, UpdatesToV1};
 pub use to_v2::UpdatesToV2;

@@ -3,41 +3,77 @@
 
 use std::borrow::Cow;
 
+use crate::model::ProtocolVersion;
+
 use super::error::Untranslatable;
 use super::members::{Members, items, list};
 
+/// What version 1 wants to be there of a program, and of an address.
+const OF_PROGRAM: [&str; 2] = ["args", "env"];
+const OF_ADDRESS: [&str; 1] = ["headers"];
+
 /// A list of servers for an agent of version 2.
 pub fn servers_to_v2(servers: &str) -> Result<String, Untranslatable> {
-    each(servers, |mut server| {
-        match server.text("type").as_deref() {
-            None => server.set_text("type", "stdio"),
-            Some("sse") => return Err(unsupported(&server, "sse")),
-            Some(_) => {}
-        }
-        Ok(server.to_string())
-    })
+    each(servers, to_v2)
 }
 
 /// A list of servers for an agent of version 1.
 pub fn servers_to_v1(servers: &str) -> Result<String, Untranslatable> {
-    each(servers, |mut server| {
-        let kind = server.text("type").unwrap_or_default();
-        let lists: &[&str] = match &*kind {
-            "stdio" => {
-                server.take("type");
-                &["args", "env"]
-            }
-            "http" => &["headers"],
-            "acp" => &[],
-            kind => return Err(unsupported(&server, kind)),
-        };
-        for name in lists {
-            if server.told(name).is_none() {
-                server.set(name, "[]");
-            }
+    each(servers, to_v1)
+}
+
+/// A server that was said in one version, for an agent of the same or of the other one. In the same one it is as it was
+/// said, but that version 1 has the lists that its schema wants and its own pages leave out.
+pub(crate) fn server_between(
+    said_in: ProtocolVersion,
+    server: &str,
+    agent: ProtocolVersion,
+) -> Result<Cow<'_, str>, Untranslatable> {
+    let mut members = Members::parse(server).ok_or_else(|| Untranslatable::shape("mcpServers"))?;
+    match (said_in, agent) {
+        (ProtocolVersion::V2, ProtocolVersion::V2) => Ok(server.into()),
+        (ProtocolVersion::V1, ProtocolVersion::V2) => to_v2(members).map(Cow::Owned),
+        (ProtocolVersion::V2, ProtocolVersion::V1) => to_v1(members).map(Cow::Owned),
+        (ProtocolVersion::V1, ProtocolVersion::V1) => {
+            let is_program = matches!(members.text("type").as_deref(), None | Some("stdio"));
+            let lists: &[&str] = if is_program { &OF_PROGRAM } else { &OF_ADDRESS };
+            let is_whole = lists.iter().all(|name| members.told(name).is_some());
+            with_lists(&mut members, lists);
+            Ok(if is_whole { server.into() } else { members.to_string().into() })
         }
-        Ok(server.to_string())
-    })
+    }
+}
+
+fn to_v2(mut server: Members<'_>) -> Result<String, Untranslatable> {
+    match server.text("type").as_deref() {
+        None => server.set_text("type", "stdio"),
+        Some("sse") => return Err(unsupported(&server, "sse")),
+        Some(_) => {}
+    }
+    Ok(server.to_string())
+}
+
+fn to_v1(mut server: Members<'_>) -> Result<String, Untranslatable> {
+    let kind = server.text("type").unwrap_or_default();
+    let lists: &[&str] = match &*kind {
+        "stdio" => {
+            server.take("type");
+            &OF_PROGRAM
+        }
+        "http" => &OF_ADDRESS,
+        "acp" => &[],
+        kind => return Err(unsupported(&server, kind)),
+    };
+    with_lists(&mut server, lists);
+    Ok(server.to_string())
+}
+
+fn with_lists<'a>(server: &mut Members<'a>, lists: &[&'a str]) {
+    for name in lists {
+        if server.told(name).is_none() {
+            server.set(name, "[]");
+        }
+    }
 }
 
 fn unsupported(server: &Members<'_>, transport: &str) -> Untranslatable {

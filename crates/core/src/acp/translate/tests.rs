@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::*;
 
 mod properties;
+mod questions;
 mod requests;
 mod sessions;
 mod table;

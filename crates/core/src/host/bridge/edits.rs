@@ -18,6 +18,17 @@ pub(super) fn with_client(message: &Message, client: &str) -> Option<String> {
     with_params(message, &splice::put(message.params()?, &["_meta", "acpx", "client"], client)?)
 }
 
+/// An `initialize` that wants the numbers of events.
+pub(super) fn with_numbers(message: &Message) -> Option<String> {
+    with_params(message, &splice::put(message.params()?, &["_meta", "acpx", "seq"], "true")?)
+}
+
+/// Whether the answer to `initialize` is that of a host of ours.
+pub(super) fn is_from_host(answer: &Message) -> bool {
+    let path = ["_meta", "acpx", "protocol"].map(Step::Key);
+    answer.result().is_some_and(|result| locate(result, &path).is_some())
+}
+
 /// Whether the client that initializes wants the numbers of events.
 pub(super) fn wants_seq(message: &Message) -> bool {
     let path = ["_meta", "acpx", "seq"].map(Step::Key);

@@ -11,23 +11,15 @@ use crate::wire::{Body, Message, RpcError, RpcId, encode};
 use super::super::fault;
 use super::super::turns;
 use super::edits::{self, UpdateHead};
+use super::terms::{Greeting, Terms};
 
-/// How much of what was asked is kept.
-pub(super) const KEPT_BYTES: usize = 128 << 20;
-/// How much for a client from elsewhere, of which there are many at once.
-pub(super) const KEPT_BYTES_FROM_ELSEWHERE: usize = 4 << 20;
 /// How many requests of the client are kept, and how many sessions.
 const KEPT_REQUESTS: usize = 4096;
 const KEPT_SESSIONS: usize = 4096;
-/// How many hosts are asked the same thing. What ends each of them is not asked of another.
-const HOSTS_ASKED: u32 = 3;
 
 /// The memory of one bridge.
 pub(super) struct Memory {
-    /// What the bridge says of its client in `initialize`, if it says it there.
-    client: Option<String>,
-    /// How much of what was asked may be kept.
-    most_bytes: usize,
+    terms: Terms,
     /// What the ids that the bridge gives begin with; no one else's do.
     prefix: String,
     given_ids: u64,
@@ -100,12 +92,11 @@ pub(super) enum Pass {
 }
 
 impl Memory {
-    /// Nothing was said yet. `client` is an object of JSON, `prefix` is nobody else's.
-    pub(super) fn new(client: Option<String>, prefix: String, most_bytes: usize) -> Self {
+    /// Nothing was said yet.
+    pub(super) fn new(terms: Terms) -> Self {
         Self {
-            client,
-            most_bytes,
-            prefix,
+            terms,
+            prefix: format!("acpx-{}", uuid::Uuid::now_v7()),
             given_ids: 0,
             greeting: None,
             wants_seq: false,
@@ -118,6 +109,11 @@ impl Memory {
             kept_bytes: 0,
             is_another_host: false,
         }
+    }
+
+    /// Whether another host could be gone on with.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.terms.is_host
     }
 
     /// What the client says.
@@ -221,9 +217,13 @@ impl Memory {
         let line = match method {
             "initialize" => {
                 self.wants_seq = edits::wants_seq(message);
-                self.client.as_deref().and_then(|client| edits::with_client(message, client))
+                match &self.terms.greeting {
+                    Greeting::Client(client) => edits::with_client(message, client),
+                    Greeting::Numbers => edits::with_numbers(message),
+                    Greeting::Nothing => None,
+                }
             }
-            "session/prompt" => {
+            "session/prompt" if self.terms.is_host => {
                 let given = self.given_id();
                 edits::with_request_id(message, &given)
             }
@@ -235,7 +235,7 @@ impl Memory {
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
             let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
             let named = name.map(|name| Named { name, is_named_here, is_accepted: false });
-            let room = self.most_bytes.saturating_sub(self.kept_bytes);
+            let room = self.terms.most_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
             let session = message.params().and_then(session_of);
@@ -360,7 +360,10 @@ impl Memory {
         }
         let Some(result) = message.result() else { return self.not_replayed(asked) };
         match &*asked.method {
-            "initialize" => self.greeting.clone_from(&asked.request),
+            "initialize" => {
+                self.terms.is_host |= edits::is_from_host(message);
+                self.greeting.clone_from(&asked.request);
+            }
             "session/new" | "session/fork" => {
                 if let Some(session) = session_of(result) {
                     // Everything that is told of it is news.
@@ -409,7 +412,7 @@ impl Memory {
         self.forget_setup(&session);
         let params = asked.request.as_ref().and_then(Message::params).unwrap_or_default();
         let has_room =
-            self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= self.most_bytes;
+            self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= self.terms.most_bytes;
         if has_room && !params.is_empty() {
             self.kept_bytes += params.len();
             self.sessions.insert(session, Setup(params.into()));
@@ -427,7 +430,7 @@ impl Memory {
         asked.hosts += 1;
         let can_be_repeated = !matches!(&*asked.method, "session/new" | "session/fork")
             && !asked.method.starts_with('_')
-            && asked.hosts <= HOSTS_ASKED;
+            && asked.hosts <= self.terms.hosts_asked;
         let Some(request) = asked.request.clone().filter(|_| can_be_repeated) else {
             let error = fault::unanswered(&asked.method);
             return vec![Pass::ToClient(self.refuse(id, &error))];

@@ -4,11 +4,18 @@
 //! client's connection stays: another host is reached, greeted and given the sessions again, the client is told what
 //! it missed, and what it had asked is asked again. What a host was asked twice it was asked under one name, so that
 //! nothing is done twice. A client that says no more is still told the answers to what it has asked.
+//!
+//! A host on another machine is bridged to likewise ([`far`]): there it is the line that goes away.
 
 mod client_end;
 mod edits;
+mod far;
 mod memory;
 mod restoring;
+mod terms;
+mod way;
+
+pub use far::{FarLine, bridge_far};
 
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,16 +24,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
-use crate::wire::{self, GarbageReport, Inbound, Incoming, Message, Peer, RpcId, WireError};
+use crate::wire::{self, GarbageReport, Incoming, Message, Peer, RpcId, WireError};
 
 use super::elsewhere::ELSEWHERE;
 use super::fault;
-use super::meta::{ClientMeta, ElsewhereMeta, FROM_ELSEWHERE, PROTOCOL};
+use super::meta::{ClientMeta, ElsewhereMeta};
 use super::serve::limits;
-use super::{HostError, HostPlace, Launcher, Refusal};
+use super::{HostError, HostPlace, Launcher};
 
 use client_end::{ClientEnd, Gone, into_message, tell};
 use memory::{Memory, Pass};
+use terms::Terms;
+use way::Way;
 
 /// How long the last lines may take to be written when the client or the host goes.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -34,7 +43,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a client that says no more is told the answers to what it has asked. An agent may have to start for them.
 const LAST_ANSWERS: Duration = Duration::from_mins(1);
 
-/// How many hosts are tried in a row.
+/// How many hosts of a home are tried in a row.
 const TRIES: usize = 5;
 /// How long a host may say nothing while it is waited for.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -107,52 +116,30 @@ impl Bridge {
             () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
-        let joined = Joined { bridge: self, memory: Mutex::new(self.memory()), told: Notify::new() };
+        let joined = Joined { way: self, memory: Mutex::new(self.memory()), told: Notify::new() };
         joined.see_through(&mut client, first, stop, pin!(unheard)).await;
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
     }
 
     fn memory(&self) -> Memory {
-        let prefix = format!("acpx-{}", uuid::Uuid::now_v7());
-        match &self.client {
-            Said::InGreeting(client) => Memory::new(Some(client.clone()), prefix, memory::KEPT_BYTES),
-            Said::AtTheDoor(_) => Memory::new(None, prefix, memory::KEPT_BYTES_FROM_ELSEWHERE),
-        }
-    }
-
-    async fn connect(&self) -> Result<HostEnd, HostError> {
-        for _ in 0..TRIES {
-            let spoken = match &self.client {
-                Said::InGreeting(_) => PROTOCOL,
-                Said::AtTheDoor(_) => FROM_ELSEWHERE,
-            };
-            let socket = self.launcher.reach_socket(&self.place, spoken).await?;
-            let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
-            let mut host = HostEnd { peer, incoming };
-            let Said::AtTheDoor(client) = &self.client else { return Ok(host) };
-            let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
-            match told.map_err(|_| HostError::Silent { home: self.place.home().to_owned() })? {
-                Ok(()) => return Ok(host),
-                // One that goes has let nobody in.
-                Err(HostError::Lost) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(HostError::Lost)
+        Memory::new(match &self.client {
+            Said::InGreeting(client) => Terms::near(client.clone()),
+            Said::AtTheDoor(_) => Terms::from_elsewhere(),
+        })
     }
 }
 
 /// A bridge with a client on it.
-struct Joined<'a> {
-    bridge: &'a Bridge,
+struct Joined<'a, W> {
+    way: &'a W,
     /// Both directions write to it, and neither waits for the other.
     memory: Mutex<Memory>,
     /// The client was told something.
     told: Notify,
 }
 
-impl Joined<'_> {
+impl<W: Way> Joined<'_, W> {
     /// Passes lines, through one host after another.
     async fn see_through<S: Future<Output = ()>, U: Future<Output = ()>>(
         &self,
@@ -177,7 +164,7 @@ impl Joined<'_> {
                     () = &mut stop => Stopped::ClientGone,
                 }
             };
-            if matches!(stopped, Stopped::ClientGone) {
+            if matches!(stopped, Stopped::ClientGone) || !self.memory().can_go_on() {
                 return;
             }
             let peer = client.peer.clone();
@@ -283,20 +270,6 @@ impl Joined<'_> {
 }
 
 impl HostEnd {
-    /// Says who is at the door. A host that does not understand it lets nobody in.
-    async fn introduce(&mut self, client: &str) -> Result<(), HostError> {
-        let asked = self.peer.request(ELSEWHERE, client).await.map_err(|_| HostError::Lost)?;
-        loop {
-            match self.incoming.recv().await.ok_or(HostError::Lost)? {
-                Inbound::Response { id, message, .. } if id == asked => {
-                    let refused = message.error().map(|error| HostError::Refused(Refusal::read(error)));
-                    return refused.map_or(Ok(()), Err);
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// What was said is still written, for a host that still takes it. To end a connection is not to close its
     /// sessions.
     async fn leave(self) {

@@ -4,14 +4,15 @@
 //! missed of it told, and only then is asked again what has no answer. Should that host go away too, another is tried,
 //! a few times.
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::wire::{Message, Peer};
 
 use super::super::{HostError, Refusal, fault};
 use super::client_end::{Gone, into_message, tell};
 use super::memory::{Own, Pass};
-use super::{HostEnd, Joined, PATIENCE, TRIES};
+use super::way::Way;
+use super::{HostEnd, Joined, PATIENCE};
 
 /// Why a host could not be gone on with.
 enum Trouble {
@@ -33,16 +34,17 @@ impl From<Gone> for Trouble {
     }
 }
 
-impl Joined<'_> {
-    /// Goes on with another host; without one, if none can be had, and then everything that was asked has been
-    /// answered with the reason.
+impl<W: Way> Joined<'_, W> {
+    /// Goes on with another host; without one, if none can be had and the client stays all the same, and then everything
+    /// that was asked has been answered with the reason.
     pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, Gone> {
         let mut error = HostError::Lost;
-        for _ in 0..TRIES {
+        for wait in self.way.tries() {
             let withdrawals = self.memory().host_is_gone();
             for line in withdrawals {
                 tell(to_client, line).await?;
             }
+            sleep(wait).await;
             match self.attempt(to_client).await {
                 Ok(host) => return Ok(Some(host)),
                 Err(Trouble::Lost) => {}
@@ -53,6 +55,9 @@ impl Joined<'_> {
                 }
             }
         }
+        if !self.way.stays_without_host() {
+            return Err(Gone);
+        }
         let answers = self.memory().give_up(&fault::no_host(&error));
         for line in answers {
             tell(to_client, line).await?;
@@ -61,7 +66,7 @@ impl Joined<'_> {
     }
 
     async fn attempt(&self, to_client: &Peer) -> Result<HostEnd, Trouble> {
-        let mut host = self.bridge.connect().await?;
+        let mut host = self.way.connect().await?;
         let greeting = self.memory().greeting();
         self.settle(&mut host, greeting.into_iter().collect(), to_client).await?;
         let resumes = self.memory().resumes();
@@ -98,8 +103,7 @@ impl Joined<'_> {
                     is_said = true;
                 }
                 heard = timeout(PATIENCE, incoming.recv()) => {
-                    let silent = |_| HostError::Silent { home: self.bridge.place.home().to_owned() };
-                    let inbound = heard.map_err(silent)?.ok_or(Trouble::Lost)?;
+                    let inbound = heard.map_err(|_| self.way.silent())?.ok_or(Trouble::Lost)?;
                     self.hear_host(&into_message(inbound), to_client).await?;
                 }
             }

@@ -1,28 +1,31 @@
 //! Session setup on the wire: order, shape, capabilities, servers, secrets.
 
-use acpx_core::model::{KeptServer, McpTransport, NamedValue};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use acpx_core::model::{KeptServer, McpTransport, NamedValue, Timestamp};
+use acpx_testkit::starts_of;
 
 use super::*;
 
 fn stdio_server() -> McpServer {
-    McpServer {
-        name: "files".into(),
-        transport: McpTransport::Stdio {
+    McpServer::new(
+        "files",
+        McpTransport::Stdio {
             command: AbsolutePath::new("/usr/bin/files").unwrap(),
             args: vec!["--all".into()],
             env: vec![NamedValue { name: "TOKEN".into(), value: "s3cret-env".into() }],
         },
-    }
+    )
 }
 
 fn http_server() -> McpServer {
-    McpServer {
-        name: "web".into(),
-        transport: McpTransport::Http {
+    McpServer::new(
+        "web",
+        McpTransport::Http {
             url: "http://127.0.0.1/mcp".into(),
             headers: vec![NamedValue { name: "Authorization".into(), value: "s3cret-header".into() }],
         },
-    }
+    )
 }
 
 #[tokio::test]
@@ -220,4 +223,26 @@ async fn an_update_for_another_session_is_kept_and_is_no_part_of_the_conversatio
     prompt(&session, "hi").await;
     assert!(bench.events(session.record_id()).await.iter().any(|event| &*event.body == foreign));
     assert_eq!(bench.said(&session).await, ["> hi", "< yours"]);
+}
+
+#[tokio::test]
+async fn what_an_agent_can_do_is_remembered_for_the_day_it_was_told_on_and_a_start_refreshes_it() {
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let clock = || Timestamp::from_millis(NOW.load(Ordering::Relaxed)).unwrap();
+    let bench = Bench::with(Settings { clock, ..quick() });
+    let script = Script::new()
+        .initialize(json!({}))
+        .serve([("session/new", Script::new().reply(json!({ "sessionId": "s1" })))]);
+    let (agent, command) = bench.agent(&script);
+    let new = || bench.new_session(agent.clone(), Vec::new());
+    // The time, whether a session is opened before, and how often the agent has been started after that.
+    for (now, opens, starts) in [(0, false, 1), (DAY - 1, false, 1), (DAY, false, 2), (2 * DAY, true, 3)] {
+        NOW.store(now, Ordering::Relaxed);
+        if opens {
+            bench.engine.open(new()).await.unwrap();
+        }
+        bench.engine.agent_answer(new()).await.unwrap();
+        assert_eq!(starts_of(&command), starts, "{now}");
+    }
 }

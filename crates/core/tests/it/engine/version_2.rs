@@ -301,7 +301,7 @@ async fn an_agent_that_speaks_no_version_so_old_or_has_no_sessions_is_a_typed_er
 #[tokio::test]
 async fn servers_are_tagged_and_sent_only_over_transports_that_are_advertised() {
     let bench = Bench::new();
-    let server = |transport| vec![McpServer { name: "notes".into(), transport }];
+    let server = |transport| vec![McpServer::new("notes", transport)];
     let env = vec![NamedValue { name: "TOKEN".into(), value: "s3cret".into() }];
     let stdio =
         McpTransport::Stdio { command: AbsolutePath::new("/bin/notes").unwrap(), args: Vec::new(), env };

@@ -1,5 +1,7 @@
 //! Between a client and an agent of one version everything goes through as it was said, also what nobody here knows.
 
+use acpx_core::model::{RecordId, Seq};
+use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -90,6 +92,44 @@ async fn a_session_is_set_up_with_all_that_both_sides_say() {
 }
 
 #[tokio::test]
+async fn servers_reach_an_agent_as_their_client_said_them_and_are_kept_by_name_alone() {
+    let env = json!([{ "name": "K", "value": "v", "_meta": { "e": 1 } }]);
+    let said = |kind: Value| {
+        json!([{
+            "name": "files", "type": kind, "command": "/bin/files", "args": [], "env": env,
+            "_meta": { "m": 1 }, "future": { "token": "s3cret-unknown" },
+        }])
+    };
+    let without_type = |mut servers: Value| {
+        servers[0].as_object_mut().unwrap().remove("type");
+        servers
+    };
+    let first = without_type(said(json!(null)));
+    let second = said(json!("stdio"));
+    for (client, agent, sent, expected) in
+        [(1, 1, &first, &first), (2, 2, &second, &second), (1, 2, &first, &second), (2, 1, &second, &first)]
+    {
+        let bench = Bench::new();
+        let greeted = match agent {
+            1 => Script::new().initialize(json!({})),
+            _ => Script::new().initialize_v2(json!({ "mcp": { "stdio": {} } })),
+        };
+        let new = Script::new().reply(json!({ "sessionId": "s1" }));
+        let argv = bench.agent(&greeted.serve([("session/new", new)]));
+        let mut editor = bench.speaking(client, agent, &argv).await;
+        let params = json!({ "cwd": bench.home.path(), "mcpServers": sent });
+        let answer = editor.call("session/new", params).await.unwrap();
+        assert_eq!(&asked(&argv, "session/new")["mcpServers"], expected, "{client} over {agent}");
+
+        let record = RecordId::new(answer["sessionId"].as_str().unwrap()).unwrap();
+        let kept = bench.store().events(record, Seq::FIRST, 1000).await.unwrap();
+        let kept = kept.iter().find(|event| event.body.contains("session/new")).unwrap();
+        let kept: Value = serde_json::from_str(&kept.body).unwrap();
+        assert_eq!(kept["params"]["mcpServers"], json!([{ "name": "files" }]));
+    }
+}
+
+#[tokio::test]
 async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
     let bench = Bench::new();
     let argv = bench.agent(&script());
@@ -113,6 +153,41 @@ async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
         "sessionId": "s1", "prompt": blocks, "extra": { "q": 1 }, "_meta": { "hello": 1 },
     });
     assert_eq!(asked(&argv, "session/prompt"), prompt);
+}
+
+#[tokio::test]
+async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besides() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let greeting = json!({
+        "protocolVersion": 1, "authMethods": [{ "id": "key", "name": "Key" }],
+        "agentCapabilities": { "sessionCapabilities": { "delete": {} }, "auth": { "logout": {} } },
+    });
+    let turn = Script::new().touch(&began).expect("session/cancel").await_file(&go).end("cancelled");
+    let script = Script::new().expect("initialize").reply(greeting).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn),
+        ("session/delete", Script::new().reply(json!({}))),
+        ("logout", Script::new().reply(json!({}))),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let record = editor.open(&bench).await;
+    let said = json!({ "sessionId": record, "_meta": { "why": 2, "acpx": {} }, "future": 1 });
+    let passed = json!({ "sessionId": "s1", "_meta": { "why": 2 }, "future": 1 });
+    let prompt = editor.ask("session/prompt", super::prompt_params(&record, "x", json!({}))).await;
+    super::eventually("the turn runs", || began.exists()).await;
+    editor.notify("session/cancel", said.clone()).await;
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(editor.answer(prompt).await.0.unwrap()["stopReason"], "cancelled");
+    assert_eq!(editor.call("session/delete", said).await, Ok(json!({})));
+    let logout = json!({ "_meta": { "why": 2 }, "future": 1 });
+    assert_eq!(editor.call("logout", logout.clone()).await, Ok(json!({})));
+    for (method, expected) in
+        [("session/cancel", passed.clone()), ("session/delete", passed), ("logout", logout)]
+    {
+        assert_eq!(asked(&argv, method), expected, "{method}");
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,11 @@ fn agent(bench: &Bench, version: u16) -> Vec<String> {
 }
 
 /// Restores the session with all of its conversation, as the editor's version does that.
-async fn with_replay(bench: &Bench, editor: &mut Editor, record: &str) -> (Result<Value, Value>, Vec<Value>) {
+pub(super) async fn with_replay(
+    bench: &Bench,
+    editor: &mut Editor,
+    record: &str,
+) -> (Result<Value, Value>, Vec<Value>) {
     let mut params = bench.load_params(record);
     let method = if editor.version == 1 {
         "session/load"

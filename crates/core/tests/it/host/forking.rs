@@ -4,6 +4,8 @@ use acpx_core::model::LineageReason;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
+use super::combinations::with_replay;
+use super::editor::conversation;
 use super::{Bench, eventually, prompt_params};
 use crate::engine::received;
 
@@ -60,6 +62,44 @@ async fn a_fork_has_the_whole_conversation_and_the_two_go_on_apart() {
         let (answer, told) = other.answer(load).await;
         answer.unwrap();
         assert_eq!(texts(&told), said);
+    }
+}
+
+/// The same agent in version 2.
+fn script_v2() -> Script {
+    Script::new().initialize_v2(json!({ "fork": {} })).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/fork", Script::new().reply(json!({ "sessionId": "s2" }))),
+        ("session/resume", Script::new().state("idle").reply(json!({}))),
+        ("session/prompt", Script::new().insert("go on").say_in("agent-{id}", "done").idle("end_turn")),
+    ])
+}
+
+#[tokio::test]
+async fn clients_of_both_versions_fork_sessions_of_agents_of_both_versions() {
+    for (client, of_agent) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+        let bench = Bench::new();
+        let argv = bench.agent(&if of_agent == 1 { script(true) } else { script_v2() });
+        let mut editor = bench.speaking(client, of_agent, &argv).await;
+        let first = editor.open(&bench).await;
+        editor.turn(&first, "go on").await;
+        let forked = editor.call("session/fork", bench.load_params(&first)).await.unwrap();
+        let fork = forked["sessionId"].as_str().unwrap().to_owned();
+        assert_eq!(forked["_meta"]["acpx"]["acpxSessionId"], "s2", "{client} over {of_agent}");
+        let asked = received(&argv).into_iter().find(|(method, _)| method == "session/fork").unwrap().1;
+        assert_eq!(asked, json!({ "sessionId": "s1", "cwd": bench.home.path(), "mcpServers": [] }));
+
+        editor.turn(&fork, "go on").await;
+        for _ in 0..2 {
+            editor.turn(&first, "go on").await;
+        }
+        let mut other = bench.speaking(client, of_agent, &argv).await;
+        for (record, turns) in [(&fork, 2), (&first, 3)] {
+            let (answer, told) = with_replay(&bench, &mut other, record).await;
+            answer.unwrap();
+            let said = ["user: go on", "agent: done"].repeat(turns);
+            assert_eq!(conversation(&told), said, "{client} over {of_agent}");
+        }
     }
 }
 

@@ -24,16 +24,20 @@ pub(super) fn list(member: &Member<'_>, terms: Terms<'_>) -> Result<Option<Vec<M
     optional(member, |field| field.items(|server| mcp_server(&server, terms)))
 }
 
-/// In version 1 a server without a `type` is a program to start.
 fn mcp_server(field: &Field<'_>, terms: Terms<'_>) -> Result<McpServer, ParamProblem> {
-    let [name, kind] = field.members(["name", "type"])?;
+    let [name] = field.members(["name"])?;
     let name = name.required()?.string()?;
+    let transport = transport(field, &name, terms)?;
+    Ok(McpServer::new(name, transport).said_as(terms.version, field.json()))
+}
+
+/// In version 1 a server without a `type` is a program to start.
+fn transport(field: &Field<'_>, name: &str, terms: Terms<'_>) -> Result<McpTransport, ParamProblem> {
+    let [kind] = field.members(["type"])?;
     let kind = if terms.is_v2() { Some(kind.required()?) } else { kind.optional() };
-    let Some(kind) = kind else {
-        return Ok(McpServer { name, transport: stdio(field)? });
-    };
+    let Some(kind) = kind else { return stdio(field) };
     let feature = match (kind.string()?.as_str(), terms.is_v2()) {
-        ("stdio", false) => return Ok(McpServer { name, transport: stdio(field)? }),
+        ("stdio", false) => return stdio(field),
         ("stdio", true) => Feature::McpStdio,
         ("http", _) => Feature::McpHttp,
         ("sse", false) => Feature::McpSse,
@@ -46,18 +50,17 @@ fn mcp_server(field: &Field<'_>, terms: Terms<'_>) -> Result<McpServer, ParamPro
         let given = format!("is {} for the server {name:?}", kind.json());
         return Err(kind.problem(terms.not_offered(&given, feature)));
     }
-    let transport = match feature {
-        Feature::McpStdio => stdio(field)?,
+    match feature {
+        Feature::McpStdio => stdio(field),
         Feature::McpHttp => {
             let (url, headers) = address(field, terms)?;
-            McpTransport::Http { url, headers }
+            Ok(McpTransport::Http { url, headers })
         }
         _ => {
             let (url, headers) = address(field, terms)?;
-            McpTransport::Sse { url, headers }
+            Ok(McpTransport::Sse { url, headers })
         }
-    };
-    Ok(McpServer { name, transport })
+    }
 }
 
 /// In version 2 an absent list of headers is an empty one.

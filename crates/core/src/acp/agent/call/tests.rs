@@ -212,22 +212,20 @@ fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
         cwd: path("/w"),
         additional_directories: vec![path("/x")],
         mcp_servers: vec![
-            McpServer {
-                name: "a".into(),
-                transport: McpTransport::Stdio {
+            McpServer::new(
+                "a",
+                McpTransport::Stdio {
                     command: path("/bin/a"),
                     args: vec!["-v".into()],
                     env: vec![value("K", "v")],
                 },
-            },
-            McpServer {
-                name: "b".into(),
-                transport: McpTransport::Http { url: "https://b".into(), headers: vec![value("H", "h")] },
-            },
-            McpServer {
-                name: "c".into(),
-                transport: McpTransport::Sse { url: "https://c".into(), headers: vec![] },
-            },
+            )
+            .said_as(ProtocolVersion::V1, &params["mcpServers"][0].to_string()),
+            McpServer::new(
+                "b",
+                McpTransport::Http { url: "https://b".into(), headers: vec![value("H", "h")] },
+            ),
+            McpServer::new("c", McpTransport::Sse { url: "https://c".into(), headers: vec![] }),
         ],
         unknown: Some(r#""fromTheFuture":[1]"#.into()),
         meta: Some(r#"{"a":1}"#.into()),

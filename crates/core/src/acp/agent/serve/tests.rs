@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem, PermissionAsk,
+    Aside, Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem, PermissionAsk,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, TurnLink, UpdateBody,
 };
@@ -105,7 +105,7 @@ impl AgentService for Toy {
         }
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, _: Aside) -> Result<Meta, CallError> {
         Err(CallError::UnknownSession(session))
     }
 

@@ -1,12 +1,13 @@
 //! What a bridge remembers, line by line.
 
+use super::super::terms::KEPT_BYTES;
 use super::*;
 use crate::wire::encode::{error_response, notification, request, response};
 
 const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
 
 fn memory() -> Memory {
-    Memory::new(Some(CLIENT.to_owned()), "p".to_owned(), KEPT_BYTES)
+    Memory { prefix: "p".to_owned(), ..Memory::new(Terms::near(CLIENT.to_owned())) }
 }
 
 fn message(line: &str) -> Message {

@@ -34,10 +34,7 @@ fn servers_may_be_left_out_and_have_a_type() {
         { "type": "stdio", "name": "a", "command": "/b" },
         { "type": "http", "name": "b", "url": "u" },
     ]);
-    let both = vec![
-        McpServer { name: "a".into(), transport: stdio },
-        McpServer { name: "b".into(), transport: http },
-    ];
+    let both = vec![McpServer::new("a", stdio), McpServer::new("b", http)];
     assert_eq!(read("session/new", &new(servers), &everything()), Ok(Call::New(expected(both))));
 
     let table = [

@@ -56,7 +56,7 @@ impl AgentService for Ledger {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, _: Aside) -> Result<Meta, CallError> {
         self.write(format!("delete {session}"));
         Ok(Meta::new())
     }

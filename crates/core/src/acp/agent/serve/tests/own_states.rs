@@ -83,11 +83,11 @@ impl AgentService for Switchboard {
         if call.method == "key" { Ok(()) } else { Err(ParamProblem::new("methodId", "is unknown").into()) }
     }
 
-    async fn logout(&self) -> Result<(), CallError> {
+    async fn logout(&self, _: Aside) -> Result<(), CallError> {
         Ok(())
     }
 
-    async fn cancel_others(&self, session: AcpSessionId, _: ClientLink) {
+    async fn cancel_others(&self, session: AcpSessionId, _: Aside, _: ClientLink) {
         self.stopped.lock().unwrap().push(session);
     }
 

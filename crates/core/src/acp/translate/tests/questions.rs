@@ -1,0 +1,220 @@
+//! What is asked and what is offered, there and back: permissions, questions to the user, capabilities and logins come
+//! back from the other version as they were, as far as it can say them.
+
+use agent_client_protocol_schema::{v1, v2};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::values::block;
+use super::*;
+
+/// Extras of a session that both versions have.
+const EXTRAS: &[&str] = &["delete", "additionalDirectories", "fork"];
+
+fn reads<T: DeserializeOwned>(text: &str) -> bool {
+    serde_json::from_str::<T>(text).is_ok()
+}
+
+/// An object with those of these members that are there.
+fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+fn meta() -> impl Strategy<Value = Option<Value>> {
+    option::of(select(vec![json!({ "k": 1 }), json!({ "k": { "deep": [1.5, null] } })]))
+}
+
+/// An object whose members all say the same.
+fn each(names: &[&str], value: &Value) -> Value {
+    names.iter().map(|name| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// A permission that an agent of version 1 asks for.
+fn permission() -> impl Strategy<Value = Value> {
+    let content = block().prop_map(|block| json!([{ "type": "content", "content": block }]));
+    let status = select(vec!["pending", "in_progress", "completed", "failed"]);
+    let call = ("[a-z ]{1,8}", option::of(select(vec!["edit", "execute", "other"])), option::of(status));
+    let details = (option::of(content), option::of(Just(json!({ "path": "/x", "n": 1.5 }))), meta());
+    let kind = select(vec!["allow_once", "allow_always", "reject_once", "reject_always"]);
+    let option = (kind, meta()).prop_map(|(kind, meta)| {
+        object([
+            ("optionId", Some(json!(kind))),
+            ("name", Some(json!("N"))),
+            ("kind", Some(json!(kind))),
+            ("_meta", meta),
+        ])
+    });
+    let options = proptest::collection::vec(option, 0..4);
+    (call, details, options, meta()).prop_map(
+        |((title, kind, status), (content, input, own), options, meta)| {
+            let call = object([
+                ("toolCallId", Some(json!("t"))),
+                ("title", Some(json!(title))),
+                ("kind", kind.map(Into::into)),
+                ("status", status.map(Into::into)),
+                ("content", content),
+                ("rawInput", input),
+                ("_meta", own),
+            ]);
+            object([
+                ("sessionId", Some(json!("s"))),
+                ("toolCall", Some(call)),
+                ("options", Some(options.into())),
+                ("_meta", meta),
+            ])
+        },
+    )
+}
+
+/// The ways to log in that an agent of version 1 offers.
+fn logins() -> impl Strategy<Value = Vec<Value>> {
+    let own = ("[a-z]{1,3}", option::of("[a-z]{1,5}"), meta()).prop_map(|(id, description, meta)| {
+        object([
+            ("id", Some(json!(id))),
+            ("name", Some(json!("N"))),
+            ("description", description.map(Into::into)),
+            ("_meta", meta),
+        ])
+    });
+    let terminal = (subsequence(vec!["A", "B"], 0..=2), meta()).prop_map(|(names, meta)| {
+        object([
+            ("id", Some(json!("t"))),
+            ("name", Some(json!("T"))),
+            ("type", Some(json!("terminal"))),
+            ("args", Some(json!(["login"]))),
+            ("env", Some(each(&names, &json!("v")))),
+            ("_meta", meta),
+        ])
+    });
+    proptest::collection::vec(prop_oneof![own, terminal], 0..3)
+}
+
+/// What an agent of version 1 answers to `initialize` that offers what every one of version 2 does.
+fn answer() -> impl Strategy<Value = Value> {
+    let prompt = option::of(subsequence(vec!["image", "audio", "embeddedContext"], 0..=3));
+    let extras = subsequence(EXTRAS.to_vec(), 0..=EXTRAS.len());
+    ((prompt, any::<bool>(), extras), logins(), (meta(), meta())).prop_map(
+        |((prompt, http, extras), logins, (own, meta))| {
+            let mut session = each(&["list", "resume", "close"], &json!({}));
+            for name in extras {
+                session[name] = json!({});
+            }
+            let capabilities = object([
+                ("loadSession", Some(json!(true))),
+                ("promptCapabilities", prompt.map(|prompt| each(&prompt, &json!(true)))),
+                ("mcpCapabilities", Some(if http { json!({ "http": true }) } else { json!({}) })),
+                ("sessionCapabilities", Some(session)),
+                // Whoever has logins in version 2 can log out.
+                ("auth", (!logins.is_empty()).then(|| json!({ "logout": {} }))),
+                ("_meta", own),
+            ]);
+            object([
+                ("protocolVersion", Some(json!(1))),
+                ("agentInfo", Some(json!({ "name": "a", "version": "1", "title": "A" }))),
+                ("agentCapabilities", Some(capabilities)),
+                ("authMethods", Some(logins.into())),
+                ("_meta", meta),
+            ])
+        },
+    )
+}
+
+/// What a client of version 1 says of itself that takes what every one of version 2 does.
+fn greeting() -> impl Strategy<Value = Value> {
+    let forms = option::of(subsequence(vec!["form", "url"], 0..=2));
+    (any::<bool>(), forms, meta(), meta()).prop_map(|(terminal, forms, own, meta)| {
+        let taken = json!({ "configOptions": { "boolean": {} }, "notices": {}, "compaction": {} });
+        let capabilities = object([
+            ("auth", terminal.then(|| json!({ "terminal": true }))),
+            ("elicitation", forms.map(|forms| each(&forms, &json!({})))),
+            ("session", Some(taken)),
+            ("_meta", own),
+        ]);
+        object([
+            ("protocolVersion", Some(json!(1))),
+            ("clientInfo", Some(json!({ "name": "c", "version": "1" }))),
+            ("clientCapabilities", Some(capabilities)),
+            ("_meta", meta),
+        ])
+    })
+}
+
+/// A form that an agent of version 1 asks the user to fill in.
+fn form() -> impl Strategy<Value = Value> {
+    let field = select(vec![
+        json!({ "type": "string", "title": "T", "minLength": 1 }),
+        json!({ "type": "integer", "minimum": 1 }),
+        json!({ "type": "boolean", "default": true }),
+        json!({ "type": "string", "enum": ["a", "b"] }),
+    ]);
+    let fields = proptest::collection::btree_map("[a-z]{1,3}", field, 0..3);
+    (fields, option::of(Just(json!("t"))), meta()).prop_map(|(fields, call, meta)| {
+        let required: Vec<&String> = fields.keys().take(1).collect();
+        let schema = json!({ "type": "object", "properties": fields, "required": required });
+        object([
+            ("sessionId", Some(json!("s"))),
+            ("toolCallId", call),
+            ("mode", Some(json!("form"))),
+            ("message", Some(json!("Who?"))),
+            ("requestedSchema", Some(schema)),
+            ("_meta", meta),
+        ])
+    })
+}
+
+/// What a user answers, in either version.
+fn filled_in() -> impl Strategy<Value = Value> {
+    let value = select(vec![json!("x"), json!(7), json!(1.5), json!(true), json!(["a", "b"])]);
+    let content = proptest::collection::btree_map("[a-z]{1,3}", value, 0..3);
+    (option::of(content), select(vec!["accept", "decline", "cancel"]), meta()).prop_map(
+        |(content, action, meta)| {
+            let content = content.filter(|_| action == "accept").map(|content| json!(content));
+            object([("action", Some(json!(action))), ("content", content), ("_meta", meta)])
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_permission_of_version_1_comes_back_from_version_2_as_it_was(asked in permission()) {
+        prop_assert!(reads::<v1::RequestPermissionRequest>(&asked.to_string()), "{}", asked);
+        let there = permission_to_v2(&asked.to_string()).unwrap();
+        prop_assert!(reads::<v2::RequestPermissionRequest>(&there), "{}", there);
+        prop_assert_eq!(value(&permission_to_v1(&there, "made").unwrap()), asked);
+    }
+
+    #[test]
+    fn what_an_agent_of_version_1_can_and_its_logins_come_back_from_version_2_as_they_were(said in answer()) {
+        prop_assert!(reads::<v1::InitializeResponse>(&said.to_string()), "{}", said);
+        let there = initialize_answer_to_v2(&said.to_string()).unwrap();
+        prop_assert!(reads::<v2::InitializeResponse>(&there), "{}", there);
+        prop_assert_eq!(value(&initialize_answer_to_v1(&there).unwrap()), said);
+    }
+
+    #[test]
+    fn what_a_client_of_version_1_can_comes_back_from_version_2_as_it_was(said in greeting()) {
+        prop_assert!(reads::<v1::InitializeRequest>(&said.to_string()), "{}", said);
+        let there = initialize_params_to_v2(&said.to_string()).unwrap();
+        prop_assert!(reads::<v2::InitializeRequest>(&there), "{}", there);
+        prop_assert_eq!(value(&initialize_params_to_v1(&there).unwrap()), said);
+    }
+
+    #[test]
+    fn a_question_to_the_user_and_its_answer_are_the_same_in_both_versions(
+        asked in form(),
+        answered in filled_in(),
+    ) {
+        prop_assert!(reads::<v1::CreateElicitationRequest>(&asked.to_string()), "{}", asked);
+        let there = elicitation_to_v2(&asked.to_string()).unwrap();
+        // A request of version 2 is read by version 1 as it is, and so is an answer of version 1 by version 2.
+        prop_assert!(reads::<v2::CreateElicitationRequest>(&there), "{}", there);
+        prop_assert_eq!(value(&there), asked);
+        prop_assert!(reads::<v2::CreateElicitationResponse>(&answered.to_string()), "{}", answered);
+        let back = elicitation_answer_to_v1(&answered.to_string());
+        prop_assert!(reads::<v1::CreateElicitationResponse>(&back), "{}", back);
+        prop_assert_eq!(value(&back), answered);
+    }
+}
