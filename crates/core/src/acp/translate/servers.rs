@@ -28,7 +28,6 @@ pub fn servers_to_v1(servers: &str) -> Result<String, Untranslatable> {
                 &["args", "env"]
             }
             "http" => &["headers"],
-            "acp" => &[],
             kind => return Err(unsupported(&server, kind)),
         };
         for name in lists {
