@@ -313,11 +313,12 @@ pub(super) async fn teach(
     Ok(())
 }
 
-/// How a session stands before an event, for somebody who has missed what was since another. Of a turn that is over and
+/// How a session stands before an event, for a client that has missed what was since another. Of a turn that is over and
 /// was not missed nothing is needed, however long it was.
 pub(super) async fn standing(
     store: &Arc<dyn Store>,
     record: &RecordId,
+    client: &ClientFacts,
     before: Seq,
     missed: Option<Seq>,
 ) -> Result<SessionState, StoreError> {
@@ -328,7 +329,7 @@ pub(super) async fn standing(
         None => kept.context_of(before).await?,
     };
     let mut pages = kept.pages(start);
-    let (mut state, mut stretch) = (SessionState::default(), Stretch::default());
+    let (mut state, mut stretch) = (SessionState::to(client), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             state.take(event);

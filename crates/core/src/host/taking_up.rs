@@ -84,7 +84,8 @@ impl Connection {
         if link.client().protocol == ProtocolVersion::V1 {
             return Ok(());
         }
-        let state = standing(&self.host.store, record, from, missed).await.map_err(fault::not_kept)?;
+        let state = standing(&self.host.store, record, &link.client(), from, missed).await;
+        let state = state.map_err(fault::not_kept)?;
         let told = link.pass_on(state.standing_line(record, missed)).await;
         told.map_err(|source| CallError::NotTold { session: client_session(record), source })
     }
