@@ -25,7 +25,7 @@ pub(crate) struct NewParams<'a> {
     meta: Under<NewMeta>,
 }
 
-/// The params of `session/resume`. Without servers it changes none.
+/// The params of `session/resume`. Without servers or directories it changes none.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResumeParams<'a> {
@@ -82,6 +82,7 @@ impl<'a> ResumeParams<'a> {
         let mcp_servers = given.map(|given| given.servers.iter().map(server).collect());
         let (session_id, cwd) = (record.id.as_str(), &record.cwd);
         let additional_directories = &settings.additional_directories;
+        meta.same_directories = additional_directories.is_empty();
         Self { session_id, cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
     }
 

@@ -1,6 +1,6 @@
 //! A host as a program starts it, for tests: it may be killed, and there may be several.
 //!
-//!     host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS
+//!     host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS [ASK_OTHERS_MILLIS STALL_MILLIS]
 //!
 //! A configuration file of servers has a line for each: its name and the path of its program.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::Settings;
-use acpx_core::host::{self, Around, HostLock, HostPlace, HostSetup, READY, last_words};
+use acpx_core::host::{self, Around, ClientPatience, HostLock, HostPlace, HostSetup, READY, last_words};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
 use acpx_core::tools::Grace;
 
@@ -21,17 +21,25 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [home, runtime, linger, idle] = &arguments[..] else {
-        return Err("host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS".into());
+    let ([home, runtime, linger, idle] | [home, runtime, linger, idle, _, _]) = &arguments[..] else {
+        return Err("host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS [ASK_OTHERS_MILLIS STALL_MILLIS]".into());
     };
     let place = HostPlace::new(PathBuf::from(home), None, Path::new(runtime));
     match HostLock::contend(&place, PATIENCE) {
         Ok(Some(lock)) => {
             let millis = Duration::from_millis;
+            let patience = match &arguments[4..] {
+                [ask_others, stall] => ClientPatience {
+                    before_others_are_asked: millis(ask_others.parse()?),
+                    before_it_goes: millis(stall.parse()?),
+                },
+                _ => ClientPatience::default(),
+            };
             let setup = HostSetup {
                 place,
                 version: "example".to_owned(),
                 linger: millis(linger.parse()?),
+                patience,
                 settings: Settings {
                     idle: Some(millis(idle.parse()?)),
                     cancel_grace: millis(300),

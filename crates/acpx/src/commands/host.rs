@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::Settings as EngineSettings;
-use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
+use acpx_core::host::{self, ClientPatience, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
 use acpx_core::model::{McpServer, Timestamp};
 use acpx_core::tools::{Swept, SweptProcess};
 use serde::Deserialize;
@@ -154,6 +154,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         place: place.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         linger: LINGER,
+        patience: ClientPatience::default(),
         settings: EngineSettings {
             idle: Some(settings::DEFAULT_TTL),
             keep_programs: Config::load(place.home())?.keep_programs.into(),

@@ -49,6 +49,7 @@ fn summary(row: Kept) -> SessionSummary {
         passed_on: None,
         session: row.session,
         cwd: row.cwd,
+        additional_directories: Vec::new(),
         title,
         updated_at: Some(row.updated_at),
         meta: Meta::new(),

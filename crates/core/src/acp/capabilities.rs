@@ -4,8 +4,12 @@
 //! rule reads both: an object (even `{}`) or `true` means advertised; `false`, `null`, absent and anything
 //! else mean not. Whatever cannot be read is not advertised, and is never a reason to fail.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::agent::Feature;
 use crate::machine::Advertised;
 use crate::model::ProtocolVersion;
 
@@ -42,6 +46,40 @@ pub struct PromptContent {
     pub audio: bool,
     /// Resources with their content.
     pub embedded_context: bool,
+}
+
+/// A content block that an agent does not take.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Untaken {
+    /// Which one of the prompt's, from 0.
+    pub index: usize,
+    /// Its type.
+    pub kind: String,
+    /// What the agent would have to offer.
+    pub feature: Feature,
+}
+
+impl PromptContent {
+    /// The first of a prompt's content blocks, a JSON array, that is not taken. Text and links are for every agent; a
+    /// type from the future is the agent's to judge.
+    pub fn untaken(self, blocks: &str) -> Result<Option<Untaken>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Block<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Cow<'a, str>,
+        }
+        let blocks: Vec<Block<'_>> = serde_json::from_str(blocks)?;
+        let untaken = |(index, Block { kind })| {
+            let (feature, is_offered) = match &*kind {
+                "image" => (Feature::Image, self.image),
+                "audio" => (Feature::Audio, self.audio),
+                "resource" => (Feature::EmbeddedContext, self.embedded_context),
+                _ => return None,
+            };
+            (!is_offered).then(|| Untaken { index, kind: kind.into_owned(), feature })
+        };
+        Ok(blocks.into_iter().enumerate().find_map(untaken))
+    }
 }
 
 impl Capabilities {

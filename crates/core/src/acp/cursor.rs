@@ -16,7 +16,7 @@ pub enum Cursor {
     Seq(Seq),
     /// The first event of a message.
     Message(Box<str>),
-    /// The first event of a turn.
+    /// The first event of a turn. One that has not begun has none, and is no place.
     Turn(TurnId),
 }
 

@@ -18,9 +18,10 @@ mod passing;
 mod reading;
 pub(crate) mod render;
 pub(crate) mod settings;
+pub(crate) mod told_error;
 
 pub use agent_info::AgentInfo;
-pub use capabilities::{Capabilities, PromptContent};
+pub use capabilities::{Capabilities, PromptContent, Untaken};
 pub use content::{
     StateUpdate, block_words, blocks_words, content, has_background, prompt_text, prompt_words, state_update,
     update, update_v2,

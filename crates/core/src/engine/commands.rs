@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::acp::Besides;
 use crate::acp::client::Answer;
 use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
-use crate::model::{AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId};
+use crate::model::{AbsolutePath, AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 
 use super::advice::Advisor;
@@ -53,6 +53,7 @@ pub(super) enum Command {
     Delete(Option<Besides>, oneshot::Sender<Deletion>),
     Park(Forgetting, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
+    HasDirectories(Vec<AbsolutePath>, oneshot::Sender<bool>),
     /// What is waited for?
     Waiting(oneshot::Sender<Option<Waiting>>),
     /// What has the agent not done in this time?
@@ -119,7 +120,12 @@ impl SessionTask {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }
-            Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
+            Command::HasServers(servers, reply) => {
+                tell(reply, !self.has_agent() || self.place.mcp_servers.list == servers);
+            }
+            Command::HasDirectories(directories, reply) => {
+                tell(reply, !self.has_agent() || self.place.additional_directories == directories);
+            }
             Command::Waiting(reply) => tell(reply, self.waiting()),
             Command::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
             Command::Forget(word, reply) => self.forget(word.as_deref(), reply),
@@ -170,16 +176,14 @@ impl SessionTask {
         }
     }
 
-    /// Whether the agent has these servers, or none runs that could have others.
-    fn has_servers(&self, servers: &[McpServer]) -> bool {
-        let has_agent = self.agent.is_some() || self.coming.is_some();
-        !has_agent || self.place.mcp_servers.list == servers
+    /// Whether an agent runs, or is about to: it keeps what it was started with.
+    fn has_agent(&self) -> bool {
+        self.agent.is_some() || self.coming.is_some()
     }
 
-    /// An agent that is there already keeps what it was started with.
+    /// Takes what an agent is started with, if one is still to be.
     pub(super) fn prepare(&mut self, restore: RestoreSession) {
-        let is_needed = self.agent.is_none() && self.coming.is_none();
-        if !is_needed {
+        if self.has_agent() {
             return;
         }
         let directories = self.place.additional_directories.clone();

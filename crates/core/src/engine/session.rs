@@ -11,8 +11,8 @@ use crate::acp::client::Offered;
 use crate::acp::settings;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity,
-    Setting, Turn, TurnId,
+    AbsolutePath, AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq,
+    SessionIdentity, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store};
 
@@ -376,6 +376,12 @@ impl Session {
     pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::HasServers(servers.into(), reply), answer).await
+    }
+
+    /// Whether these are the additional directories that the agent has, likewise.
+    pub async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::HasDirectories(directories.into(), reply), answer).await
     }
 
     /// What the session waits for; `None` if that is nothing but its clients.

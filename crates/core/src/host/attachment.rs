@@ -84,13 +84,20 @@ pub(super) struct Updates {
 /// A stream that runs.
 struct Stream {
     task: JoinHandle<()>,
-    /// Whoever has it is alone with the client: the stream has it while it tells one event.
-    telling: Arc<Mutex<()>>,
+    /// The last event that was told. Whoever has it is alone with the client: the stream has it while it tells one.
+    telling: Arc<Mutex<Seq>>,
 }
 
 /// Updates that pause. Dropped, they go on where they were.
 pub(super) struct Paused {
-    _alone: OwnedMutexGuard<()>,
+    last: OwnedMutexGuard<Seq>,
+}
+
+impl Paused {
+    /// The event that they go on with.
+    pub(super) fn next(&self) -> Seq {
+        self.last.next()
+    }
 }
 
 impl Gate {
@@ -161,7 +168,7 @@ impl Attachment {
     pub(super) fn pause(&self) -> Option<impl Future<Output = Paused> + use<>> {
         let stream = self.updates.stream.as_ref().filter(|_| self.updates.runs())?;
         let alone = Arc::clone(&stream.telling).lock_owned();
-        Some(async move { Paused { _alone: alone.await } })
+        Some(async move { Paused { last: alone.await } })
     }
 
     /// Lets go of everything, and waits until nothing more is told.
@@ -200,8 +207,9 @@ impl Streaming {
         let (record, link) = (telling.record.clone(), telling.link.clone());
         let Telling { how, follower, after, .. } = telling;
         // What is not wanted counts as passed: nobody waits for it.
-        let told = self.progress.begin(Seq(follower.position().0.saturating_sub(1)));
-        let alone = Arc::default();
+        let last = Seq(follower.position().0.saturating_sub(1));
+        let told = self.progress.begin(last);
+        let alone = Arc::new(Mutex::new(last));
         let mut telling = Teller { how, record, link, told, telling: Arc::clone(&alone) };
         let task = tokio::spawn(async move {
             after.passed().await;
@@ -306,7 +314,7 @@ struct Teller {
     record: RecordId,
     link: ClientLink,
     told: Reporting,
-    telling: Arc<Mutex<()>>,
+    telling: Arc<Mutex<Seq>>,
 }
 
 impl Teller {
@@ -360,12 +368,14 @@ impl Teller {
 
     /// Tells one event, alone with the client; `None` if that cannot be.
     async fn tell(&mut self, event: &Event, has_more: bool) -> Option<()> {
-        let _alone = self.telling.lock().await;
+        let mut last = self.telling.lock().await;
         let mut lines = self.how.lines(&self.record, event).await.ok()?;
         if !has_more {
             lines.extend(self.how.pause());
         }
-        pass_on(lines, &self.link).await.ok()
+        pass_on(lines, &self.link).await.ok()?;
+        *last = event.seq;
+        Some(())
     }
 }
 

@@ -1,5 +1,5 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
-//! whether it is where the client thinks it is; and with which servers its agent runs.
+//! whether it is where the client thinks it is; and with which servers and directories its agent runs.
 
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, SessionError};
@@ -8,8 +8,8 @@ use crate::model::{AgentError, ProtocolVersion, RecordId};
 
 use super::connection::{Connection, problem, record_of};
 use super::fault;
-use super::meta::{NewMeta, RestoreMeta, ServersMeta};
-use super::opening::Opened;
+use super::meta::{KeptMeta, NewMeta, RestoreMeta};
+use super::opening::{Kept, Opened};
 
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
@@ -105,21 +105,30 @@ impl Connection {
         Ok(Opened { seat, updates, with_seq, ..opened })
     }
 
-    /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, nobody
-    /// else is at the session, and it can be given back what it remembers.
-    pub(super) async fn renew_servers(&self, opened: &Opened) -> Result<Option<ServersMeta>, CallError> {
+    /// Lets the agent be started anew if it runs with other servers or directories than this client has named, nothing
+    /// runs, nobody else is at the session, and it can be given back what it remembers. What it keeps all the same.
+    pub(super) async fn renew(&self, opened: &Opened, names_servers: bool) -> Result<Kept, CallError> {
         let session = &opened.session;
-        if !self.has_servers(opened).await? && !self.host.askable.has_others(session.record_id(), self.number)
-        {
-            // A session that has something to do keeps its agent, and with it the servers in force.
+        let kept = self.has_others(opened, names_servers).await?;
+        if kept != Kept::default() && !self.host.askable.has_others(session.record_id(), self.number) {
+            // A session that has something to do keeps its agent, and with it what is in force.
             drop(session.park_if_restorable().await);
+            return self.has_others(opened, names_servers).await;
         }
-        Ok((!self.has_servers(opened).await?).then_some(ServersMeta::Kept))
+        Ok(kept)
     }
 
-    /// Whether the agent has the servers that the client has named, if it has named any.
-    async fn has_servers(&self, opened: &Opened) -> Result<bool, CallError> {
-        let Some(servers) = &opened.given.mcp_servers else { return Ok(true) };
-        opened.session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))
+    /// What the agent has otherwise than the client has named it, if it has named any.
+    async fn has_others(&self, opened: &Opened, names_servers: bool) -> Result<Kept, CallError> {
+        let (session, mut kept) = (&opened.session, Kept::default());
+        if let Some(servers) = opened.given.mcp_servers.as_ref().filter(|_| names_servers) {
+            let has = session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))?;
+            kept.servers = (!has).then_some(KeptMeta::Kept);
+        }
+        if let Some(directories) = &opened.given.additional_directories {
+            let has = session.has_directories(directories).await.map_err(|error| self.refused(&error))?;
+            kept.directories = (!has).then_some(KeptMeta::Kept);
+        }
+        Ok(kept)
     }
 }

@@ -158,21 +158,23 @@ impl Connection {
         Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
     }
 
-    /// An error if a record would have other additional directories by this client, and those are not its to give: they
-    /// are kept, and hold in the turns of others. A client from elsewhere has a say in sessions that it has made itself.
-    pub(super) async fn may_have_directories(
+    /// The additional directories that a record has by this client; `None` if it leaves them. They are kept, and hold in
+    /// the turns of others, so where they are not this client's to give, none that it names change nothing, and others
+    /// are an error. A client from elsewhere has a say in sessions that it has made itself.
+    pub(super) async fn allowed_directories(
         &self,
         record: &RecordId,
-        wanted: &[AbsolutePath],
-    ) -> Result<(), CallError> {
+        wanted: Option<Vec<AbsolutePath>>,
+    ) -> Result<Option<Vec<AbsolutePath>>, CallError> {
         let is_its_own = self.elsewhere.get().is_none() || self.has_made(record);
         if is_its_own && !self.is_confined() {
-            return Ok(());
+            return Ok(wanted);
         }
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else { return Ok(None) };
         let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
         let is_so = kept.is_some_and(|kept| kept.additional_directories == wanted);
         let problem = "is not allowed: the directories of this session are not this client's to change";
-        if is_so { Ok(()) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
+        if is_so { Ok(Some(wanted)) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
     }
 
     /// How long this client waits for an agent to be ready. Whoever waits for longer than an agent may take lets it take

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::acp::agent::CallError;
+use crate::acp::told_error;
 use crate::engine::SessionError;
 use crate::model::{AgentError, RecordId, Turn, TurnError};
 use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
-use crate::wire::splice::{Step, locate, put, without};
+use crate::wire::splice::put;
 
 use super::HostError;
 use super::connection::client_session;
@@ -140,29 +141,29 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Agent(AgentError::Refused { acp, .. }) => raw(acp),
         _ => None,
     };
-    let number = match error {
-        SessionError::Prompt(_)
-        | SessionError::Setting(_)
-        | SessionError::Directory { .. }
-        | SessionError::Agent(
-            AgentError::BadRequest { .. }
-            | AgentError::WorksElsewhere { .. }
-            | AgentError::DirectoriesUnsupported { .. },
-        ) => RpcError::INVALID_PARAMS,
-        SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
-        _ => number_of(acp.as_deref()),
-    };
     let hint = error.hint().map(Cow::into_owned);
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
         SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
+        SessionError::Agent(AgentError::McpUnsupported { index, .. }) => &format!("mcpServers[{index}]"),
         SessionError::Prompt(_) => "prompt",
         SessionError::Setting(_) => "_meta.acpx.settings",
-        _ => return of_agent(number, with_causes(error), fault),
+        SessionError::Agent(AgentError::BadRequest { .. }) => {
+            return passed_on(RpcError::INVALID_PARAMS, with_causes(error), fault);
+        }
+        SessionError::Agent(AgentError::NotOffered { .. }) => {
+            return passed_on(RpcError::METHOD_NOT_FOUND, with_causes(error), fault);
+        }
+        _ => return of_agent(with_causes(error), fault),
     };
-    let (field, problem) = (Some(field.to_owned()), Some(with_causes(error)));
-    CallError::PassedOn(with_fault(number, with_causes(error), &FaultData { field, problem, acpx: fault }))
+    wrong(field, with_causes(error), fault)
+}
+
+/// A parameter is wrong, and this is what is wrong with it.
+fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
+    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
+    CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
 /// Why a client is told no more of a record.
@@ -202,14 +203,16 @@ pub(super) fn not_loaded(record: &RecordId) -> CallError {
     })
 }
 
-/// The answer to a prompt whose turn failed.
-pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
+/// The answer to a prompt whose turn failed, by the parameter that the agent cannot take, if it is for that.
+pub(super) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);
-    let number = number_of(acp.as_deref());
     let hint = AgentError::hint_of(&error.code).map(str::to_owned);
     let fault =
         FaultMeta { code: error.code.to_string(), hint, turn: Some(turn), acp, ..FaultMeta::default() };
-    of_agent(number, error.message.to_string(), fault)
+    match field {
+        Some(field) => wrong(field, error.message.to_string(), fault),
+        None => of_agent(error.message.to_string(), fault),
+    }
 }
 
 /// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
@@ -272,44 +275,18 @@ pub(super) fn too_many_sessions(most: usize) -> CallError {
 /// An error that wants a login, as every client knows one: under its own number, and with the ways to log in if the
 /// agent has not told them itself. Any other error stays as it is.
 pub(super) fn wanting_login(error: CallError, ways: Option<&str>) -> CallError {
-    let CallError::PassedOn(mut error) = error else { return error };
-    let data = error.data.as_deref().map_or("{}", RawValue::get).to_owned();
-    let is_wanted =
-        serde_json::from_str::<FaultData>(&data).is_ok_and(|data| data.acpx.code == "AUTH_REQUIRED");
-    if !is_wanted {
-        return CallError::PassedOn(error);
-    }
-    error.code = RpcError::AUTH_REQUIRED;
-    let told = ways.filter(|_| member(&data, LOGINS).is_none()).and_then(|ways| put(&data, &[LOGINS], ways));
-    CallError::PassedOn(match told {
-        Some(told) => error.with_data(&told),
-        None => error,
-    })
+    let CallError::PassedOn(error) = error else { return error };
+    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
+    let is_wanted = data.is_some_and(|data| data.acpx.code == told_error::LOGIN_WANTED);
+    CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways) } else { error })
 }
-
-/// Where an error tells the ways to log in, as several agents do.
-const LOGINS: &str = "authMethods";
 
 /// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
-fn of_agent(number: i64, message: String, fault: FaultMeta) -> CallError {
-    let Some(acp) = &fault.acp else { return passed_on(number, message, fault) };
-    let theirs = RpcError::read(acp.get());
-    let data = theirs.data.filter(|data| data.get().starts_with('{'));
+fn of_agent(message: String, fault: FaultMeta) -> CallError {
+    let Some(acp) = fault.acp.clone() else { return passed_on(RpcError::INTERNAL, message, fault) };
     let fault = FaultMeta { message: Some(message), ..fault };
-    let ours = rpc_error(number, theirs.message, fault);
-    let Some(data) = data else { return CallError::PassedOn(ours) };
-    let acpx = ours.data.as_deref().and_then(|ours| member(ours.get(), "acpx"));
-    // What the agent calls the session is nothing to a client.
-    let named = without(data.get(), &["sessionId"]);
-    let told = acpx.and_then(|acpx| put(named.as_deref().unwrap_or(data.get()), &["acpx"], acpx));
-    CallError::PassedOn(match told {
-        Some(told) => ours.with_data(&told),
-        None => ours,
-    })
-}
-
-fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
-    object.get(locate(object, &[Step::Key(name)])?)
+    let acpx = serde_json::to_string(&fault).expect("a fault has only text, numbers and raw JSON");
+    CallError::PassedOn(told_error::in_its_words(acp.get(), &acpx))
 }
 
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
@@ -323,11 +300,6 @@ fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
 fn with_fault(number: i64, message: String, data: &FaultData) -> RpcError {
     let data = serde_json::to_string(data).expect("a fault has only text, numbers and raw JSON");
     RpcError::new(number, message).with_data(&data)
-}
-
-/// An agent's own number for its error, if it is one of an agent's.
-fn number_of(acp: Option<&RawValue>) -> i64 {
-    acp.map_or(RpcError::INTERNAL, |acp| RpcError::read(acp.get()).code)
 }
 
 fn raw(json: &str) -> Option<Box<RawValue>> {

@@ -114,6 +114,7 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
     Ok(SessionSummary {
         session: client_session(&record.id),
         cwd: record.cwd,
+        additional_directories: record.additional_directories,
         title,
         updated_at: Some(record.updated_at),
         meta: acpx_meta(&ids),
@@ -172,7 +173,16 @@ async fn theirs(
 fn their_row(row: ListedSession) -> Option<SessionSummary> {
     let ListedSession { session, updated_at, title, cwd, row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
-    Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new(), passed_on: Some(row) })
+    let (additional_directories, meta) = (Vec::new(), Meta::new());
+    Some(SessionSummary {
+        session,
+        cwd,
+        additional_directories,
+        title,
+        updated_at,
+        meta,
+        passed_on: Some(row),
+    })
 }
 
 /// Those that work in this directory, however they write it. Where a disk does not answer, what is written counts.

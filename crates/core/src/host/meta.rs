@@ -18,7 +18,7 @@ mod terms;
 mod waiting;
 
 pub use answers::{
-    AwakeningMeta, DeletedMeta, IdsMeta, InsertedMeta, ListMeta, MemoryMeta, MovedMeta, ServersMeta,
+    AwakeningMeta, DeletedMeta, IdsMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
     SessionMeta, TurnMeta, UnmetMeta,
 };
 pub use environment::VariablesMeta;
@@ -200,6 +200,9 @@ pub struct RestoreMeta {
     /// Whether the agent need not run yet: a prompt that follows starts it.
     #[serde(skip_serializing_if = "is_false")]
     pub later: bool,
+    /// Whether the session keeps its additional directories where none are named.
+    #[serde(skip_serializing_if = "is_false")]
+    pub same_directories: bool,
     /// Where the conversation is told from, as in `replayFrom` of version 2. `null` is nowhere.
     #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub replay_from: Option<serde_json::Value>,

@@ -100,6 +100,22 @@ pub struct Around<'a> {
 /// no more.
 const LAST_WORKS: Duration = Duration::from_secs(2);
 
+/// How long a host waits for a client that takes nothing of what it is told. Such a one holds up nobody else's updates
+/// and costs next to nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientPatience {
+    /// Before whatever its turns ask is asked of the other clients as well.
+    pub before_others_are_asked: Duration,
+    /// Before it is let go. A person may well look away from a page of output; one that has forgotten us is not kept.
+    pub before_it_goes: Duration,
+}
+
+impl Default for ClientPatience {
+    fn default() -> Self {
+        Self { before_others_are_asked: Duration::from_secs(30), before_it_goes: Duration::from_mins(30) }
+    }
+}
+
 /// What every connection to a host shares.
 pub struct Host {
     engine: Engine,
@@ -107,6 +123,7 @@ pub struct Host {
     scopes: Scopes,
     works: Works,
     askable: Arc<Askable>,
+    patience: ClientPatience,
     shares: Shares,
     /// Numbers the connections.
     connections: AtomicU64,
@@ -134,7 +151,7 @@ impl Host {
         server_file: ServerFile,
         version: impl Into<String>,
     ) -> Arc<Self> {
-        Arc::new(Self::made_of(engine, store, server_file, None, version.into()))
+        Arc::new(Self::made_of(engine, store, server_file, None, version.into(), ClientPatience::default()))
     }
 
     fn made_of(
@@ -143,6 +160,7 @@ impl Host {
         server_file: ServerFile,
         importer: Option<Importer>,
         version: String,
+        patience: ClientPatience,
     ) -> Self {
         Self {
             started_at: engine.now(),
@@ -150,7 +168,8 @@ impl Host {
             store,
             scopes: Scopes::default(),
             works: Works::default(),
-            askable: Arc::default(),
+            askable: Arc::new(Askable::new(patience.before_others_are_asked)),
+            patience,
             shares: Shares::default(),
             connections: AtomicU64::new(0),
             server_file,

@@ -18,7 +18,7 @@ use super::Host;
 use super::attachment::Paused;
 use super::connection::problem;
 use super::fault;
-use super::meta::{MemoryMeta, ServersMeta, SessionMeta, SettingMeta, ShellMeta};
+use super::meta::{KeptMeta, MemoryMeta, SessionMeta, SettingMeta, ShellMeta};
 use super::seats::Seat;
 
 /// A session that was made or brought back.
@@ -33,8 +33,8 @@ pub(super) struct Opened {
     pub(super) created: bool,
     pub(super) replaced: Option<RecordId>,
     pub(super) how: Option<Awakening>,
-    /// What became of the servers that its client named.
-    pub(super) servers: Option<ServersMeta>,
+    /// What its agent has otherwise than its client named it.
+    pub(super) kept: Kept,
     /// What its client would start the agent with.
     pub(super) given: RestoreSession,
     /// The first event that its client cannot know of.
@@ -45,6 +45,13 @@ pub(super) struct Opened {
     pub(super) with_seq: bool,
     /// Those that pause for it: they begin anew.
     pub(super) paused: Option<Paused>,
+}
+
+/// What an agent keeps though its client named others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Kept {
+    pub(super) servers: Option<KeptMeta>,
+    pub(super) directories: Option<KeptMeta>,
 }
 
 impl Opened {
@@ -63,7 +70,7 @@ impl Opened {
             created: false,
             replaced: None,
             how: None,
-            servers: None,
+            kept: Kept::default(),
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
@@ -98,7 +105,8 @@ impl Opened {
             awakening: self.how.map(Into::into),
             memory: MemoryMeta::of(status.memory),
             unmet_settings: status.unmet.iter().map(Into::into).collect(),
-            mcp_servers: self.servers,
+            mcp_servers: self.kept.servers,
+            additional_directories: self.kept.directories,
             seq: Some(self.from.0.saturating_sub(1)),
         })
     }
@@ -223,7 +231,10 @@ impl Host {
         // It goes on in the version that it has been spoken in, unless a newer one is asked for.
         let protocol = there.agent.protocol.max(new.agent.protocol);
         let agent = Some(new.agent.clone().with_protocol(protocol));
-        let given = RestoreSession { agent, mcp_servers, ..given_again(&new) };
+        // Whoever names no directories leaves those that the session has.
+        let additional_directories =
+            Some(new.additional_directories.clone()).filter(|directories| !directories.is_empty());
+        let given = RestoreSession { agent, mcp_servers, additional_directories, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(Opened::known(session, given))
     }
@@ -249,6 +260,7 @@ fn given_again(new: &NewSession) -> RestoreSession {
         agent: Some(new.agent.clone()),
         environment: new.environment.clone(),
         mcp_servers: Some(new.mcp_servers.clone()),
+        additional_directories: Some(new.additional_directories.clone()),
         login: new.login,
         start_wait: new.start_wait,
         ..RestoreSession::default()

@@ -1,13 +1,15 @@
 //! Who is asked what an agent asks.
 //!
 //! A question of a turn is put to the turn's own client as long as that is there and has a person before it, and
-//! otherwise to every other client that has the record in use and can be asked. The first answer counts, also one of
+//! otherwise to every other client that has the record in use and can be asked. One that takes nothing of what it is
+//! told may never come to the question, so after a while the others are asked beside it. The first answer counts, also one of
 //! somebody who was not asked and answers it by its id, and from the rest the question is taken back. Where nobody is
 //! left to ask, the turn's policy decides, or the question waits. A question never outlives its turn: what is said
 //! after that grants nothing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,13 +156,24 @@ impl Asking {
         let waits = question.wanted().is_some_and(|wanted| wanted.waits);
         let mut changed = askable.changes();
         let mut is_anybody_there = false;
+        let (link, patience) = (own.as_ref().map(|own| own.client.link.clone()), askable.patience());
+        let mut stalls = pin!(async move {
+            match link {
+                Some(link) => link.takes_nothing_for(patience).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut has_stalled = false;
         loop {
             own = own.filter(TurnClient::is_there);
-            let to_ask = match &own {
-                Some(own) => vec![own.client.clone()],
-                None => askable.of(&self.record),
-            };
-            self.put(to_ask, own.is_some(), listed.as_ref());
+            let mut to_ask: Vec<_> = own.iter().map(|own| own.client.clone()).collect();
+            if own.is_none() || has_stalled {
+                let is_other = |client: &Somebody| {
+                    own.as_ref().is_none_or(|own| own.client.connection != client.connection)
+                };
+                to_ask.extend(askable.of(&self.record).into_iter().filter(is_other));
+            }
+            self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
             if self.open.is_empty() && (is_anybody_there || !waits) {
                 // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides.
                 if is_anybody_there {
@@ -201,13 +214,14 @@ impl Asking {
                     return;
                 }
                 () = own_is_gone => {}
+                () = &mut stalls, if !has_stalled => has_stalled = true,
                 _ = changed.changed() => {}
             }
         }
     }
 
     /// Puts it to those who have not been asked, and takes it back from those who are not to be asked any more.
-    fn put(&mut self, to_ask: Vec<Somebody>, is_own: bool, listed: Option<&Listed>) {
+    fn put(&mut self, to_ask: Vec<Somebody>, own: Option<ConnectionId>, listed: Option<&Listed>) {
         // Whoever has closed the session hears no more of it.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
         // Should it come back, it is asked again.
@@ -223,8 +237,10 @@ impl Asking {
         };
         let to_ask: Vec<Somebody> = to_ask.into_iter().filter(can_be_asked).collect();
         if let Some(listed) = listed {
-            let asked =
-                |client: &Somebody| AskedMeta { is_turns: is_own, name: client.link.client().name.clone() };
+            let asked = |client: &Somebody| AskedMeta {
+                is_turns: own == Some(client.connection),
+                name: client.link.client().name.clone(),
+            };
             listed.asks(to_ask.iter().map(asked).collect());
         }
         for client in to_ask {

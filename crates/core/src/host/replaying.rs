@@ -12,6 +12,7 @@ use crate::model::{
 };
 use crate::store::{Store, StoreError};
 use crate::wire::encode;
+use crate::wire::splice::{Step, locate};
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -88,10 +89,27 @@ impl KeptEvents {
             Cursor::Turn(turn) => self.first_of(*turn).await,
             Cursor::Message(id) => match OwnMessageId::read(&self.record, id) {
                 Some(OwnMessageId::Prompt(turn)) => self.first_of(turn).await,
-                Some(OwnMessageId::Run(seq)) if seq <= self.until && seq.0 > 0 => Ok(seq),
+                Some(OwnMessageId::Run(seq)) if self.begins_message(seq, id).await? => Ok(seq),
                 _ => self.first_named(id).await,
             },
         }
+    }
+
+    /// Whether an event begins a message that is told under this id of ours.
+    async fn begins_message(&self, seq: Seq, id: &str) -> Result<bool, StoreError> {
+        if seq > self.until || seq < Seq::FIRST {
+            return Ok(false);
+        }
+        // Version 2 tells every message by its id.
+        let client = ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() };
+        let mut rendering = Rendering::new(&self.record, Arc::new(client));
+        catch_up(&mut rendering, &self.store, &self.record, seq).await?;
+        let page = Pages { kept: self, next: seq, until: seq }.next().await?.unwrap_or_default();
+        let Some(event) = page.first() else { return Ok(false) };
+        teach(&mut rendering, &self.store, &self.record, event).await?;
+        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"].map(Step::Key));
+        let is_told = |line: &String| locate(line, &place).and_then(|range| line.get(range)) == Some(&*id);
+        Ok(rendering.tell(event, &|_| false).iter().any(is_told))
     }
 
     /// The event that comes after those.
@@ -134,18 +152,17 @@ impl KeptEvents {
     }
 
     async fn first_of(&self, turn: TurnId) -> Result<Seq, CursorError> {
-        // A turn that never began has no first event; the next one that did stands for it.
-        let (mut first, mut last) = (None, None);
-        self.backwards(self.until.next(), |event| {
+        let mut last = None;
+        let first = self.backwards(self.until.next(), |event| {
             let begun = started(event)?;
             last.get_or_insert(begun.0);
-            if begun >= turn {
-                first = Some(event.seq);
-            }
-            (begun <= turn).then_some(())
-        })
-        .await?;
-        first.ok_or_else(|| CursorError::NotThere { place: format!("turn {turn}"), last })
+            (begun <= turn).then_some((begun, event.seq))
+        });
+        // A turn that waits, or was cancelled before it began, is no part of the conversation.
+        match first.await? {
+            Some((begun, seq)) if begun == turn => Ok(seq),
+            _ => Err(CursorError::NotThere { place: format!("turn {turn}"), last }),
+        }
     }
 
     async fn first_named(&self, id: &str) -> Result<Seq, CursorError> {
@@ -296,11 +313,12 @@ pub(super) async fn teach(
     Ok(())
 }
 
-/// How a session stands before an event, for somebody who has missed what was since another. Of a turn that is over and
+/// How a session stands before an event, for a client that has missed what was since another. Of a turn that is over and
 /// was not missed nothing is needed, however long it was.
 pub(super) async fn standing(
     store: &Arc<dyn Store>,
     record: &RecordId,
+    client: &ClientFacts,
     before: Seq,
     missed: Option<Seq>,
 ) -> Result<SessionState, StoreError> {
@@ -311,7 +329,7 @@ pub(super) async fn standing(
         None => kept.context_of(before).await?,
     };
     let mut pages = kept.pages(start);
-    let (mut state, mut stretch) = (SessionState::default(), Stretch::default());
+    let (mut state, mut stretch) = (SessionState::to(client), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             state.take(event);

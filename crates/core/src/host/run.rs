@@ -13,7 +13,7 @@ use super::door::Door;
 use super::importing::Importer;
 use super::leftovers;
 use super::serve::serve;
-use super::{AgentNames, Host, HostError, HostLock, HostPlace, ServerFile};
+use super::{AgentNames, ClientPatience, Host, HostError, HostLock, HostPlace, ServerFile};
 
 /// What a host is made of.
 pub struct HostSetup {
@@ -23,6 +23,8 @@ pub struct HostSetup {
     pub version: String,
     /// How long it stays without a client and a live session.
     pub linger: Duration,
+    /// How long it waits for clients that take nothing.
+    pub patience: ClientPatience,
     /// Its engine's limits.
     pub settings: Settings,
     /// Reads the servers of a configuration file.
@@ -75,7 +77,7 @@ pub async fn run(
     lock: HostLock,
     ready: impl FnOnce(&Arc<Host>, &Swept),
 ) -> Result<(), RunError> {
-    let HostSetup { place, version, linger, mut settings, server_file, name_of } = setup;
+    let HostSetup { place, version, linger, patience, mut settings, server_file, name_of } = setup;
     let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
     let id = HostId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
@@ -85,7 +87,8 @@ pub async fn run(
     let swept = leftovers::end(&store, &id, (&place, &home), &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
     let importer = Importer { store: file, host: id, name_of, one_at_a_time: tokio::sync::Mutex::default() };
-    let host = Arc::new(Host::made_of(engine, store, server_file, Some(importer), version.clone()));
+    let host = Host::made_of(engine, store, server_file, Some(importer), version.clone(), patience);
+    let host = Arc::new(host);
     let door = Door::open(place, lock, version)?;
     ready(&host, &swept);
     // Until nothing is left of this host there is no other.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -15,8 +16,10 @@ use super::pending::OpenQuestions;
 use super::progress::Progress;
 
 /// The clients that can be asked about each record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Askable {
+    /// How long a turn's client may take nothing before others are asked as well.
+    patience: Duration,
     seats: Mutex<Seats>,
     /// Changes whenever a client comes or goes.
     changed: watch::Sender<()>,
@@ -84,6 +87,15 @@ pub(super) struct TurnClient {
 }
 
 impl Askable {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { patience, seats: Mutex::default(), changed: watch::Sender::default(), open: Arc::default() }
+    }
+
+    /// How long a turn's client may take nothing before others are asked as well.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Gives a client a place among those that are asked about a record. It is about to be told what happens there, if
     /// it is not already, and is asked after that.
     pub(super) fn sit(self: &Arc<Self>, record: &RecordId, client: Somebody) -> Seat {

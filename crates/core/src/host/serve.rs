@@ -20,7 +20,7 @@ use crate::wire::{self, Incoming, Limits, Peer};
 use super::connection::{self, Connection};
 use super::door::Door;
 use super::local_socket::LocalSocket;
-use super::{Host, HostLock};
+use super::{ClientPatience, Host, HostLock};
 
 /// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,16 +34,14 @@ const REST: Duration = Duration::from_millis(50);
 const IDLE_STOPS: usize = 8;
 /// How often a host looks whether it can still be reached.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a client may take nothing of what it is told. It holds nobody up meanwhile and costs next to nothing, so a
-/// person may well look away from a page of output; but a client that has forgotten us is let go.
-const STALL: Duration = Duration::from_mins(30);
 /// What an event's line has around the line it carries.
 const ENVELOPE: usize = 64 * 1024;
 
 /// The limits of a connection between a client and its host: whatever fits between host and agent fits here.
 pub(super) fn limits() -> Limits {
     let limits = Limits::default();
-    Limits { line_bytes: limits.line_bytes + ENVELOPE, write_patience: Some(STALL), ..limits }
+    let write_patience = Some(ClientPatience::default().before_it_goes);
+    Limits { line_bytes: limits.line_bytes + ENVELOPE, write_patience, ..limits }
 }
 
 /// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
@@ -109,7 +107,8 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
     // Whoever cannot be told to be the user is not taken for the user.
     let confined = pid.is_none_or(|pid| is_inside(pid, &home));
     let Ok(socket) = LocalSocket::new(stream) else { return };
-    let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
+    let limits = Limits { write_patience: Some(host.patience.before_it_goes), ..limits() };
+    let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits);
     let stalled = peer.clone();
     tokio::select! {
         () = serve_connection(peer, incoming, host, confined) => {}

@@ -34,12 +34,11 @@ impl Connection {
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
+        // What can be refused is, before anything is done.
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         if !meta.start.settings.is_empty() {
             self.may_choose()?;
         }
-        let adopted = self.look_for(&call, link.client().protocol).await?;
-        let (client, created) = (call.session.clone(), adopted.is_some());
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
             (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
@@ -47,14 +46,21 @@ impl Connection {
             (None, None) => usual,
         };
         let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
-        let opened = self.take_up(call, &mut meta, link).await?;
+        self.are_directories(&call.additional_directories).await?;
+        let adopted = self.look_for(&call, link.client().protocol).await?;
+        let (client, created) = (call.session.clone(), adopted.is_some());
+        let (opened, start) = self.take_up(call, &mut meta, cursor.as_ref().zip(Some(field)), link).await?;
         let record = opened.session.record_id().clone();
-        let Some(cursor) = cursor else {
+        let (Some(cursor), Some(start)) = (cursor, start) else {
             let how = adopted.or(self.wake(&opened, &meta).await?);
-            self.tell_standing(&record, opened.from, None, link).await?;
-            return Ok(self.answer(client, Opened { created, how, ..opened }, Gate::default(), link));
+            // What it is told meanwhile goes on after the answer, from where it has come to by now.
+            let paused = self.pause_updates(&record).await;
+            let from = paused.as_ref().map_or(opened.from, Paused::next);
+            self.tell_standing(&record, from, None, link).await?;
+            let answer = self.answer(client, Opened { created, how, from, ..opened }, Gate::default(), link);
+            drop(paused);
+            return Ok(answer);
         };
-        let start = self.place_of(&self.kept(&opened.session), (&cursor, field), meta.replay).await?;
         // Until the answer is decided: whatever comes between, the client is then told what it was going to be told.
         let paused = self.pause_updates(&record).await;
         let kept = self.kept(&opened.session);
@@ -87,7 +93,8 @@ impl Connection {
         if link.client().protocol == ProtocolVersion::V1 {
             return Ok(());
         }
-        let state = standing(&self.host.store, record, from, missed).await.map_err(fault::not_kept)?;
+        let state = standing(&self.host.store, record, &link.client(), from, missed).await;
+        let state = state.map_err(fault::not_kept)?;
         let told = link.pass_on(state.standing_line(record, missed)).await;
         told.map_err(|source| CallError::NotTold { session: client_session(record), source })
     }
@@ -140,32 +147,35 @@ impl Connection {
         }
     }
 
-    /// A session that is kept, for this client, and what it would be started with. Nothing is started yet.
+    /// A session that is kept, for this client, what it would be started with, and where a replay begins that it asks
+    /// for. No agent is started yet, and none is ended for a place that is not there.
     async fn take_up(
         &self,
         call: RestoreCall,
         meta: &mut RestoreMeta,
+        cursor: Option<(&Cursor, &str)>,
         link: &ClientLink,
-    ) -> Result<Opened, CallError> {
+    ) -> Result<(Opened, Option<Seq>), CallError> {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
-        self.are_directories(&call.additional_directories).await?;
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        // Whoever names none leaves those that the session has.
-        let directories = Some(call.additional_directories).filter(|directories| !directories.is_empty());
-        if let Some(directories) = &directories {
-            self.may_have_directories(&record, directories).await?;
-        }
-        let restore = RestoreSession { besides, additional_directories: directories, ..restore };
+        let directories = Some(call.additional_directories)
+            .filter(|directories| !(meta.same_directories && directories.is_empty()));
+        let additional_directories = self.allowed_directories(&record, directories).await?;
+        let restore = RestoreSession { besides, additional_directories, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
+        let start = match cursor {
+            Some(cursor) => Some(self.place_of(&self.kept(&opened.session), cursor, meta.replay).await?),
+            None => None,
+        };
         let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
         self.stand_in(&opened).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
-        let servers = if names_servers { self.renew_servers(&opened).await? } else { None };
+        let kept = self.renew(&opened, names_servers).await?;
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        Ok(Opened { servers, updates, with_seq, ..opened })
+        Ok((Opened { kept, updates, with_seq, ..opened }, start))
     }
 
     /// Sees to it that the agent has the session, and is set as this client wants it, unless that can wait for a prompt

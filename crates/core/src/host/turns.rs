@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::acp::Capabilities;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
@@ -17,7 +18,7 @@ use crate::acp::translate::stop_reason_to_v1;
 use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket};
 use crate::model::{
     ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
-    Timestamp, ToolPolicy, Turn, TurnId, TurnOutcome, TurnState, prompt_message_id,
+    Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
 
@@ -124,7 +125,7 @@ impl Connection {
             Some(passing) => passing.await,
             None => {}
         }
-        answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
+        answer(end, &session, &call.blocks, link.client().protocol).map_err(|error| self.with_logins(error))
     }
 
     /// The terms of a prompt's turn. A program that an agent started allows nothing of its own.
@@ -330,7 +331,20 @@ fn remembered(
     (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
 }
 
-fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<PromptAnswer, CallError> {
+/// The content block that kept a prompt from being sent, as a parameter of its request.
+fn untaken(error: &TurnError, session: &Session, blocks: &[Box<str>]) -> Option<String> {
+    let answer = session.agent_answer().filter(|_| &*error.code == "CONTENT_UNSUPPORTED")?;
+    let blocks = format!("[{}]", blocks.join(","));
+    let untaken = Capabilities::of_answer(&answer).prompt.untaken(&blocks).ok()??;
+    Some(format!("prompt[{}]", untaken.index))
+}
+
+fn answer(
+    end: TurnEnd,
+    session: &Session,
+    blocks: &[Box<str>],
+    client: ProtocolVersion,
+) -> Result<PromptAnswer, CallError> {
     let TurnEnd { turn, seq, answer, dropped_lines } = end;
     let (awakening, memory, unmet_settings) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
@@ -360,7 +374,7 @@ fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<Pr
             Ok(PromptAnswer { reason, usage, meta: acpx_meta(&meta), passed_on: answer })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
-            Err(fault::failed(error, meta(Some(*at))))
+            Err(fault::failed(error, meta(Some(*at)), untaken(error, session, blocks).as_deref()))
         }
         TurnState::Interrupted { at } => Err(fault::interrupted(&turn, meta(Some(*at)))),
         // Whoever waits for an open turn waits until it no longer is.

@@ -179,15 +179,15 @@ pub enum AgentError {
         reason: String,
     },
     /// It cannot take an MCP server it would be given. Nothing was sent.
-    #[error(
-        "the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise mcpCapabilities.{capability}"
-    )]
+    #[error("the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise {capability}")]
     McpUnsupported {
         /// The agent.
         agent: String,
+        /// Which server of the list, from 0.
+        index: usize,
         /// The server.
         server: String,
-        /// The capability it lacks.
+        /// The capability it lacks, as its version of the protocol names it.
         capability: &'static str,
     },
     /// It takes no directories beside the one that a session works in, and would be given some. Nothing was sent.
@@ -231,9 +231,7 @@ pub enum AgentError {
         problem: String,
     },
     /// It cannot take a content block it would be given. Nothing was sent.
-    #[error(
-        "the agent {agent:?} cannot take prompt[{index}] ({kind}): it does not advertise promptCapabilities.{capability}"
-    )]
+    #[error("the agent {agent:?} cannot take prompt[{index}] ({kind}): it does not advertise {capability}")]
     ContentUnsupported {
         /// The agent.
         agent: String,
@@ -241,7 +239,7 @@ pub enum AgentError {
         index: usize,
         /// The block's type.
         kind: String,
-        /// The capability it lacks.
+        /// The capability it lacks, as its version of the protocol names it.
         capability: &'static str,
     },
     /// It asked for a permission, nobody could be asked, and its turn is to fail then.

@@ -6,10 +6,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::outbox::Outbox;
 use super::reader::{Inbox, Reader};
@@ -177,6 +179,17 @@ impl Peer {
         drop(done.wait_for(|done| *done).await);
         if !self.0.outbox.is_stalled() {
             std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the peer has had something to take for this long, or up to twice as long, and has taken nothing.
+    pub async fn takes_nothing_for(&self, time: Duration) {
+        loop {
+            let before = self.0.outbox.taken();
+            sleep(time).await;
+            if before.is_some() && self.0.outbox.taken() == before {
+                return;
+            }
         }
     }
 

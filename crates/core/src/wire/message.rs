@@ -82,13 +82,19 @@ pub enum Malformed {
     /// More members that JSON-RPC does not know than any honest message has.
     #[error("too many unknown members")]
     TooManyMembers,
-    /// The method is not a string.
+    /// The method of a notification is not a string.
     #[error("a method that is not a string")]
     BadMethod,
+    /// A request whose method is not a string.
+    #[error("a request whose method is not a string")]
+    BadRequestMethod,
     /// A request whose id is `null`, which names no request.
     #[error("a request whose id is null")]
     NullId,
-    /// The id is neither a number nor a string, nor `null` in an error response.
+    /// A request whose id is neither a number nor a string.
+    #[error("a request whose id is neither a number nor a string")]
+    BadRequestId,
+    /// The id of a response is neither a number nor a string, nor `null` in an error.
     #[error("an id that is neither a number nor a string")]
     BadId,
     /// An answer that does not say to what.
@@ -118,7 +124,19 @@ impl Malformed {
     /// Whether the peer wants an answer all the same: the line is JSON and asks for something, in a way that
     /// no request can.
     pub fn wants_an_answer(self) -> bool {
-        matches!(self, Self::Batch | Self::NullId | Self::TooLong { .. })
+        matches!(
+            self,
+            Self::Batch | Self::NullId | Self::BadRequestId | Self::BadRequestMethod | Self::TooLong { .. }
+        )
+    }
+}
+
+impl Unread {
+    /// A line that is no message for this reason.
+    pub(super) fn new(problem: Malformed, line: &[u8]) -> Self {
+        let envelope: Option<Envelope<'_>> = serde_json::from_slice(line).ok();
+        let id = envelope.and_then(|envelope| RpcId::from_valid(envelope.id?.get()));
+        Self { problem, id: id.unwrap_or_else(RpcId::null) }
     }
 }
 
@@ -203,12 +221,14 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
         (Some(method), Some(id)) => Body::Request {
             id: match id.get() {
                 "null" => return Err(Malformed::NullId),
-                id => RpcId::from_valid(id).ok_or(Malformed::BadId)?,
+                id => RpcId::from_valid(id).ok_or(Malformed::BadRequestId)?,
             },
-            method: read_method(method)?,
+            method: read_method(method).ok_or(Malformed::BadRequestMethod)?,
             params,
         },
-        (Some(method), None) => Body::Notification { method: read_method(method)?, params },
+        (Some(method), None) => {
+            Body::Notification { method: read_method(method).ok_or(Malformed::BadMethod)?, params }
+        }
         (None, id) => {
             let outcome = read_outcome(line, &envelope)?;
             let raw = id.ok_or(Malformed::MissingId)?.get();
@@ -235,11 +255,11 @@ fn read_outcome(line: &str, envelope: &Envelope<'_>) -> Result<Outcome, Malforme
     }
 }
 
-fn read_method(raw: &RawValue) -> Result<Box<str>, Malformed> {
+fn read_method(raw: &RawValue) -> Option<Box<str>> {
     let text = raw.get();
     match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(plain) if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Ok(plain.into()),
-        _ => serde_json::from_str(text).map_err(|_| Malformed::BadMethod),
+        Some(plain) if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Some(plain.into()),
+        _ => serde_json::from_str(text).ok(),
     }
 }
 

@@ -8,6 +8,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
@@ -25,6 +26,8 @@ pub(super) struct Outbox {
     messages: Semaphore,
     /// Room for bytes, likewise.
     bytes: Semaphore,
+    /// How many bytes the peer has taken.
+    taken: AtomicU64,
     /// Wakes the writer.
     wake: Notify,
     state: Mutex<State>,
@@ -90,6 +93,7 @@ impl Outbox {
             limits,
             messages: Semaphore::new(limits.message_permits() as usize),
             bytes: Semaphore::new(limits.byte_permits() as usize),
+            taken: AtomicU64::new(0),
             wake: Notify::new(),
             state: Mutex::default(),
         }
@@ -199,6 +203,17 @@ impl Outbox {
     pub(super) fn written(&self, batch: &Batch) {
         self.messages.add_permits(batch.messages);
         self.bytes.add_permits(batch.bytes);
+    }
+
+    /// The peer has taken so many bytes.
+    pub(super) fn took(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How many bytes the peer has taken; `None` if there is nothing to take.
+    pub(super) fn taken(&self) -> Option<u64> {
+        let has_lines = self.messages.available_permits() < self.limits.message_permits() as usize;
+        has_lines.then(|| self.taken.load(Ordering::Relaxed))
     }
 
     /// Waits until everything that is queued by now has been written. An error means that it never will be.

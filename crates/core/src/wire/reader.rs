@@ -184,8 +184,7 @@ impl Sink {
             Err(problem) => {
                 self.garbage(bytes, bytes.len() as u64)?;
                 if problem.wants_an_answer() {
-                    let unread = Unread { problem, id: RpcId::null() };
-                    self.queue.send(Err(unread)).await.map_err(|_| End::Aborted)?;
+                    self.queue.send(Err(Unread::new(problem, bytes))).await.map_err(|_| End::Aborted)?;
                 }
                 Ok(())
             }

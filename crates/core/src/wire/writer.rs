@@ -22,13 +22,14 @@ pub(super) async fn run<W: AsyncWrite + Unpin>(
     patience: Option<Duration>,
 ) {
     let ending = Ending { outbox, done };
-    let writer = Patient { writer, patience };
-    if let Err(error) = write_all(writer, &ending.outbox).await {
+    let writer = Patient { writer, patience, outbox: &ending.outbox };
+    if let Err(error) = write_all(writer).await {
         ending.outbox.write_failed(error);
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<W>, outbox: &Outbox) -> io::Result<()> {
+async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<'_, W>) -> io::Result<()> {
+    let outbox = writer.outbox;
     let mut gathered = Vec::new();
     let mut flushed = true;
     loop {
@@ -63,18 +64,20 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<W>, outbox: &Outbo
 }
 
 /// A stream that must take something within some time.
-struct Patient<W> {
+struct Patient<'a, W> {
     writer: W,
     patience: Option<Duration>,
+    outbox: &'a Outbox,
 }
 
-impl<W: AsyncWrite + Unpin> Patient<W> {
+impl<W: AsyncWrite + Unpin> Patient<'_, W> {
     async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let taken = within(self.patience, self.writer.write(bytes)).await?;
             if taken == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
+            self.outbox.took(taken);
             bytes = bytes.get(taken..).unwrap_or_default();
         }
         Ok(())

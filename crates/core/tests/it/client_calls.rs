@@ -104,12 +104,20 @@ async fn nothing_is_sent_before_initialize_is_answered() {
 
 #[tokio::test]
 async fn content_goes_out_only_where_its_type_is_advertised() {
-    let kinds = [("image", "image"), ("audio", "audio"), ("resource", "embeddedContext")];
-    for (kind, capability) in kinds {
+    let kinds = [
+        ("image", "image", "promptCapabilities.image"),
+        ("audio", "audio", "promptCapabilities.audio"),
+        ("resource", "embeddedContext", "promptCapabilities.embeddedContext"),
+    ];
+    for (kind, capability, named) in kinds {
         let blocks = format!(r#"[{{"type":"text","text":"x"}},{{"type":"{kind}"}}]"#);
         let (without, _) = connected(json!({})).await;
-        let expected =
-            AgentError::ContentUnsupported { agent: "a".into(), index: 1, kind: kind.into(), capability };
+        let expected = AgentError::ContentUnsupported {
+            agent: "a".into(),
+            index: 1,
+            kind: kind.into(),
+            capability: named,
+        };
         assert_eq!(without.prompt(&session(), &blocks, None).err(), Some(expected));
         let (with, _) = connected(json!({"promptCapabilities": {capability: true}})).await;
         assert!(with.prompt(&session(), &blocks, None).is_ok());
@@ -272,10 +280,10 @@ async fn each_transport_goes_out_only_where_it_may() {
                 let sent: Value = serde_json::from_str(&agent.received().await).unwrap();
                 assert_eq!(sent["params"]["mcpServers"], json!([on_the_wire]));
             } else {
-                let Err(AgentError::McpUnsupported { server, capability, .. }) = call else {
-                    panic!("{kind}")
-                };
-                assert_eq!((&*server, capability), ("m", kind));
+                let (agent, server, index) = ("a".to_owned(), "m".to_owned(), 0);
+                let capability = if kind == "http" { "mcpCapabilities.http" } else { "mcpCapabilities.sse" };
+                let expected = AgentError::McpUnsupported { agent, index, server, capability };
+                assert_eq!(call.err(), Some(expected), "{kind}");
             }
         }
     }

@@ -34,6 +34,8 @@ pub struct ClientFacts {
     pub terminal: bool,
     /// The `_meta` object of its `initialize`, as received.
     pub meta: Option<Box<str>>,
+    /// The ways to log in that it was offered, a list of JSON.
+    pub logins: Option<Box<str>>,
 }
 
 /// How a client lets its user be asked.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -108,6 +109,11 @@ impl ClientLink {
     /// Answers a request of the client's.
     pub(super) async fn respond(&self, request: &RpcId, result: &str) -> Result<(), WireError> {
         self.peer.respond(request, result).await
+    }
+
+    /// Waits until the client has taken nothing of what it is told for this long, or up to twice as long.
+    pub(crate) async fn takes_nothing_for(&self, time: Duration) {
+        self.peer.takes_nothing_for(time).await;
     }
 
     /// Sends a notification.

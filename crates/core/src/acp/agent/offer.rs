@@ -1,7 +1,7 @@
 //! What an agent offers in its answer to `initialize`. A method that is not offered cannot be called.
 //!
-//! An agent that speaks for another passes on what that one says of itself, as it says it; what may be sent is
-//! then read from those values, so that what is told and what is allowed are the same.
+//! An agent that speaks for another passes on what that one says of itself, as it says it, as far as it is served here;
+//! what may be sent is then read from those values, so that what is told and what is allowed are the same.
 
 use std::collections::BTreeSet;
 

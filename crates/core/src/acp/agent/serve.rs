@@ -176,6 +176,7 @@ impl<S: AgentService> Server<S> {
             () = gone => return Err(CallError::Unanswered),
         };
         let answer = offer.answer(version);
+        let client = ClientFacts { logins: offer.login_methods().map(Into::into), ..client };
         self.worker.link = self.worker.link.to(client, !offer.service_tells_states());
         self.offer = Some(offer);
         Ok(answer)

@@ -85,6 +85,8 @@ pub struct SessionSummary {
     pub session: AcpSessionId,
     /// Where it works.
     pub cwd: AbsolutePath,
+    /// Its roots beside that.
+    pub additional_directories: Vec<AbsolutePath>,
     /// What it is about.
     pub title: Option<String>,
     /// When it last changed.
@@ -172,8 +174,10 @@ impl SessionPage {
 impl SessionSummary {
     fn row(&self) -> Box<RawValue> {
         let given = self.passed_on.as_ref().and_then(|row| RawValue::from_string(row.to_string()).ok());
+        let path = |directory: &AbsolutePath| directory.as_path().to_path_buf();
         given.unwrap_or_else(|| {
             let row = acp::SessionInfo::new(acp::SessionId::new(self.session.as_str()), self.cwd.as_path())
+                .additional_directories(self.additional_directories.iter().map(path).collect::<Vec<_>>())
                 .title(self.title.clone())
                 .updated_at(self.updated_at.map(|at| at.to_string()))
                 .meta(some_meta(&self.meta));

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, LoginHow, LoginWay, ProtocolVersion,
 };
 use crate::wire::{Peer, RpcId, WireError, encode};
 
+use super::super::capabilities::Untaken;
 use super::super::{Besides, login_ways};
 use super::{AgentConnection, Line};
 
@@ -85,24 +86,12 @@ impl AgentConnection {
     }
 
     fn check_content(&self, blocks: &str) -> Result<(), AgentError> {
-        let types: Vec<BlockType<'_>> = serde_json::from_str(blocks).map_err(|error| {
-            AgentError::BadPrompt { problem: format!("it is no list of content blocks: {error}") }
+        let untaken = self.capabilities.prompt.untaken(blocks).map_err(|error| AgentError::BadPrompt {
+            problem: format!("it is no list of content blocks: {error}"),
         })?;
-        let offered = &self.capabilities.prompt;
-        for (index, block) in types.into_iter().enumerate() {
-            let (capability, is_offered) = match &*block.kind {
-                "image" => ("image", offered.image),
-                "audio" => ("audio", offered.audio),
-                "resource" => ("embeddedContext", offered.embedded_context),
-                // Text and links are for every agent; a type from the future is the agent's to judge.
-                _ => continue,
-            };
-            if !is_offered {
-                let (agent, kind) = (self.agent.clone(), block.kind.into_owned());
-                return Err(AgentError::ContentUnsupported { agent, index, kind, capability });
-            }
-        }
-        Ok(())
+        let Some(Untaken { index, kind, feature }) = untaken else { return Ok(()) };
+        let (agent, capability) = (self.agent.clone(), feature.capability(self.version));
+        Err(AgentError::ContentUnsupported { agent, index, kind, capability })
     }
 
     /// `session/cancel`, a notification, with what the client says besides.
@@ -186,12 +175,6 @@ impl Outgoing {
         let body = self.kept.as_deref().unwrap_or(&self.line).into();
         Line { direction: Direction::ToAgent, kind: self.kind, body }
     }
-}
-
-#[derive(Deserialize)]
-struct BlockType<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
 }
 
 #[derive(Serialize)]

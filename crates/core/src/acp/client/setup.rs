@@ -13,6 +13,7 @@ use crate::model::{
 use crate::wire::encode;
 
 use super::super::Besides;
+use super::super::agent::Feature;
 use super::super::translate::server_between;
 use super::call::json;
 use super::{AgentConnection, Outgoing};
@@ -82,8 +83,8 @@ impl AgentConnection {
         place: SessionPlace<'_>,
         replay_from: Option<ReplayFrom>,
     ) -> Result<Outgoing, AgentError> {
-        for server in place.mcp_servers {
-            self.check_transport(server)?;
+        for (index, server) in place.mcp_servers.iter().enumerate() {
+            self.check_transport(index, server)?;
         }
         let besides = place.besides.map(|besides| besides.members(self.version)).unwrap_or_default();
         let SessionPlace { cwd, additional_directories, .. } = place;
@@ -113,18 +114,19 @@ impl AgentConnection {
         Ok(outgoing)
     }
 
-    fn check_transport(&self, server: &McpServer) -> Result<(), AgentError> {
+    fn check_transport(&self, index: usize, server: &McpServer) -> Result<(), AgentError> {
         let offered = &self.capabilities;
-        let (capability, is_offered) = match server.transport {
-            McpTransport::Stdio { .. } => ("stdio", offered.mcp_stdio),
-            McpTransport::Http { .. } => ("http", offered.mcp_http),
-            McpTransport::Sse { .. } => ("sse", offered.mcp_sse),
+        let (feature, is_offered) = match server.transport {
+            McpTransport::Stdio { .. } => (Feature::McpStdio, offered.mcp_stdio),
+            McpTransport::Http { .. } => (Feature::McpHttp, offered.mcp_http),
+            McpTransport::Sse { .. } => (Feature::McpSse, offered.mcp_sse),
         };
         if is_offered {
             return Ok(());
         }
         let (agent, server) = (self.agent.clone(), server.name.clone());
-        Err(AgentError::McpUnsupported { agent, server, capability })
+        let capability = feature.capability(self.version);
+        Err(AgentError::McpUnsupported { agent, index, server, capability })
     }
 }
 

@@ -114,10 +114,12 @@ impl<'a> UpdateLine<'a> {
         Some(line)
     }
 
-    /// The text of a chunk that is text and nothing more, as it is written between its quotes.
+    /// The text of a chunk that is text and nothing more, as it is written between its quotes. One whose id is none
+    /// says more than its text, in whatever way.
     pub(super) fn plain_text(&self) -> Option<&'a str> {
-        let is_plain = !self.params.has_others && self.params.meta.is_none() && !self.head.has_others;
-        if is_plain { plain_text(self.head.content?.get()) } else { None }
+        let has_others = self.params.has_others || self.params.meta.is_some() || self.head.has_others;
+        let has_bad_id = self.head.message_id.is_some_and(|id| inside_quotes(id.get()).is_none());
+        if !has_others && !has_bad_id { plain_text(self.head.content?.get()) } else { None }
     }
 }
 

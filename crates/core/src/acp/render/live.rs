@@ -65,6 +65,7 @@ impl Rendering {
         Self {
             record: record.clone(),
             session: json_string(record.as_str()),
+            state: SessionState::to(&client),
             client,
             with_seq: false,
             known: KnownIds::default(),
@@ -73,7 +74,6 @@ impl Rendering {
             asked: None,
             is_own: false,
             prompted: Prompted::default(),
-            state: SessionState::default(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
             has_terminals: false,

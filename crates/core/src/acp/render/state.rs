@@ -6,12 +6,13 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::line::{Kind, UpdateLine};
 use super::outgoing::{Beside, notification};
+use crate::acp::agent::ClientFacts;
+use crate::acp::told_error;
 use crate::acp::translate::{idle_update, requires_action_update, running_update};
 use crate::acp::{StateUpdate, state_update};
 use crate::model::{
@@ -25,8 +26,10 @@ use crate::wire::splice::{Step, locate};
 #[derive(Debug, Default)]
 pub(crate) struct SessionState {
     now: Stand,
-    /// The turn of ours that runs.
-    turn: Option<u64>,
+    /// The ways to log in that the client was offered, a list of JSON.
+    logins: Option<Box<str>>,
+    /// The turn of ours that runs, and the name of its prompt.
+    turn: Option<RunningTurn>,
     /// The id of its prompt, as JSON, and the agent's answer to it: what version 1 says of a turn's end.
     prompt: Option<Box<str>>,
     answer: Option<Answer>,
@@ -53,6 +56,27 @@ enum Stand {
     RequiresAction,
 }
 
+/// A turn as an error names it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RunningTurn {
+    turn: u64,
+    request_id: String,
+}
+
+/// What we say of an error that ends a turn.
+#[derive(Serialize)]
+struct Said<'a> {
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    turn: RunningTurn,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acp: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
 /// An agent's answer to a prompt, as JSON. In version 2 only a refusal says anything of the turn's end.
 #[derive(Debug)]
 enum Answer {
@@ -74,6 +98,11 @@ pub(super) struct Envelope<'a> {
 }
 
 impl SessionState {
+    /// How a session stands before any event, for this client.
+    pub(crate) fn to(client: &ClientFacts) -> Self {
+        Self { logins: client.logins.clone(), ..Self::default() }
+    }
+
     /// Takes the next event; the update that tells what changes by it, where the agent does not say so itself.
     pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
         let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
@@ -206,8 +235,8 @@ impl SessionState {
 
     fn fact(&mut self, event: &Event) -> Option<Box<str>> {
         match Fact::from_body(&event.body)? {
-            Fact::TurnStarted { turn, .. } => {
-                (self.turn, self.prompt, self.answer) = (Some(turn), None, None);
+            Fact::TurnStarted { turn, request_id, .. } => {
+                (self.turn, self.prompt, self.answer) = (Some(RunningTurn { turn, request_id }), None, None);
                 (self.has_spoken, self.is_ahead) = (false, false);
                 if ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2) {
                     // Its agent may refuse the prompt, and says itself when it works.
@@ -218,8 +247,9 @@ impl SessionState {
                 is_news.then(running_update)
             }
             // One that never began may end while another runs, and is no end of that.
-            Fact::TurnEnded { turn, stop_reason, error } if self.turn == Some(turn) => {
-                (self.turn, self.prompt, self.is_ahead) = (None, None, false);
+            Fact::TurnEnded { turn, stop_reason, error } => {
+                let over = self.turn.take_if(|runs| runs.turn == turn)?;
+                (self.prompt, self.is_ahead) = (None, false);
                 self.questions.clear();
                 let answer = self.answer.take();
                 if self.now == Stand::Idle {
@@ -227,7 +257,7 @@ impl SessionState {
                 }
                 self.now = Stand::Idle;
                 let told = match error {
-                    Some(error) => failed(&error, answer.as_ref()),
+                    Some(error) => failed(over, &error, answer.as_ref(), self.logins.as_deref()),
                     None => stopped(stop_reason.as_deref().unwrap_or("error"), answer.as_ref()),
                 };
                 self.ended = Some((event.seq, told.clone()));
@@ -272,17 +302,23 @@ fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
 }
 
 /// The update that ends a turn which failed: the error as a client of version 1 gets it for an answer.
-fn failed(error: &FactError, answer: Option<&Answer>) -> Box<str> {
-    let mut acpx = json!({ "code": error.code });
-    if let Some(hint) = AgentError::hint_of(&error.code) {
-        acpx["hint"] = hint.into();
-    }
-    let mut code = RpcError::INTERNAL;
-    if let Some(Answer::Error(raw)) = answer {
-        code = RpcError::read(raw).code;
-        acpx["acp"] = serde_json::from_str(raw).unwrap_or_default();
-    }
-    let error = json!({ "code": code, "message": error.message, "data": { "acpx": acpx } });
-    let (update, idle, reason) = ("state_update", "idle", "error");
-    json!({ "sessionUpdate": update, "state": idle, "stopReason": reason, "error": error }).to_string().into()
+fn failed(turn: RunningTurn, error: &FactError, answer: Option<&Answer>, logins: Option<&str>) -> Box<str> {
+    let FactError { code, message } = error;
+    let said = Said { code, hint: AgentError::hint_of(code), turn, acp: None, message: None };
+    let json = |said: &Said<'_>| serde_json::to_string(said).expect("text, numbers and raw JSON are JSON");
+    let theirs = match answer {
+        Some(Answer::Error(raw)) => serde_json::from_str::<&RawValue>(raw).ok(),
+        _ => None,
+    };
+    let told = match theirs {
+        Some(acp) => {
+            let said = Said { acp: Some(acp), message: Some(message), ..said };
+            told_error::in_its_words(acp.get(), &json(&said))
+        }
+        None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),
+    };
+    let is_login = code == told_error::LOGIN_WANTED;
+    let told = if is_login { told_error::wanting_login(told, logins) } else { told };
+    let told = serde_json::to_string(&told).expect("an error has only text, numbers and raw JSON");
+    format!(r#"{{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{told}}}"#).into()
 }

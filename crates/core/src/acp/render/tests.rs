@@ -202,6 +202,7 @@ fn a_chunk_with_more_than_its_text_goes_out_as_it_came_in_its_place() {
     let odd = [
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"b"},"_meta":{"x":1}}"#,
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"c","annotations":null}}"#,
+        r#"{"sessionUpdate":"agent_message_chunk","messageId":7,"content":{"type":"text","text":"c"}}"#,
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"","mimeType":"i"}}"#,
         r#"{"sessionUpdate":"from_the_future","deep":{"n":1e3}}"#,
     ];
@@ -213,7 +214,7 @@ fn a_chunk_with_more_than_its_text_goes_out_as_it_came_in_its_place() {
     let came = |update: &&str| serde_json::from_str::<Value>(update).unwrap();
     let mut expected = vec![(1, text("agent_message_chunk", "a"))];
     expected.extend((2..).zip(odd.iter().map(came)));
-    expected.push((7, text("agent_message_chunk", "de")));
+    expected.push((8, text("agent_message_chunk", "de")));
     assert_eq!(updates(&log.replay()), expected);
 }
 

@@ -61,7 +61,6 @@ fn to_v1(mut server: Members<'_>) -> Result<String, Untranslatable> {
             &OF_PROGRAM
         }
         "http" => &OF_ADDRESS,
-        "acp" => &[],
         kind => return Err(unsupported(&server, kind)),
     };
     with_lists(&mut server, lists);

@@ -42,7 +42,10 @@ pub struct SessionMeta {
     pub unmet_settings: Vec<UnmetMeta>,
     /// What became of the MCP servers that this request named; absent if the agent has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp_servers: Option<ServersMeta>,
+    pub mcp_servers: Option<KeptMeta>,
+    /// Likewise of its additional directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_directories: Option<KeptMeta>,
     /// The last event that the client was told, or need not be told: whoever comes back goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
@@ -61,10 +64,10 @@ pub struct UnmetMeta {
     pub reason: String,
 }
 
-/// What became of the MCP servers that a request named.
+/// What became of the MCP servers or the additional directories that a request named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ServersMeta {
+pub enum KeptMeta {
     /// The agent keeps those it has: it is at work, somebody else is at the session, or it could be given nothing back
     /// of what it remembers.
     Kept,

@@ -92,7 +92,7 @@ async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
 async fn is_told_as_if_all_was_read(log: Log) {
     let events = log.events.clone();
     let (store, record) = store_with(log.events).await;
-    let mut whole = SessionState::default();
+    let (client, mut whole) = (ClientFacts::default(), SessionState::default());
     for event in &events {
         whole.take(event);
         let is_near_a_fact =
@@ -103,7 +103,7 @@ async fn is_told_as_if_all_was_read(log: Log) {
         for missed in
             [None, Some(Seq::FIRST), Some(event.seq), Some(Seq(event.seq.0.saturating_sub(1).max(1)))]
         {
-            let brief = standing(&store, &record, event.seq.next(), missed).await.unwrap();
+            let brief = standing(&store, &record, &client, event.seq.next(), missed).await.unwrap();
             let [told, expected] = [&brief, &whole].map(|state| state.standing_line(&record, missed));
             assert_eq!(told, expected, "after event {} for {missed:?}", event.seq);
         }

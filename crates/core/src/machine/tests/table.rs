@@ -124,8 +124,9 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
             "setup impossible",
             Input::SetupImpossible(AgentError::McpUnsupported {
                 agent: "a".into(),
+                index: 0,
                 server: "m".into(),
-                capability: "http",
+                capability: "mcpCapabilities.http",
             }),
         ),
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),

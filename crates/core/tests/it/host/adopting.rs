@@ -1,6 +1,7 @@
 //! Sessions that the agent has and we do not: listed after ours, and taken over when they are asked for.
 
 use acpx_core::model::LineageReason;
+use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -311,4 +312,39 @@ async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again(
     assert_eq!(editor.call("session/delete", json!({ "sessionId": "nobodys" })).await, Ok(json!({})));
     let nobodys = acpx_core::model::RecordId::new("nobodys").unwrap();
     assert_eq!(acpx_core::store::Store::record(&bench.store(), nobodys).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_load_that_is_refused_has_done_nothing() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [] }]);
+    let wrong = [
+        (json!({ "_meta": { "acpx": { "replayFrom": { "type": "end" } } } }), "_meta.acpx.replayFrom"),
+        (json!({ "additionalDirectories": ["relative"] }), "additionalDirectories"),
+    ];
+    for (more, field) in wrong {
+        let mut params = bench.load_params("theirs");
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let refused = editor.call("session/load", params).await.unwrap_err();
+        assert_eq!(refused["code"], -32602, "{refused}");
+        assert!(refused["data"]["field"].as_str().unwrap().starts_with(field), "{refused}");
+    }
+    assert_eq!(setups(&argv), [""; 0]);
+    assert_eq!(bench.store().record(acpx_core::model::RecordId::new("theirs").unwrap()).await.unwrap(), None);
+
+    // Nor is an agent started anew for a place that is not there, whatever servers it would have.
+    let record = editor.open(&bench).await;
+    editor.turn(&record, "x").await;
+    let before = bench.record(&record).await.agent_run.unwrap();
+    let mut params = bench.load_params(&record);
+    params["mcpServers"] = server("other");
+    params["_meta"] = json!({ "acpx": { "replayFrom": { "type": "_acpx/turn", "turn": 9 } } });
+    let refused = editor.call("session/load", params.clone()).await.unwrap_err();
+    assert_eq!(refused["data"]["field"], "_meta.acpx.replayFrom");
+    assert_eq!(bench.record(&record).await.agent_run, Some(before.clone()));
+    params["_meta"] = json!({});
+    editor.call("session/load", params).await.unwrap();
+    assert_ne!(bench.record(&record).await.agent_run.unwrap().process, before.process);
 }

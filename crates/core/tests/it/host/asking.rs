@@ -1,5 +1,7 @@
 //! Who is asked what an agent asks, when many have one record in use.
 
+use std::time::Duration;
+
 use acpx_core::host::FromHost;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -269,4 +271,30 @@ async fn whoever_was_asked_to_open_an_address_hears_that_it_is_complete_and_nobo
         });
         assert_eq!(first.await["method"], "session/update");
     }
+}
+
+#[tokio::test]
+async fn a_turns_client_that_takes_nothing_is_not_the_only_one_who_is_asked() {
+    let bench = Bench::impatient(Duration::from_millis(200), Duration::from_mins(10));
+    // More than fits between host and client.
+    let turn = Script::new().flood(Some(20_000)).ask_permission("t1").say("done").end("end_turn");
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", turn),
+    ]);
+    let argv = bench.agent(&script);
+    let (mut stopped, mut other, record) = two_editors(&bench, &argv).await;
+    stopped.ask("session/prompt", prompt_params(&record, "edit", json!({}))).await;
+    let question = other.question().await;
+    let open = other.call("_acpx/pending", json!({ "sessionId": record })).await.unwrap();
+    let mut asked: Vec<_> = open["questions"][0]["asked"].as_array().unwrap().clone();
+    asked.sort_by_key(|client| client["isTurns"] == true);
+    let editor = |is_turns: bool| json!({ "isTurns": is_turns });
+    assert_eq!(asked, [editor(false), editor(true)]);
+    other.choose(&question, "yes").await;
+    other.until(|line| line["params"]["update"]["content"]["text"] == "done").await;
+    assert_eq!(answers(&argv), ["yes"]);
+    // It has its turn whole when it reads again.
+    stopped.until(|line| line["params"]["update"]["content"]["text"] == "done").await;
 }

@@ -6,7 +6,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::{Bench, prompt_params};
-use crate::engine::{everything, received};
+use crate::engine::{everything, faithful, received};
 
 fn answers(argv: &[String]) -> Vec<Value> {
     let answers = received(argv).into_iter().filter(|(method, _)| method == "answer");
@@ -206,4 +206,39 @@ async fn a_client_of_version_1_that_came_in_between_is_told_the_changes_of_what_
         told.extend(updates(vec![second.next().await]));
     }
     assert_eq!(told[1..], expected);
+}
+
+#[tokio::test]
+async fn what_an_agent_cannot_take_is_a_wrong_parameter_by_its_place_and_its_capability() {
+    let bench = Bench::new();
+    let problem = |error: &Value| {
+        let data = &error["data"];
+        (error["code"].clone(), data["field"].clone(), data["problem"].clone(), data["acpx"]["code"].clone())
+    };
+    // In version 1 every agent takes servers that are programs, so only this agent can say that it does not.
+    let second = bench.agent(&Script::new().initialize_v2(json!({})).serve_v2("one", "two"));
+    let mut editor = bench.speaking(1, 2, &second).await;
+    let server = json!({ "name": "tools", "command": "/bin/true", "args": [], "env": [] });
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [server] });
+    let refused = editor.call("session/new", new).await.unwrap_err();
+    let words = "the agent \"scripted\" cannot take the MCP server \"tools\": it does not advertise session.mcp.stdio";
+    let expected = (json!(-32602), json!("mcpServers[0]"), json!(words), json!("MCP_UNSUPPORTED"));
+    assert_eq!(problem(&refused), expected);
+
+    // A client that names its agent with a session is offered what any agent may take.
+    for version in [1, 2] {
+        let bench = Bench::new();
+        let first = bench.agent(&faithful(everything()));
+        let mut editor = bench.joined(version).await;
+        let info = json!({ "name": "editor", "version": "7" });
+        editor.call("initialize", json!({ "protocolVersion": version, "info": info })).await.unwrap();
+        let made = editor.call("session/new", bench.new_params(&first)).await.unwrap();
+        let image = json!({ "type": "image", "data": "", "mimeType": "image/png" });
+        let mut prompt = prompt_params(made["sessionId"].as_str().unwrap(), "x", json!({}));
+        prompt["prompt"].as_array_mut().unwrap().push(image);
+        let refused = editor.call("session/prompt", prompt).await.unwrap_err();
+        let words = "the agent \"scripted\" cannot take prompt[1] (image): it does not advertise promptCapabilities.image";
+        let expected = (json!(-32602), json!("prompt[1]"), json!(words), json!("CONTENT_UNSUPPORTED"));
+        assert_eq!(problem(&refused), expected, "{version}: {refused}");
+    }
 }

@@ -54,6 +54,51 @@ async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
 }
 
 #[tokio::test]
+async fn an_agents_error_is_told_alike_as_an_answer_of_version_1_and_as_a_state_of_version_2() {
+    let bench = Bench::new();
+    let odd = json!({ "code": 4711, "message": "no", "data": { "sessionId": "s1", "deep": [1.0] } });
+    let login = json!({ "code": -32603, "message": "Internal error", "data": "Missing provider" });
+    let methods = json!([{ "id": "key", "name": "Key" }]);
+    let answer = json!({ "protocolVersion": 1, "agentCapabilities": everything(), "authMethods": methods });
+    let script = |error: &Value| {
+        Script::new().expect("initialize").reply(answer.clone()).serve([
+            ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+            ("session/prompt", Script::new().reply_error(error.clone())),
+        ])
+    };
+    let hint = |code: &str| acpx_core::model::AgentError::hint_of(code).unwrap();
+    for version in [1, 2] {
+        let told = |ways: Value| {
+            if version == 1 { ways } else { json!([{ "methodId": "key", "name": "Key", "type": "agent" }]) }
+        };
+        let table = [
+            (&odd, 4711, "AGENT_REFUSED", json!({ "deep": [1.0] })),
+            (&login, -32000, "AUTH_REQUIRED", json!({ "authMethods": told(methods.clone()) })),
+        ];
+        for (error, number, code, data) in table {
+            let argv = bench.agent(&script(error));
+            let mut editor = bench.speaking(version, 1, &argv).await;
+            let record = editor.open(&bench).await;
+            let id = editor
+                .ask("session/prompt", prompt_params(&record, "x", json!({ "requestId": "mine" })))
+                .await;
+            let failed = match editor.answer(id).await.0 {
+                Err(error) => error,
+                Ok(_) => super::editor::last_state(&editor.until_idle().await)["error"].clone(),
+            };
+            let acpx = &failed["data"]["acpx"];
+            assert_eq!((&acpx["turn"]["turn"], &acpx["turn"]["requestId"]), (&json!(1), &json!("mine")));
+            let words = acpx["message"].as_str().unwrap();
+            assert!(words.starts_with("the agent \"scripted\" refused session/prompt"), "{words}");
+            let ours = json!({ "code": code, "hint": hint(code), "turn": acpx["turn"], "acp": error, "message": words });
+            let mut expected = json!({ "code": number, "message": error["message"], "data": data });
+            expected["data"]["acpx"] = ours;
+            assert_eq!(failed, expected, "{version}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_cause() {
     let bench = Bench::new();
     std::fs::create_dir(bench.place.home()).unwrap();

@@ -83,6 +83,14 @@ impl Bench {
         Self { home, place, launcher }
     }
 
+    /// One whose host waits so long for clients that take nothing: before it asks others as well, and before they go.
+    fn impatient(before_others_are_asked: Duration, before_they_go: Duration) -> Self {
+        let mut bench = Self::new();
+        let millis = [before_others_are_asked, before_they_go].map(|time| time.as_millis().to_string());
+        bench.launcher.args.extend(millis.map(Into::into));
+        bench
+    }
+
     /// Where its host has its socket.
     fn sockets(&self) -> PathBuf {
         self.home.join("run").join(format!("acpx-{}", rustix::process::getuid().as_raw()))

@@ -154,8 +154,20 @@ async fn a_conversation_is_told_from_any_place_and_no_other_place_is_taken_for_i
     assert_eq!(told, [Value::Null; 0]);
     let start = json!({ "replayFrom": { "type": "start" } });
     assert_eq!(said(&raw.ask("session/resume", restore(&bench, &record, start)).await.0), WHOLE);
+    // A message of ours is named by its first event, and nothing else is by its own.
+    let begins = |seq: u64| json!({ "type": "_acpx/message", "messageId": format!("{record}:{seq}") });
+    let mut found = Vec::new();
+    for seq in 0..=last + 1 {
+        let (told, answer) = raw.load(&bench, &record, json!({ "replayFrom": begins(seq) })).await;
+        match &answer["error"]["code"] {
+            Value::Null => found.push(said(&told)),
+            code => assert_eq!((told.len(), code), (0, &json!(-32602)), "{seq}"),
+        }
+    }
+    assert_eq!(found, [&WHOLE[1..], &WHOLE[4..]]);
     let wrong = [
         json!({ "type": "end" }),
+        json!({ "type": "_acpx/message", "messageId": format!("{record}:turn:3") }),
         json!({ "type": "_acpx/seq", "seq": last + 2 }),
         json!({ "type": "_acpx/turn", "turn": 3 }),
         json!({ "type": "_acpx/message", "messageId": "never" }),

@@ -142,3 +142,49 @@ async fn two_replays_that_are_asked_for_at_once_come_one_after_the_other_each_be
         assert_eq!(prompts(&before), 1, "{before:?}");
     }
 }
+
+#[tokio::test]
+async fn a_state_that_is_told_before_the_answer_is_not_older_than_what_was_told_before_it() {
+    let bench = Bench::new();
+    let (comes_back, waited_for) = (bench.home.join("comes back"), bench.home.join("waited for"));
+    let back = Script::new().touch(&comes_back).await_file(&waited_for).reply(json!({}));
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", back),
+        ("session/prompt", Script::new().when("later", Script::hang).say("hello").end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(2, 1, &argv).await;
+    let record = editor.open(&bench).await;
+    editor.turn(&record, "x").await;
+    let mut params = bench.load_params(&record);
+    params["mcpServers"] = json!([{ "type": "stdio", "name": "other", "command": "/bin/true" }]);
+    let resume = editor.ask("session/resume", params).await;
+    super::eventually("the agent is restored", || comes_back.exists()).await;
+    // Somebody else prompts meanwhile, and its turn stays.
+    let mut shell = bench.client().await;
+    let mut joins = bench.resume_params(&record);
+    joins["_meta"]["acpx"]["later"] = json!(true);
+    shell.call::<Value>("session/resume", &joins).await.unwrap();
+    let mut prompt = prompt_params(&record, "y", json!({}));
+    prompt["later"] = json!(true);
+    shell.ask("session/prompt", &prompt).await.unwrap();
+    super::until(&mut shell, |said| matches!(said, acpx_core::host::FromHost::Accepted { .. }).then_some(()))
+        .await;
+    std::fs::write(&waited_for, "").unwrap();
+    let (answer, mut lines) = editor.answer(resume).await;
+    let seq = answer.unwrap()["_meta"]["acpx"]["seq"].clone();
+    let stands = lines.last().unwrap()["params"].clone();
+    assert_eq!(stands["_meta"]["acpx"]["seq"], seq, "{stands}");
+    let states = |lines: &[Value]| {
+        let updates = lines.iter().map(|line| line["params"]["update"]["state"].clone());
+        updates.filter(|state| !state.is_null()).collect::<Vec<_>>()
+    };
+    while states(&lines).last() != Some(&json!("running")) {
+        lines.push(editor.next().await);
+    }
+    // Running may be told twice, as an event and as how the session stands; idle only before.
+    let told = states(&lines);
+    let runs = told.iter().position(|state| state == "running").unwrap();
+    assert!(told[runs..].iter().all(|state| state == "running"), "{told:?}");
+}

@@ -366,3 +366,63 @@ async fn additional_directories_are_for_agents_that_take_them() {
     let refusal = super::refusal(&mut shell, "session/new", &params).await;
     assert_eq!(refusal.code(), "DIRECTORIES_UNSUPPORTED");
 }
+
+#[tokio::test]
+async fn the_directories_that_a_client_names_are_all_there_are_and_a_shell_that_names_none_changes_none() {
+    let bench = Bench::new();
+    let [one, two] = ["one", "two"].map(|name| {
+        let path = bench.home.join(name);
+        std::fs::create_dir(&path).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let capabilities =
+        json!({ "loadSession": true, "sessionCapabilities": { "resume": {}, "additionalDirectories": {} } });
+    let argv = bench.agent(&crate::engine::faithful(capabilities));
+    // What the agent was told with its last start.
+    let told = || {
+        let setups = received(&argv).into_iter().filter(|(_, params)| params.get("cwd").is_some());
+        setups.last().unwrap().1["additionalDirectories"].clone()
+    };
+    let mut editor = bench.editor(&argv).await;
+    let mut new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    new["additionalDirectories"] = json!([one, two]);
+    let made = editor.call("session/new", new).await.unwrap();
+    let record = made["sessionId"].as_str().unwrap().to_owned();
+    editor.turn(&record, "x").await;
+    let rows = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(rows["sessions"][0]["additionalDirectories"], json!([one, two]));
+
+    // A shell joins and leaves everything as it is.
+    let mut shell = bench.client().await;
+    let mut same = bench.resume_params(&record);
+    same["_meta"]["acpx"]["sameDirectories"] = json!(true);
+    shell.call::<Value>("session/resume", &same).await.unwrap();
+    assert_eq!(told(), json!([one, two]));
+    // While somebody else is at the session its agent keeps what it has, and whoever names others hears so.
+    let mut load = bench.load_params(&record);
+    let kept = editor.call("session/load", load.clone()).await.unwrap();
+    assert_eq!(kept["_meta"]["acpx"]["additionalDirectories"], "kept");
+    assert_eq!(told(), json!([one, two]));
+    shell.close().await;
+
+    // Alone it has what it names, and what it leaves out is no more.
+    let mut known = bench.client().await;
+    for (named, expected) in [
+        (json!([two]), json!([two])),
+        (json!(null), json!(null)),
+        (json!([one]), json!([one])),
+        (json!([]), json!(null)),
+    ] {
+        load["additionalDirectories"] = named.clone();
+        let mut clients = json!(null);
+        while clients != json!(2) {
+            clients = known.call::<Value>("_acpx/host/status", &json!({})).await.unwrap()["clients"].clone();
+        }
+        let answer = editor.call("session/load", load.clone()).await.unwrap();
+        assert_eq!(answer["_meta"]["acpx"]["additionalDirectories"], Value::Null, "{named}");
+        assert_eq!(told(), expected, "{named}");
+        let kept: Vec<String> =
+            bench.record(&record).await.additional_directories.iter().map(ToString::to_string).collect();
+        assert_eq!(json!(kept), if expected.is_null() { json!([]) } else { expected });
+    }
+}

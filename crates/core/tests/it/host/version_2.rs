@@ -378,7 +378,8 @@ async fn how_a_session_stands_is_told_with_its_event_and_a_failure_with_what_to_
         if index == 0 {
             let fault = &stands["update"]["error"]["data"]["acpx"];
             let hint = "what was said until then is kept; prompt again to go on";
-            assert_eq!(fault, &json!({ "code": "INTERRUPTED", "hint": hint }));
+            let turn = json!({ "turn": 1, "requestId": fault["turn"]["requestId"] });
+            assert_eq!(fault, &json!({ "code": "INTERRUPTED", "hint": hint, "turn": turn }));
         }
     }
 }

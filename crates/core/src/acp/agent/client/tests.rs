@@ -80,6 +80,7 @@ fn a_client_of_version_1_is_read_from_its_places() {
         fs: FileAccess { read: true, write: false },
         terminal: true,
         meta: Some(r#"{"a":1}"#.into()),
+        logins: None,
     };
     assert_eq!(read(&params, ProtocolVersion::V2), Ok(expected));
 }

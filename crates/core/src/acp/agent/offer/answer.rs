@@ -1,5 +1,7 @@
 //! The answer to `initialize`, in the shape of either version.
 
+use std::collections::BTreeMap;
+
 use agent_client_protocol_schema::v1 as acp;
 use agent_client_protocol_schema::v2;
 use serde::Serialize;
@@ -92,8 +94,8 @@ impl Offer {
             protocol_version: ProtocolVersion::V1.number(),
             agent_capabilities: CapabilitiesV1 {
                 load_session: has(Feature::Load),
-                prompt_capabilities: passed_on(self.passed_on.prompt.as_deref(), prompt),
-                mcp_capabilities: passed_on(self.passed_on.mcp.as_deref(), mcp),
+                prompt_capabilities: served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
+                mcp_capabilities: served(self.passed_on.mcp.as_deref(), &["http", "sse"], mcp),
                 session_capabilities: session,
                 auth: acp::AgentAuthCapabilities::new().logout(logout),
             },
@@ -114,10 +116,7 @@ impl Offer {
                 )
         };
         let tells_stdio = has(Feature::McpStdio) && self.tells_program_servers;
-        let mcp_passed_on = self.passed_on.mcp.as_deref().map(|mcp| match without(mcp, &["stdio"]) {
-            Some(others) if !self.tells_program_servers => others,
-            _ => mcp.to_owned(),
-        });
+        let servers: &[&str] = if self.tells_program_servers { &["stdio", "http"] } else { &["http"] };
         let mcp = || {
             v2::McpCapabilities::new()
                 .stdio(tells_stdio.then(v2::McpStdioCapabilities::new))
@@ -134,8 +133,8 @@ impl Offer {
             info: self.info(),
             capabilities: CapabilitiesV2 {
                 session: SessionV2 {
-                    prompt: passed_on(self.passed_on.prompt.as_deref(), prompt),
-                    mcp: passed_on(mcp_passed_on.as_deref(), mcp),
+                    prompt: served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
+                    mcp: served(self.passed_on.mcp.as_deref(), servers, mcp),
                     rest,
                 },
             },
@@ -153,6 +152,21 @@ impl Offer {
     fn auth_methods(&self) -> Box<RawValue> {
         passed_on(self.passed_on.auth_methods.as_deref(), || [(); 0])
     }
+}
+
+/// What is known here of the content that a prompt may have beside text and links, in both versions.
+const CONTENT: [&str; 3] = ["image", "audio", "embeddedContext"];
+
+/// What another agent takes of these kinds, in its own words, or our own. What it may take besides is not told: nobody
+/// here would pass it on.
+fn served<T: Serialize>(given: Option<&str>, kinds: &[&str], own: impl FnOnce() -> T) -> Box<RawValue> {
+    let given = given.map(|given| {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(given).unwrap_or_default();
+        let is_other = |name: &&String| *name != "_meta" && !kinds.contains(&name.as_str());
+        let others = members.keys().filter(is_other);
+        others.fold(given.to_owned(), |told, name| without(&told, &[name]).unwrap_or(told))
+    });
+    passed_on(given.as_deref(), own)
 }
 
 /// The value as another agent gave it, or our own.
@@ -196,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_behind_says_of_itself_is_passed_on_byte_for_byte_and_decides() {
+    fn what_an_agent_behind_says_of_itself_is_passed_on_byte_for_byte_if_it_is_served_and_decides() {
         let (info, methods) = (raw(r#"{"name":"x","n":1.0e2}"#), raw(r#"[{"id":"a" }]"#));
         let offer = |prompt: &str, mcp: &str| {
             Offer::new("toy", "0.1", [Feature::Image, Feature::McpSse, Feature::Logout])
@@ -205,12 +219,15 @@ mod tests {
                 .with_mcp_capabilities(&raw(mcp))
                 .with_auth_methods(&methods)
         };
-        let old = offer(r#"{"image":false,"audio":true,"x": 1}"#, r#"{"http":true}"#);
-        let expected = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":false,"promptCapabilities":{"image":false,"audio":true,"x": 1},"mcpCapabilities":{"http":true},"sessionCapabilities":{},"auth":{"logout":{}}},"authMethods":[{"id":"a" }],"agentInfo":{"name":"x","n":1.0e2}}"#;
+        let old = offer(
+            r#"{"image":false,"audio":true,"_x": 1,"_meta":{"m": 1}}"#,
+            r#"{"acp":true,"http":true,"_x":{}}"#,
+        );
+        let expected = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":false,"promptCapabilities":{"image":false,"audio":true,"_meta":{"m": 1}},"mcpCapabilities":{"http":true},"sessionCapabilities":{},"auth":{"logout":{}}},"authMethods":[{"id":"a" }],"agentInfo":{"name":"x","n":1.0e2}}"#;
         assert_eq!(old.answer(ProtocolVersion::V1), expected);
         let has = [Feature::Image, Feature::Audio, Feature::McpHttp, Feature::McpSse].map(|f| old.has(f));
         assert_eq!((has, old.has_login()), ([false, true, true, false], true));
-        let new = offer(r#"{"image":{}}"#, r#"{"http":{ }}"#);
+        let new = offer(r#"{"image":{},"_x":{}}"#, r#"{"http":{ },"sse":{},"_x":{}}"#);
         let expected = r#"{"protocolVersion":2,"info":{"name":"x","n":1.0e2},"capabilities":{"session":{"prompt":{"image":{}},"mcp":{"http":{ }}}},"authMethods":[{"id":"a" }]}"#;
         assert_eq!(new.answer(ProtocolVersion::V2), expected);
         let has = [Feature::Image, Feature::Audio, Feature::McpHttp, Feature::McpStdio].map(|f| new.has(f));

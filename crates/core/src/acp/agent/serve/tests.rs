@@ -87,6 +87,7 @@ impl AgentService for Toy {
             passed_on: None,
             session: session("kept"),
             cwd: AbsolutePath::new("/w").unwrap(),
+            additional_directories: Vec::new(),
             title: Some("Kept".into()),
             updated_at: Some(Timestamp::from_millis(0).unwrap()),
             meta: Meta::new(),

@@ -92,8 +92,11 @@ fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
     log.push(Direction::Ours, EventKind::Fact, &ended(1).to_body());
     let mut idle = state("idle");
     idle["stopReason"] = json!("error");
-    let acpx =
-        json!({ "code": "AGENT_DIED", "hint": "the conversation is kept; the next prompt restores it" });
+    let acpx = json!({
+        "code": "AGENT_DIED",
+        "hint": "the conversation is kept; the next prompt restores it",
+        "turn": { "turn": 1, "requestId": "q1" },
+    });
     idle["error"] = json!({ "code": -32603, "message": "it died", "data": { "acpx": acpx } });
     assert_eq!(said(&live(&log, second())).last(), Some(&idle));
 }

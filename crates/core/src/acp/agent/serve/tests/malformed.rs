@@ -34,16 +34,30 @@ fn refused(problem: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_array_or_a_null_id_has_one_answer_under_the_id_null_before_and_after_initialize() {
+async fn what_asks_as_no_request_can_has_one_answer_before_and_after_initialize() {
+    let (no_id, no_method) =
+        ("a request whose id is neither a number nor a string", "a request whose method is not a string");
+    let by_id = |id: Value, problem: &str| {
+        let mut answer = refused(problem);
+        answer["id"] = id;
+        answer
+    };
     let table = [
-        ("[]", "a batch"),
-        (r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"},{"jsonrpc":"2.0","method":"x"}]"#, "a batch"),
-        (r#"{"jsonrpc":"2.0","id":null,"method":"session/list"}"#, "a request whose id is null"),
+        ("[]", refused("a batch")),
+        (
+            r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"},{"jsonrpc":"2.0","method":"x"}]"#,
+            refused("a batch"),
+        ),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"session/list"}"#, refused("a request whose id is null")),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"session/list"}"#, refused(no_id)),
+        (r#"{"jsonrpc":"2.0","id":[1],"method":"session/list"}"#, refused(no_id)),
+        (r#"{"jsonrpc":"2.0","id":5,"method":7}"#, by_id(json!(5), no_method)),
+        (r#"{"jsonrpc":"2.0","id":"5","method":null}"#, by_id(json!("5"), no_method)),
     ];
     let initialize = r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1}}"#;
-    for (line, problem) in table {
+    for (line, answer) in table {
         let answers = answers(&[line, initialize, line]).await;
-        assert_eq!((&answers[0], &answers[2]), (&refused(problem), &refused(problem)));
+        assert_eq!((&answers[0], &answers[2]), (&answer, &answer), "{line}");
         assert_eq!(answers[1]["id"], "i");
     }
 }
@@ -51,7 +65,9 @@ async fn an_array_or_a_null_id_has_one_answer_under_the_id_null_before_and_after
 #[tokio::test]
 async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
     let request = |id: &str| {
-        format!("garbage\n7\n{{}}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\"}}")
+        format!(
+            "garbage\n7\n{{}}\n{{\"id\":true,\"result\":1}}\n{{\"method\":7}}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\"}}"
+        )
     };
     for id in ["7", "\"7\"", "-1", "\"\\u0061\""] {
         let answers = answers(&[&request(id)]).await;

@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
         ),
     ),
     v2(
-        "MCP server of another type than `stdio`, `http` and `acp`",
+        "MCP server of another type than `stdio` and `http`",
         "refused with `-32602`, server and transport named",
         By("what_the_other_version_has_no_words_for_is_refused_by_name"),
     ),
