@@ -149,6 +149,7 @@ impl SessionTask {
         told: Told,
     ) -> Self {
         let idle = shared.settings.idle;
+        let knowledge = Knowledge::of(keeper.memory());
         let mut task = Self {
             shared,
             machine,
@@ -184,7 +185,7 @@ impl SessionTask {
             dropped_before: 0,
             garbage_before: 0,
             history: None,
-            knowledge: Knowledge::default(),
+            knowledge,
             first_words: String::new(),
             first_words_end: false,
             offered: Arc::default(),
