@@ -139,7 +139,7 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
     };
     let path = env::var_os("PATH");
     let around = Surroundings { cwd: record.cwd.as_path(), path: path.as_deref() };
-    let found = McpFile::load(source.as_path().to_owned()).and_then(|file| match file.only(name) {
+    let found = McpFile::reload(source.as_path().to_owned()).and_then(|file| match file.only(name) {
         Some(only) => only.servers(around).map(|_| true),
         None => Ok(false),
     });
