@@ -48,7 +48,7 @@ pub fn run() -> ExitCode {
 }
 
 fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliError> {
-    let configured = || Ok(config.get()?.agent_names());
+    let configured = |name: &str| config.agent_names(name);
     match cli::parse(arguments, &configured, io::stdin().is_terminal())? {
         Request::Run(invocation) => commands::run(*invocation, config),
         Request::Help(text) => {

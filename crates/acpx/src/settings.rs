@@ -15,7 +15,7 @@ use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
     ToolPolicy, TurnLimits,
 };
-use acpx_core::store::Store;
+use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
 
 use crate::agents::{self, UnknownAgent};
@@ -47,6 +47,15 @@ impl LazyConfig {
         }
         let config = Config::load(&acpx_home()?)?;
         Ok(self.config.get_or_init(|| config))
+    }
+
+    /// The agents that can be named beside the built-in ones. Where the file cannot be read, one that has sessions here
+    /// is known by them, so that they can be looked at and stopped; nothing is started by a name alone.
+    pub(crate) fn agent_names(&self, wanted: &str) -> Result<Vec<String>, CliError> {
+        match self.get() {
+            Err(CliError::Config(_)) if has_records(wanted) => Ok(vec![wanted.to_owned()]),
+            config => Ok(config?.agent_names()),
+        }
     }
 
     /// Where a command writes that is about no one agent. It needs nothing else of the configuration, so one that
@@ -82,6 +91,14 @@ impl LazyConfig {
         let strict = wish.strict.then_some(crate::cli::Format::Json);
         strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
     }
+}
+
+/// Whether there is a session with an agent of this name in the home. What cannot be looked up is none.
+fn has_records(agent: &str) -> bool {
+    let Ok(Some(store)) = Reach::of_environment().and_then(|reach| reach.kept()) else { return false };
+    let filter = RecordFilter { agent: Some(named_only(agent).key()), real_cwd: None };
+    let found = block_on(async { Ok(store.records(filter, None, 1).await?) });
+    found.is_ok_and(|records| !records.is_empty())
 }
 
 /// Whether a name is the id of a session of the home. What cannot be looked up is none.
@@ -144,6 +161,10 @@ impl Settings {
     pub(crate) fn without_start(options: &Options, config: &Config) -> Result<Self, CliError> {
         let agent = match chosen(&options.agent, config) {
             Err(CliError::Config(ConfigError::Wrong(_))) => named_only(&name(&options.agent, config)),
+            // One that is named is known to the file, or by its sessions where that cannot be read.
+            Err(CliError::Agent(_)) if matches!(options.agent, AgentChoice::Named(_)) => {
+                named_only(&name(&options.agent, config))
+            }
             known => known?,
         };
         Self::with(agent, options, config)

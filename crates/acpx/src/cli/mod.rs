@@ -49,8 +49,8 @@ pub(crate) enum Request {
     Version,
 }
 
-/// The agents that can be named beside the built-in ones. Asked at most once.
-pub(crate) type ConfiguredNames<'a> = &'a dyn Fn() -> Result<Vec<String>, CliError>;
+/// The agents that can be named beside the built-in ones, asked for because of this name. Asked at most once.
+pub(crate) type ConfiguredNames<'a> = &'a dyn Fn(&str) -> Result<Vec<String>, CliError>;
 
 /// Reads the arguments after the program's name. `terminal` says whether stdin is one: with nothing typed
 /// there, help is what is wanted.

@@ -150,8 +150,8 @@ impl Scan<'_> {
         if self.agent.is_some() || word.trim().is_empty() || word.trim().contains(char::is_whitespace) {
             return Ok(Meaning::Text);
         }
-        let configured = if agents::is_built_in(word) { Vec::new() } else { configured()? };
         let name = agents::canonical(word);
+        let configured = if agents::is_built_in(word) { Vec::new() } else { configured(&name)? };
         let known = agents::is_built_in(word) || configured.contains(&name);
         match (known, has_line) {
             (true, false) => Ok(Meaning::Agent(name)),

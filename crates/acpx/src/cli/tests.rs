@@ -17,7 +17,7 @@ fn words(line: &[&str]) -> Vec<String> {
 
 /// Parses with one configured agent, `mine`, and stdin no terminal.
 fn parsed(line: &[&str]) -> Result<Request, CliError> {
-    parse(&words(line), &|| Ok(vec!["mine".to_owned()]), false)
+    parse(&words(line), &|_| Ok(vec!["mine".to_owned()]), false)
 }
 
 fn invocation(line: &[&str]) -> Invocation {
@@ -601,7 +601,7 @@ fn help_is_given_for_every_command_however_it_is_asked_for() {
             other => panic!("{line:?}: {other:?}"),
         }
     }
-    let asked = |terminal| parse(&[], &|| Ok(Vec::new()), terminal).unwrap();
+    let asked = |terminal| parse(&[], &|_| Ok(Vec::new()), terminal).unwrap();
     assert!(matches!(asked(true), Request::Help(_)), "nothing typed on a terminal asks for help");
     assert!(matches!(asked(false), Request::Run(_)), "nothing typed into a pipe is a prompt from stdin");
 }
@@ -616,14 +616,14 @@ fn the_version_is_told_without_looking_at_the_configuration() {
         &["status", "--version"],
     ];
     for line in lines {
-        let unread = || panic!("the configuration is not needed");
+        let unread = |_: &str| panic!("the configuration is not needed");
         assert!(matches!(parse(&words(line), &unread, false), Ok(Request::Version)), "{line:?}");
     }
 }
 
 #[test]
 fn the_configuration_is_asked_only_for_a_word_that_is_nothing_else() {
-    let broken = || Err(CliError::NoHome);
+    let broken = |_: &str| Err(CliError::NoHome);
     for line in [&["status"][..], &["claude", "x"], &["hello there"], &["sessions", "list"]] {
         assert!(matches!(parse(&words(line), &broken, false), Ok(Request::Run(_))), "{line:?}");
     }
@@ -665,7 +665,7 @@ proptest! {
         ),
         terminal: bool,
     ) {
-        drop(parse(&line, &|| Ok(vec!["mine".to_owned()]), terminal));
+        drop(parse(&line, &|_| Ok(vec!["mine".to_owned()]), terminal));
         format_wish(&line);
     }
 }

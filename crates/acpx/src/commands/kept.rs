@@ -176,11 +176,11 @@ impl Kept {
         Ok(build.is_some_and(|build| has_answered(&build, &last)))
     }
 
-    /// The last events of a record, in order: of large ones no more than two pages.
-    pub(super) async fn recent(&self, record: &Record) -> Result<Vec<Event>, CliError> {
+    /// The last events of a record, at most so many and one, in order: of large ones no more than two pages.
+    pub(super) async fn recent(&self, record: &Record, count: u64) -> Result<Vec<Event>, CliError> {
         let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(Vec::new()) };
         let (mut recent, mut before) = (Vec::new(), 0);
-        let mut from = Seq(last.0.saturating_sub(LOOKED_THROUGH).max(Seq::FIRST.0));
+        let mut from = Seq(last.0.saturating_sub(count).max(Seq::FIRST.0));
         while from <= last {
             let page = store.events(record.id.clone(), from, usize::MAX).await?;
             let Some(end) = page.last() else { break };
@@ -208,7 +208,7 @@ pub(super) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsa
 const LOOK: Duration = Duration::from_secs(2);
 
 /// How many of the last events are looked through for what was used: agents tell it with every answer, or never.
-const LOOKED_THROUGH: u64 = 511;
+pub(super) const LOOKED_THROUGH: u64 = 511;
 /// What an event that tells it has in it.
 const USAGE: &str = "usage_update";
 

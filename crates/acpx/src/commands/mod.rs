@@ -18,6 +18,7 @@ mod set;
 mod status;
 mod token;
 mod tour;
+mod waiting;
 
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::remote_agent::RemoteAgentArgs;

@@ -8,12 +8,13 @@ use std::io;
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, SessionMeta};
+use acpx_core::host::meta::{RestoreMeta, SessionMeta, WaitingMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
 use super::kept::{Kept, agent_lives, lost_among};
+use super::waiting::{self, is_in_doubt};
 use crate::agents;
 use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
@@ -49,9 +50,10 @@ pub(super) fn run(
         let asking = asking.interactive(desk.is_some());
         let kept = Kept::open()?;
         let record = kept.open_one(settings).await?;
+        let word = agent_word(&kept, &record, &reach).await?;
         drop(kept);
         let asking = asking.for_agent(&record.agent.label());
-        say_where(&record, settings, &mut console).await;
+        say_where(&record, word, settings, &mut console).await;
         // A session that was found by its id may be with another agent than the one that is meant here.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
@@ -214,8 +216,24 @@ async fn is_accepted(record: &Record, asking: &Asking) -> bool {
     !matches!(store.turn(record.id.clone(), asking.request.clone()).await, Ok(None))
 }
 
-async fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
-    let word = if agent_lives(record) { AgentWord::Connected } else { AgentWord::Starting };
+/// How many of the last events are looked through for a request without an answer.
+const LAST: u64 = 31;
+
+/// How the agent stands. One whose process is there may have to go, and the prompt is then for another.
+async fn agent_word(kept: &Kept, record: &Record, reach: &Reach) -> Result<AgentWord, CliError> {
+    if !agent_lives(record) {
+        return Ok(AgentWord::Starting);
+    }
+    let (last_turn, recent) = (kept.last_turn(record).await?, kept.recent(record, LAST).await?);
+    if !is_in_doubt(last_turn.as_ref(), &recent) {
+        return Ok(AgentWord::Connected);
+    }
+    let has_to_go = waiting::ask(reach, record, record.updated_at).await;
+    let has_to_go = has_to_go.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
+    Ok(if has_to_go { AgentWord::Starting } else { AgentWord::Connected })
+}
+
+async fn say_where(record: &Record, word: AgentWord, settings: &Settings, console: &mut Console<'_>) {
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);

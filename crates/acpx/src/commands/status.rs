@@ -1,24 +1,19 @@
 //! `acpx status`: how a session stands, read from the store without starting anything.
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use acpx_core::host::listens;
-use acpx_core::host::meta::{WaitingAnswer, WaitingMeta};
-use acpx_core::model::{Direction, Event, EventKind, Record, Timestamp, TurnState};
+use acpx_core::model::{Timestamp, TurnState};
 use acpx_core::store::Store;
-use serde_json::json;
-use tokio::time::timeout;
 
-use super::kept::{Kept, Which, agent_lives, last_usage};
+use super::kept::{Kept, LOOKED_THROUGH, Which, agent_lives, last_usage};
 use super::pending;
+use super::waiting::{ask, is_in_doubt, waiting_for};
 use crate::error::{CliError, Exit, Other, Remedy, Wanted};
-use crate::output::{CLIENT, Console, HOST, Snapshot, no_session, status};
+use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
-
-/// How long the host may take to say what a session waits for.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -40,11 +35,9 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let open_turns = store.open_turns(record.id.clone()).await?;
         let last_turn = kept.last_turn(&record).await?;
         let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record));
-        // Of turns that are open it matters whether somebody goes on with them, and what they wait for. An agent whose
-        // last turn came to no good end may be on its way out, and one that was asked for something last may not answer.
-        let may_be_ending = last_turn.as_ref().is_some_and(|turn| !turn.is_answered());
-        let recent = kept.recent(&record).await?;
-        let is_in_doubt = agent_lives && (may_be_ending || is_asked(&recent));
+        // Of turns that are open it matters whether somebody goes on with them, and what they wait for.
+        let recent = kept.recent(&record, LOOKED_THROUGH).await?;
+        let is_in_doubt = agent_lives && is_in_doubt(last_turn.as_ref(), &recent);
         let reach = Reach::of_environment()?;
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
@@ -71,34 +64,6 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         Ok(status(&snapshot, &mut console)?)
     })?;
     Ok(Exit::Success.into())
-}
-
-/// Whether the last that was asked of an agent has no answer behind it, by what is kept.
-fn is_asked(recent: &[Event]) -> bool {
-    let asked = recent.iter().rfind(|event| match event.direction {
-        Direction::ToAgent => event.kind == EventKind::Request,
-        Direction::FromAgent => event.kind == EventKind::Response,
-        Direction::Ours => false,
-    });
-    asked.is_some_and(|event| event.direction == Direction::ToAgent)
-}
-
-/// Asks the host what a session waits for; a host that does not answer is what it waits for.
-async fn ask(reach: &Reach, record: &Record, now: Timestamp) -> Option<WaitingMeta> {
-    let ask = async {
-        let mut client = reach.running().await.ok()??;
-        let params = json!({ "sessionId": record.id });
-        client.call::<WaitingAnswer>("_acpx/waiting", &params).await.ok()?.waiting_for
-    };
-    match timeout(PATIENCE, ask).await {
-        Ok(told) => told,
-        Err(_) => Some(waiting_for(HOST, now)),
-    }
-}
-
-fn waiting_for(what: &str, since: Timestamp) -> WaitingMeta {
-    let (what, since) = (what.to_owned(), since.to_string());
-    WaitingMeta { what, method: None, questions: Vec::new(), since, last_line_at: None }
 }
 
 /// This moment. A clock before 1970 or beyond the calendar says the beginning.

@@ -63,6 +63,18 @@ impl McpFile {
         Ok(Self { source: file, entries })
     }
 
+    /// A file that had servers when a session began. By now it may have none.
+    pub(crate) fn reload(file: PathBuf) -> Result<Self, ConfigError> {
+        let text = match super::read(&file) {
+            Ok(text) => text,
+            Err(source) => return Err(ConfigError::Unreadable { file, source }),
+        };
+        let value = node::json(&file, &text)?;
+        let members = Node::root(&file, &value).object("an object")?;
+        let servers = members.get("mcpServers").map(|node| entries(&node)).transpose()?;
+        Ok(Self { source: file, entries: servers.unwrap_or_default() })
+    }
+
     /// The servers that the configuration has for every session.
     pub(crate) fn of(config: &Config) -> Self {
         Self { source: config.file.clone(), entries: config.mcp_servers.clone() }

@@ -150,7 +150,9 @@ fn object<'a>(list: &LoginList<'a>, is_set: &impl Fn(&str) -> bool) -> ListObjec
 
 fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Write) -> io::Result<()> {
     if list.ways.is_empty() {
-        return writeln!(out, "{} offers no login", list.agent.label());
+        let otherwise =
+            "if it wants one, log in with its own program, or set what it takes from its environment";
+        return writeln!(out, "{} offers no login; {otherwise}", list.agent.label());
     }
     for way in list.ways {
         let [id, name] = [&way.id, &way.name].map(|words| on_one_line(words));

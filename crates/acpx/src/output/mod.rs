@@ -21,6 +21,7 @@ mod migrate;
 mod pending;
 mod question;
 mod record;
+mod remembered;
 mod remote;
 #[cfg(test)]
 mod samples;
@@ -49,6 +50,7 @@ pub(crate) use self::list::{ListRow, RemoteSession, list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
 pub(crate) use self::question::{Reply, TerminalQuestion};
+pub(crate) use self::remembered::memory_words;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::settings::{Chosen, chosen, forgotten, shown_otherwise, unmet};
 pub(crate) use self::show::show;

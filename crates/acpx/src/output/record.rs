@@ -1,11 +1,12 @@
 //! A record in JSON: the three ids under their own names, what is known and nothing that is not.
 
 use acpx_core::model::{
-    AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, Timestamp, title_of,
+    AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
 };
 use serde::Serialize;
 
 use super::clean::on_one_line;
+use super::remembered::RememberedObject;
 
 /// A record as every list has it.
 #[derive(Debug, Serialize)]
@@ -71,12 +72,18 @@ pub(super) struct WholeRecord<'a> {
     last_exit_at: Option<Timestamp>,
     turns: u64,
     answered_turns: u64,
+    #[serde(flatten)]
+    remembered: RememberedObject,
     mcp_servers: Vec<&'a str>,
     lineage: &'a [LineageRow],
 }
 
 impl<'a> WholeRecord<'a> {
-    pub(super) fn new(record: &'a Record, last_prompt_at: Option<Timestamp>) -> Self {
+    pub(super) fn new(
+        record: &'a Record,
+        last_prompt_at: Option<Timestamp>,
+        usage: Option<&SessionUsage>,
+    ) -> Self {
         let run = record.agent_run.as_ref();
         let ended = run.and_then(|run| run.ended.as_ref());
         Self {
@@ -88,6 +95,7 @@ impl<'a> WholeRecord<'a> {
             last_exit_at: ended.map(|exit| exit.at),
             turns: record.last_turn.map_or(0, |turn| turn.0),
             answered_turns: record.answered_turns,
+            remembered: RememberedObject::of(record, usage),
             mcp_servers: record.mcp_servers.iter().map(|server| server.name.as_str()).collect(),
             lineage: record.lineage.rows(),
         }

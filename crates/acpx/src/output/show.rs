@@ -3,28 +3,35 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use acpx_core::model::{Record, Timestamp};
+use acpx_core::model::{Record, SessionUsage, Timestamp};
 
 use super::clean::line;
 use super::record::{WholeRecord, closed_at, command, shown_name};
+use super::remembered::{memory_words, usage};
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// Writes a session. When its last prompt was made, the record itself does not know.
+/// Writes a session. When its last prompt was made and what it has used, the record itself does not know.
 pub(crate) fn show(
     record: &Record,
     last_prompt: Option<Timestamp>,
+    used: Option<&SessionUsage>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", record.id),
-        Format::Json => json_line(&WholeRecord::new(record, last_prompt), &mut *console.out),
-        Format::Text => text(record, last_prompt, &mut *console.out),
+        Format::Json => json_line(&WholeRecord::new(record, last_prompt, used), &mut *console.out),
+        Format::Text => text(record, last_prompt, used, &mut *console.out),
     }?;
     console.flush()
 }
 
-fn text(record: &Record, last_prompt: Option<Timestamp>, out: &mut dyn Write) -> io::Result<()> {
+fn text(
+    record: &Record,
+    last_prompt: Option<Timestamp>,
+    used: Option<&SessionUsage>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let current = record.lineage.current();
     let run = record.agent_run.as_ref();
     let ended = run.and_then(|run| run.ended.as_ref());
@@ -54,6 +61,12 @@ fn text(record: &Record, last_prompt: Option<Timestamp>, out: &mut dyn Write) ->
     line(out, format_args!("lastExit: {}", or_dash(ended.map(|exit| &exit.how))))?;
     line(out, format_args!("lastExitAt: {}", or_dash(ended.map(|exit| exit.at))))?;
     line(out, format_args!("turns: {}", record.last_turn.map_or(0, |turn| turn.0)))?;
+    if let Some(used) = used {
+        usage(used, out)?;
+    }
+    if let Some(memory) = memory_words(record.memory) {
+        line(out, format_args!("memory: {memory}"))?;
+    }
     line(out, format_args!("lineage:"))?;
     for row in record.lineage.rows() {
         let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!("  {inner}"));

@@ -21,6 +21,7 @@ use self::settings::SettingsObject;
 use super::clean::line;
 use super::question::details_of;
 use super::record::{command, name};
+use super::remembered::{RememberedObject, memory_words, usage};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
 
@@ -252,9 +253,8 @@ struct StatusObject<'a> {
     uptime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_prompt_time: Option<Timestamp>,
-    /// What it has used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<SessionUsage>,
+    #[serde(flatten)]
+    remembered: RememberedObject,
     /// The turn that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<TurnObject<'a>>,
@@ -323,7 +323,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt(),
-        usage: snapshot.usage.clone(),
+        remembered: RememberedObject::of(record, snapshot.usage.as_ref()),
         turn,
         interrupted_turn,
         queued: snapshot.queued().count(),
@@ -354,13 +354,13 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         out,
         format_args!("lastPromptTime: {}", snapshot.last_prompt().map_or_else(dash, |at| at.to_string())),
     )?;
-    if let Some(SessionUsage { used, size, cost }) = &snapshot.usage {
-        let cost =
-            cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
-        line(out, format_args!("usage: {used} of {size} tokens{cost}"))?;
+    if let Some(used) = &snapshot.usage {
+        usage(used, out)?;
     }
-    if snapshot.forgets {
-        writeln!(out, "memory: {}", snapshot.memory())?;
+    let forgets = snapshot.forgets.then(|| snapshot.memory().to_owned());
+    let memory: Vec<String> = memory_words(record.memory).into_iter().chain(forgets).collect();
+    if !memory.is_empty() {
+        line(out, format_args!("memory: {}", memory.join("; ")))?;
     }
     if let Some((turn, since)) = snapshot.running() {
         line(out, format_args!("turn: {} ({}) since {since}", turn.id, turn.request))?;

@@ -138,7 +138,7 @@ fn an_agents_words_in_an_error_are_never_taken_for_a_hint_of_ours() {
 #[test]
 fn a_session_is_shown_with_its_lineage_and_without_what_is_unknown() {
     let record = record();
-    let [text, quiet, json] = formats(|console| show(&record, Some(at(43)), console).unwrap());
+    let [text, quiet, json] = formats(|console| show(&record, Some(at(43)), None, console).unwrap());
     let expected = "\
 acpxRecordId: r1
 acpxSessionId: s2
@@ -173,10 +173,10 @@ lineage:
     assert!(json.contains(r#""lastPromptAt":"2023-11-14T22:14:03.000Z","pid":4242,"#), "{json}");
 
     let hostile = Record { title: Some("a\tb\nclosed: yes".to_owned()), ..record };
-    let [shown, ..] = formats(|console| show(&hostile, None, console).unwrap());
+    let [shown, ..] = formats(|console| show(&hostile, None, None, console).unwrap());
     assert!(shown.contains("\ntitle: a b closed: yes\n"), "{shown}");
 
-    let [_, _, bare] = formats(|console| show(&bare_record(), None, console).unwrap());
+    let [_, _, bare] = formats(|console| show(&bare_record(), None, None, console).unwrap());
     assert!(!bare.contains("null") && !bare.contains("agentSessionId"), "{bare}");
 }
 

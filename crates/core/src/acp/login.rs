@@ -1,5 +1,5 @@
-//! The ways to log in that an agent's answer to `initialize` tells, of either version. Whatever cannot be read is no way,
-//! and is never a reason to fail: an agent that offers nothing readable may well be logged in.
+//! The ways to log in that an agent tells, in its answer to `initialize` or in an error, of either version. Whatever
+//! cannot be read is no way, and is never a reason to fail: an agent that offers nothing readable may well be logged in.
 
 use serde_json::Value;
 
@@ -11,9 +11,14 @@ const MOST: usize = 64;
 /// The ways to log in of an agent that answered this.
 pub fn login_ways(answer: &str) -> Vec<LoginWay> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
-    let ways = answer["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let key =
-        login_key(if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 });
+    let version = if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
+    told_ways(version, &answer)
+}
+
+/// The ways to log in that an agent of this version tells in an answer, or in the data of an error.
+pub(super) fn told_ways(version: ProtocolVersion, told: &Value) -> Vec<LoginWay> {
+    let ways = told["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let key = login_key(version);
     ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
 }
 

@@ -68,6 +68,7 @@ impl Engine {
             lineage: Lineage::adopted(row.session, now),
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
+            memory: crate::model::Memory::default(),
             created_at: now,
             updated_at: now,
             last_seq: None,

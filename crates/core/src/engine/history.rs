@@ -35,6 +35,7 @@ impl SessionTask {
             (brief(&store, &record).await?, None)
         };
         self.knowledge.remember(conversation.memory());
+        self.keeper.keep_memory(self.knowledge.memory());
         Ok((conversation.exchanges(), conversation.spoken_at(), carried))
     }
 }

@@ -9,7 +9,7 @@ use crate::acp::client::Line;
 use crate::machine::Effect;
 use crate::model::{
     AbsolutePath, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage,
-    LineageIndex, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    LineageIndex, Memory, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
@@ -42,6 +42,8 @@ pub(super) struct Keeper {
     bytes: usize,
     tail: Arc<Tail>,
     has_title: bool,
+    /// What the record has of its agent's memory.
+    memory: Memory,
     /// Who has the record's scope once it is closed.
     heir: Option<Heir>,
 }
@@ -73,7 +75,7 @@ impl Keeper {
         let lineage = record.lineage.current_index();
         let stage = Stage::Kept(writer);
         let keeper = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
-        Self { has_title: record.title.is_some(), ..keeper }
+        Self { has_title: record.title.is_some(), memory: record.memory, ..keeper }
     }
 
     fn new(
@@ -96,6 +98,7 @@ impl Keeper {
             bytes: 0,
             tail,
             has_title: false,
+            memory: Memory::default(),
             heir: None,
         }
     }
@@ -202,6 +205,18 @@ impl Keeper {
     pub(super) fn keep_first_title(&mut self, title: String) {
         if !std::mem::replace(&mut self.has_title, true) {
             self.changes.push(Change::Title(Some(title)));
+        }
+    }
+
+    /// What the record has of its agent's memory.
+    pub(super) fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    /// Keeps what the agent remembers, if that is something else than before.
+    pub(super) fn keep_memory(&mut self, memory: Memory) {
+        if std::mem::replace(&mut self.memory, memory) != memory {
+            self.changes.push(Change::Memory(memory));
         }
     }
 
@@ -380,6 +395,7 @@ impl Seed {
             lineage,
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
+            memory: crate::model::Memory::default(),
             created_at: born,
             updated_at: born,
             last_seq: None,

@@ -16,7 +16,12 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Takes what the store tells.
+    /// What a record tells by itself.
+    pub(super) fn of(memory: Memory) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
+    /// Takes what the events of a record tell.
     pub(super) fn remember(&mut self, memory: Memory) {
         self.memory = memory;
     }

@@ -86,6 +86,7 @@ impl SessionTask {
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
+                        self.keeper.keep_memory(self.knowledge.memory());
                     }
                     Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
                     Effect::SaveTurn(turn) if !turn.is_asked() => self.knowledge.begins_unasked(turn.id),
@@ -310,6 +311,7 @@ impl SessionTask {
                     self.note_first_words(&update);
                 }
                 self.knowledge.hear(&update);
+                self.keeper.keep_memory(self.knowledge.memory());
                 self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }

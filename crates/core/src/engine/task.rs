@@ -147,6 +147,7 @@ impl SessionTask {
         told: Told,
     ) -> Self {
         let idle = shared.settings.idle;
+        let knowledge = Knowledge::of(keeper.memory());
         let mut task = Self {
             shared,
             machine,
@@ -181,7 +182,7 @@ impl SessionTask {
             dropped_before: 0,
             garbage_before: 0,
             history: None,
-            knowledge: Knowledge::default(),
+            knowledge,
             first_words: String::new(),
             first_words_end: false,
             offered: Arc::default(),

@@ -194,6 +194,7 @@ fn kept(answered: u64) -> SessionMachine {
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1)),
         agent_run: None,
         settings: crate::model::RecordSettings::default(),
+        memory: crate::model::Memory::default(),
         created_at: at(1),
         updated_at: at(100),
         last_seq: None,

@@ -1,7 +1,7 @@
 //! How an agent behaves where agents differ, as data: what its errors mean, what it wants before a load, how it goes.
 //!
-//! What a profile does not say is as with any agent. Nothing outside this module knows an agent by its name: whoever
-//! depends on a peculiarity asks for the habit, and `profile/agents.json` says who has it.
+//! What a profile does not say is as with any agent. Nothing outside this module decides by an agent's name how to speak
+//! with it: whoever depends on a peculiarity asks for the habit, and `profile/agents.json` says who has it.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! One conversation as we keep it. A record exists once `session/new` has been answered.
 
 use super::{
-    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, RecordId, RecordSettings, Scope, Seq,
+    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, Memory, RecordId, RecordSettings, Scope, Seq,
     SessionIdentity, Timestamp, TurnId,
 };
 
@@ -56,6 +56,8 @@ pub struct Record {
     pub agent_run: Option<AgentRun>,
     /// What was chosen of its settings, and how they last stood.
     pub settings: RecordSettings,
+    /// What its agent remembers of it, as far as that is known.
+    pub memory: Memory,
     /// When it began.
     pub created_at: Timestamp,
     /// When its last event was kept.

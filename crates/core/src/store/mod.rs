@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer,
-    Lifecycle, Lineage, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp,
-    Turn, TurnId,
+    Lifecycle, Lineage, Memory, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
+    Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -79,7 +79,7 @@ pub enum Change {
     /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
     ///
     /// What was said in a record that is deleted is erased in the same step: its events, its turns, its title, its
-    /// servers and its settings. Its ids and its directory stay, and so does its agent's last process.
+    /// servers, its settings and what its agent remembers. Its ids and its directory stay, and so does its agent's last process.
     Lifecycle(Lifecycle),
     /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
     /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.
@@ -94,6 +94,8 @@ pub enum Change {
     },
     /// The record's settings, whole.
     Settings(RecordSettings),
+    /// What the record's agent remembers.
+    Memory(Memory),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// How the record's agent is started: one that has a name may move.

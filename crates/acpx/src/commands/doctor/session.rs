@@ -15,7 +15,7 @@ use super::{Report, patient_session};
 use crate::agents;
 use crate::config::{McpFile, Surroundings};
 use crate::error::{CliError, Remedy, login_hint};
-use crate::output::Finding;
+use crate::output::{Finding, memory_words};
 use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::settings::Settings;
@@ -109,11 +109,11 @@ fn additional_directory(directory: &AbsolutePath, report: &mut Report) -> Result
     ))
 }
 
-/// What the agent itself may remember, as far as the lineage tells.
+/// What the agent itself may remember, as far as the lineage and the record tell.
 fn memory(record: &Record, report: &mut Report) -> Result<(), CliError> {
     let row = record.lineage.current();
-    match row.reason {
-        LineageReason::LoadFailed | LineageReason::AgentLost | LineageReason::CannotRestore => report.say(&Finding::warn(
+    match (row.reason, memory_words(record.memory)) {
+        (LineageReason::LoadFailed | LineageReason::AgentLost | LineageReason::CannotRestore, _) => report.say(&Finding::warn(
             "memory",
             format!(
                 "the agent began afresh at {} ({}): it does not remember what came before",
@@ -122,7 +122,8 @@ fn memory(record: &Record, report: &mut Report) -> Result<(), CliError> {
             ),
             "what was said is in sessions history; a prompt with --carry-history tells a fresh session of it",
         )),
-        _ => Ok(()),
+        (_, Some(words)) => report.say(&Finding::warn("memory", words, "all that was said is in sessions history")),
+        (_, None) => Ok(()),
     }
 }
 
@@ -138,7 +139,7 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
     };
     let path = env::var_os("PATH");
     let around = Surroundings { cwd: record.cwd.as_path(), path: path.as_deref() };
-    let found = McpFile::load(source.as_path().to_owned()).and_then(|file| match file.only(name) {
+    let found = McpFile::reload(source.as_path().to_owned()).and_then(|file| match file.only(name) {
         Some(only) => only.servers(around).map(|_| true),
         None => Ok(false),
     });

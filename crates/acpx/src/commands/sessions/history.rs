@@ -108,6 +108,7 @@ mod tests {
             lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(0)),
             agent_run: None,
             settings: acpx_core::model::RecordSettings::default(),
+            memory: acpx_core::model::Memory::default(),
             created_at: at(0),
             updated_at: at(0),
             last_seq: None,

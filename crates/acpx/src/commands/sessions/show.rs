@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use acpx_core::host::title;
 
-use crate::commands::kept::Kept;
+use crate::commands::kept::{Kept, LOOKED_THROUGH, last_usage};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, show};
 use crate::reach::block_on;
@@ -17,7 +17,8 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let (mut record, store) = kept.need(settings).await?;
         record.title = title(store, &record).await?;
         let last_prompt = kept.last_turn(&record).await?.map(|turn| turn.queued_at);
-        Ok(show(&record, last_prompt, &mut Console::of_program(settings.mode))?)
+        let used = last_usage(&record, &kept.recent(&record, LOOKED_THROUGH).await?);
+        Ok(show(&record, last_prompt, used.as_ref(), &mut Console::of_program(settings.mode))?)
     })?;
     Ok(Exit::Success.into())
 }

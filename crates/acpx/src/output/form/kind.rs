@@ -63,9 +63,10 @@ impl Kind {
                 fewest: bound("minItems", 0),
                 most: bound("maxItems", usize::MAX),
             },
-            "integer" => {
-                Self::Integer { least: property["minimum"].as_i64(), most: property["maximum"].as_i64() }
-            }
+            "integer" => Self::Integer {
+                least: rounded(&property["minimum"], f64::ceil),
+                most: rounded(&property["maximum"], f64::floor),
+            },
             "number" => {
                 Self::Number { least: property["minimum"].as_f64(), most: property["maximum"].as_f64() }
             }
@@ -176,12 +177,22 @@ impl Kind {
                 Ok(())
             }
             Self::Integer { least, most } => {
-                within(&value.as_i64().ok_or("type a whole number")?, *least, *most)
+                let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+                let number = rounded(value, f64::trunc).filter(|_| is_whole);
+                within(&number.ok_or("type a whole number")?, *least, *most)
             }
             Self::Number { least, most } => within(&value.as_f64().ok_or("type a number")?, *least, *most),
             Self::Boolean => value.as_bool().map(|_| ()).ok_or_else(|| "type y or n".to_owned()),
         }
     }
+}
+
+/// A number as the nearest whole one on that side: a schema may write the bounds of whole numbers as fractions. What is
+/// out of range is the last there is.
+fn rounded(number: &Value, towards: fn(f64) -> f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "a cast from a float saturates, as is wanted here")]
+    let of_float = |number: f64| towards(number) as i64;
+    number.as_i64().or_else(|| number.as_f64().map(of_float))
 }
 
 /// The values that may be chosen, each with its title; `None` if there is no list of them.

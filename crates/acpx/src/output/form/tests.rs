@@ -119,6 +119,30 @@ fn what_may_be_typed_is_told_before_and_a_pattern_that_cannot_be_checked_is_call
 }
 
 #[test]
+fn the_bounds_of_a_whole_number_may_be_fractions_and_so_may_its_default() {
+    let asks = |property: Value| form_of(&json!({ "f": property }), &["f"]).asks();
+    let bounded = |least: Value, most: Value| json!({ "type": "integer", "minimum": least, "maximum": most });
+    for (least, most, words) in [
+        (json!(1.5), json!(3.5), "from 2 to 3"),
+        (json!(-1.5), json!(1.0), "from -1 to 1"),
+        (json!(0), json!(1e300), "from 0 to 9223372036854775807"),
+        (json!(0), json!(u64::MAX), "from 0 to 9223372036854775807"),
+    ] {
+        let asked = format!("[question] f (whole number, {words}, required, - to decline): ");
+        assert_eq!(asks(bounded(least, most)), asked);
+    }
+    assert_eq!(
+        answered(&bounded(json!(1.5), json!(3.5)), &["1", "4", "2"]),
+        [again("type from 2 to 3"), again("type from 2 to 3"), accepted(&json!({ "f": 2 }))]
+    );
+    let default = |value: f64| json!({ "type": "integer", "maximum": 3, "default": value });
+    assert_eq!(answered(&default(2.0), &[""]), [accepted(&json!({ "f": 2.0 }))]);
+    for wrong in [2.5, 4.0] {
+        assert_eq!(answered(&default(wrong), &[""]), [again("f is required")]);
+    }
+}
+
+#[test]
 fn a_default_that_the_form_forbids_is_said_and_never_sent() {
     for (property, default) in [
         (json!({ "type": "string", "enum": ["a", "b"], "default": "zzz" }), "zzz"),

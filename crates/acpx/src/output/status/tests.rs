@@ -1,6 +1,6 @@
 use acpx_core::model::{
-    AgentEnd, Choices, Cost, Lifecycle, OfferedSetting, OfferedSettings, RecordSettings, Setting,
-    SettingName, SettingValue, UnmetWish,
+    AgentEnd, Choices, Cost, Lifecycle, LineageReason, Memory, OfferedSetting, OfferedSettings,
+    RecordSettings, Seq, Setting, SettingName, SettingValue, UnmetWish,
 };
 
 use super::*;
@@ -157,6 +157,57 @@ fn a_memory_without_another_copy_is_told_before_it_is_lost_and_after() {
     let ready = "the agent is ready".to_owned();
     assert_eq!(told(&record(), true), (format!("{cannot}{live}"), ready, no.clone()));
     assert_eq!(told(&ended, false), (format!("{cannot}{lost}"), begins, no));
+}
+
+#[test]
+fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_what_becomes_of_it() {
+    let told = |memory, forgets| {
+        let record = Record { memory, ..record() };
+        let snapshot = Snapshot {
+            record: &record,
+            open_turns: &[],
+            last_turn: None,
+            forgets,
+            usage: None,
+            agent_lives: true,
+            host_lives: true,
+            waiting: None,
+            now: at(60),
+            questions: &[],
+        };
+        let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
+        let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("memory: ")).collect();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (lines.join("|"), json.get("memory").map(ToString::to_string).unwrap_or_default())
+    };
+    let reason = Some(LineageReason::AgentLost);
+    let cases = [
+        (Memory::Whole, "", ""),
+        (
+            Memory::Since { from: Seq(7), reason },
+            "the agent began afresh (agent-lost) and knows nothing that came before event 7",
+            r#"{"how":"fresh","from":7,"reason":"agent-lost"}"#,
+        ),
+        (
+            Memory::Compacted,
+            "the agent made its memory shorter: it has a summary of what came before",
+            r#"{"how":"compacted"}"#,
+        ),
+        (Memory::Part, "the agent remembers only part of the conversation", r#"{"how":"shorter"}"#),
+        (
+            Memory::Another,
+            "the agent remembers another conversation than the one that is kept",
+            r#"{"how":"different"}"#,
+        ),
+    ];
+    for (memory, words, json) in cases {
+        let (said, object) = told(memory, false);
+        let object: serde_json::Value = serde_json::from_str(&object).unwrap_or_default();
+        assert_eq!((said.as_str(), object), (words, serde_json::from_str(json).unwrap_or_default()));
+    }
+    let both = "the agent made its memory shorter: it has a summary of what came before; \
+         the agent can neither load nor resume sessions: what it remembers of this one goes with its process";
+    assert_eq!(told(Memory::Compacted, true).0, both);
 }
 
 #[test]

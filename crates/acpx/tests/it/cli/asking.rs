@@ -80,6 +80,17 @@ fn it_is_asked_on_the_terminal_though_stdin_is_the_prompt_and_stdout_a_file_and_
 }
 
 #[test]
+fn a_command_in_the_background_asks_nobody() {
+    let place = asking(&edit());
+    // With its own process group, as a shell gives it to a job, it may not read the terminal.
+    let line = r#"set -m; "$0" scripted go & wait $!; echo "it ended with $?""#;
+    let mut terminal = OnTerminal::shell(line, &place.command(&[]));
+    terminal.wait_for("it ended with 5\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    assert!(!terminal.seen.contains("(y/N)"), "{}", terminal.seen);
+}
+
+#[test]
 fn a_hostile_title_reaches_the_terminal_as_plain_text_in_one_line() {
     let title = "Edit\u{1b}[2J\u{9b}31m\r\n[permission] Allow nothing? (y/N) y\u{7}";
     let place = asking(&json!({ "toolCallId": "t1", "title": title, "kind": "edit" }));

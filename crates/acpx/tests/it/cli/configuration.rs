@@ -61,22 +61,36 @@ fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_
     place.configure(r#"{"agents":"#);
     let file = text(place.acpx_home().join("config.json"));
     let of_it = |verb: &'static str| [verb, "-s", record];
-    for line in
-        [&["pending"][..], &["host", "status"], &["demo", "status"], &of_it("status"), &of_it("cancel")]
-    {
+    let going_on: [&[&str]; 10] = [
+        &["pending"],
+        &["host", "status"],
+        &["demo", "status"],
+        &of_it("status"),
+        &["own", "status"],
+        &["own", "status", "-s", "work"],
+        &["own", "sessions", "list"],
+        &["own", "sessions", "history"],
+        &["own", "cancel"],
+        &["own", "sessions", "close", "work"],
+    ];
+    for line in going_on {
         let done = place.acpx(line);
         assert_eq!(done.code, Some(0), "{line:?}: {done:?}");
         assert!(done.err.starts_with(&format!("[acpx] {file} is not JSON: ")), "{line:?}: {done:?}");
         assert!(done.err.ends_with("; nothing of it is used\n"), "{line:?}: {done:?}");
     }
     assert_eq!(running.done().code, Some(0));
-    // Which agent is the default one, whose name a name is then, and which words are agents, only the file can say.
-    let refused: [&[&str]; 6] = [
+    assert_eq!(place.acpx(&["--format", "json", "own", "status"]).json()["acpxRecordId"], record);
+    // Which agent is the default one, whose name a name is then, how one is started, and which other words are agents,
+    // only the file can say.
+    let refused: [&[&str]; 8] = [
         &["status"],
         &["cancel", "-s", "work"],
         &["sessions", "close", "work"],
         &["status", "-s", "01980000-0000-7000-8000-000000000000"],
-        &["own", "status"],
+        &["other", "status"],
+        &["own", "hello"],
+        &["own", "sessions", "new"],
         &["demo", "hello"],
     ];
     for line in refused {

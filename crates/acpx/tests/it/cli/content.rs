@@ -140,4 +140,27 @@ hi
     let usage = json!({ "used": 53, "size": 200, "cost": { "amount": 0.25, "currency": "USD" } });
     assert_eq!(place.json(&["scripted", "status"])["usage"], usage);
     assert!(place.ok(&["scripted", "status"]).contains("\nusage: 53 of 200 tokens, 0.25 USD\n"));
+    assert_eq!(place.json(&["scripted", "sessions", "show"])["usage"], usage);
+    assert!(place.ok(&["scripted", "sessions", "show"]).contains("\nusage: 53 of 200 tokens, 0.25 USD\n"));
+}
+
+#[test]
+fn a_compaction_is_told_by_status_show_and_doctor_however_long_ago_it_was() {
+    let compaction =
+        json!({ "sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed" });
+    let turn = Script::new().update(compaction).repeat(600, |turn| turn.say("x")).end("end_turn");
+    let (place, _) = place(&json!({}), turn);
+    assert_eq!(place.json(&["scripted", "status"]).get("memory"), None);
+    place.ok(&["scripted", "go"]);
+    place.ok(&["host", "stop"]);
+    let words = "the agent made its memory shorter: it has a summary of what came before";
+    for command in [&["scripted", "status"][..], &["scripted", "sessions", "show"]] {
+        assert_eq!(place.json(command)["memory"], json!({ "how": "compacted" }), "{command:?}");
+        assert!(place.ok(command).contains(&format!("\nmemory: {words}")), "{command:?}");
+    }
+    let doctor = place.ok(&["--format", "json", "scripted", "doctor"]);
+    let found: Vec<Value> = doctor.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told =
+        found.iter().find(|line| line["check"] == "memory").map(|line| (&line["level"], &line["detail"]));
+    assert_eq!(told, Some((&json!("warn"), &json!(words))), "{doctor}");
 }

@@ -1,5 +1,7 @@
 //! `acpx doctor`: what is wrong, and what to do about it.
 
+mod sessions;
+
 use std::fs;
 
 use acpx_testkit::{Script, received_lines};
@@ -43,6 +45,11 @@ fn a_home_in_order_is_said_to_be_and_nothing_is_made_by_the_look() {
     let store = detail(&found, "store");
     assert!(store.contains("format ") && store.ends_with(", whole"), "{store}");
     assert!(detail(&found, "host").starts_with("runs, version "), "{found:?}");
+    // What can be ended of what agents leave depends on the system, and is said on each.
+    let (cleanup, words) =
+        if cfg!(target_os = "linux") { ("ok", "process groups, orphans") } else { ("warn", "best effort") };
+    assert_eq!(level(&found, "cleanup"), cleanup, "{found:?}");
+    assert!(detail(&found, "cleanup").starts_with(words), "{found:?}");
     assert_eq!(place.acpx(&["--format", "quiet", "doctor"]).code, Some(0));
 }
 

@@ -137,6 +137,19 @@ fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_ar
 }
 
 #[test]
+fn ways_to_log_in_that_only_the_error_tells_are_said() {
+    let ways =
+        json!([{ "id": "openai", "name": "API key" }, { "id": "tui", "name": "Pi", "type": "terminal" }]);
+    let refusal =
+        json!({ "code": -32000, "message": "Authentication required", "data": { "authMethods": ways } });
+    let script = Script::new().initialize(json!({})).refuse("session/new", refusal);
+    let (place, _) = place(&script, &json!({}));
+    let refused = place.acpx(&["scripted", "sessions", "new"]);
+    let words = "the agent \"scripted\" refused session/new: Authentication required; it offers openai (API key), tui (Pi, in a terminal) (-32000)";
+    assert!(refused.err.ends_with(&format!("acpx: {words}\n{HINT}")), "{refused:?}");
+}
+
+#[test]
 fn a_login_that_is_missing_when_something_is_said_is_made_up_for_by_the_next_prompt() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
     let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
@@ -154,6 +167,50 @@ fn a_login_that_is_missing_when_something_is_said_is_made_up_for_by_the_next_pro
     let done = Done::of(place.command(&again).env("ACPX_AUTH_API_KEY", SECRET));
     assert_eq!((done.out.as_str(), done.code), ("hi\n", Some(0)), "{done:?}");
     assert_eq!(methods(&agent)[3..], ["initialize", "authenticate", "session/new", "session/prompt"]);
+}
+
+/// A session with two modes.
+fn with_modes(id: &str) -> Value {
+    let mode = |id: &str| json!({ "id": id, "name": id });
+    let modes = json!({ "currentModeId": "ask", "availableModes": [mode("ask"), mode("plan")] });
+    json!({ "sessionId": id, "modes": modes })
+}
+
+#[test]
+fn a_login_that_is_missing_when_a_mode_is_chosen_is_said_with_the_ways_there_are() {
+    let refusal = json!({ "code": -32000, "message": "Authentication required" });
+    let script = offering(|script| {
+        script.expect("session/new").reply(with_modes("s1")).refuse("session/set_mode", refusal)
+    });
+    let (place, _) = place(&script, &json!({}));
+    place.ok(&["scripted", "sessions", "new"]);
+    let refused = place.acpx(&["--format", "json", "scripted", "set-mode", "plan"]);
+    let words = format!(
+        "the agent \"scripted\" refused session/set_mode: Authentication required; it offers {OFFERED} (-32000)"
+    );
+    assert_eq!(refused.json()["error"]["message"], words, "{refused:?}");
+    let hint = HINT.trim_start_matches("hint: ").trim_end().to_owned();
+    assert_eq!(refused.failure(), ("AUTH_REQUIRED".to_owned(), hint, Some(1)));
+}
+
+#[test]
+fn a_login_that_is_missing_when_a_mode_is_restored_is_said_with_the_ways_there_are() {
+    let refusal = json!({ "code": -32000, "message": "Authentication required" });
+    let script = offering(|script| {
+        script.expect("session/new").reply(with_modes("s1")).expect("session/set_mode").reply(json!({}))
+    });
+    let script = offers(script.next_start()).expect("session/new").reply(with_modes("s2"));
+    let script = script.refuse("session/set_mode", refusal).prompt(|turn| turn.say("hi").end("end_turn"));
+    let (place, _) = place(&script, &json!({}));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "set-mode", "plan"]);
+    place.ok(&["host", "stop"]);
+    place.ok(&["scripted", "go"]);
+    let reason = format!(
+        "the agent \"scripted\" refused session/set_mode: Authentication required; it offers {OFFERED} (-32000)"
+    );
+    let open = json!([{ "value": "plan", "reason": reason }]);
+    assert_eq!(place.json(&["scripted", "status"])["openWishes"], open);
 }
 
 #[test]

@@ -56,3 +56,20 @@ fn status_says_that_an_agent_whose_turn_is_over_is_still_being_ended() {
     assert_eq!(ending["waitingFor"]["what"], "agent-end");
     eventually("its process is gone", || place.json(&["scripted", "status"]).get("pid").is_none());
 }
+
+#[test]
+fn a_prompt_says_that_an_agent_is_started_while_the_one_before_is_being_ended() {
+    let place = Place::new();
+    let login = json!({ "code": -32000, "message": "log in first" });
+    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply_error(login));
+    let script = script.next_start().initialize(json!({})).session_new("s2");
+    let script = script.serve([("session/prompt", Script::new().end("end_turn"))]);
+    place.scripted(&script.ignoring_eof().ignoring_terminate());
+    place.ok(&["scripted", "sessions", "new"]);
+    let word = |done: &crate::acpx::Done| {
+        let line = done.err.lines().find(|line| line.starts_with("[acpx] session cwd ")).unwrap().to_owned();
+        line.rsplit_once(" · ").unwrap().1.to_owned()
+    };
+    let words = ["one", "two", "three"].map(|text| word(&place.acpx(&["scripted", text])));
+    assert_eq!(words, ["agent connected", "agent starting", "agent connected"]);
+}

@@ -1,6 +1,5 @@
 //! What an agent's answers mean. An answer may be `null`, `{}` or an object; what it lacks is not made up.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,11 +7,14 @@ use serde_json::Value;
 use crate::machine::{AgentState, PassId, Stopped};
 use crate::model::{
     AcpSessionId, AgentError, AgentProfile, AgentSessionId, ProtocolVersion, Reading, StopReason, Timestamp,
+    ways_in_words,
 };
 use crate::wire::splice::{Step, elements, locate};
 use crate::wire::{Message, RpcError};
 
+use super::super::login::told_ways;
 use super::super::{StateUpdate, reading};
+use super::words::describe;
 
 /// An answer to a request of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,24 +40,6 @@ pub enum Answer {
     Login(Result<(), AgentError>),
     /// To anything else.
     Other,
-}
-
-impl Answer {
-    /// The same answer of an agent that offers these ways to log in: an error that wants one says which there are.
-    pub(super) fn offering(self, ways: Option<&str>) -> Self {
-        let of = |error: AgentError| error.offering(ways);
-        match self {
-            Self::Opened(opened) => Self::Opened(opened.map_err(of)),
-            Self::Restored(restored) => Self::Restored(restored.map_err(of)),
-            Self::Prompted(stopped, result) => Self::Prompted(stopped.map_err(of), result),
-            Self::Passed(id, result, update) => Self::Passed(id, result.map_err(of), update),
-            Self::Listed(page) => Self::Listed(page.map_err(of)),
-            Self::Closed(closed) => Self::Closed(closed.map_err(of)),
-            Self::Deleted(deleted) => Self::Deleted(deleted.map_err(of)),
-            // Whoever logs in knows the ways.
-            Self::Login(_) | Self::Inserted | Self::Other => self,
-        }
-    }
 }
 
 /// One page of an agent's sessions.
@@ -87,16 +71,14 @@ pub struct ListedSession {
 pub(super) struct Speaker<'a> {
     /// What to call it in a message to a person.
     pub(super) agent: &'a str,
+    /// What is spoken with it.
+    pub(super) version: ProtocolVersion,
     pub(super) profile: &'a AgentProfile,
+    /// The ways to log in that it has told when it was asked to initialize, in words.
+    pub(super) ways: Option<&'a str>,
 }
 
-pub(super) fn read(
-    version: ProtocolVersion,
-    speaker: Speaker<'_>,
-    method: &str,
-    message: &Message,
-    remembers: bool,
-) -> Answer {
+pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message, remembers: bool) -> Answer {
     let result = || result(speaker, method, message, remembers);
     let bad = |problem: &str| AgentError::BadAnswer {
         agent: speaker.agent.to_owned(),
@@ -113,7 +95,7 @@ pub(super) fn read(
             Value::Null | Value::Object(_) => Ok(inner_id(&result)),
             _ => Err(bad("the result is no object")),
         })),
-        "session/prompt" if version == ProtocolVersion::V2 => match result() {
+        "session/prompt" if speaker.version == ProtocolVersion::V2 => match result() {
             Ok(_) => Answer::Inserted,
             Err(error) => Answer::Prompted(withdrawn(error), None),
         },
@@ -187,14 +169,23 @@ pub(super) fn refusal(speaker: Speaker<'_>, method: &str, message: &Message, rem
 
 fn refused(speaker: Speaker<'_>, method: &str, raw: &str, remembers: bool) -> AgentError {
     let error = RpcError::read(raw);
-    AgentError::Refused {
+    let data: Value =
+        error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
+    let refused = AgentError::Refused {
         agent: speaker.agent.to_owned(),
         method: method.to_owned(),
         code: error.code,
-        message: describe(&error),
+        message: describe(&error.message, &data),
         acp: Arc::from(raw),
         reading: reading::read(speaker.profile, &error, remembers),
+    };
+    // Whoever logs in or out knows the ways.
+    if matches!(method, "authenticate" | "auth/login" | "logout" | "auth/logout") {
+        return refused;
     }
+    // Some agents tell the ways only when one is wanted.
+    let told = ways_in_words(&told_ways(speaker.version, &data));
+    refused.offering(told.as_deref().or(speaker.ways))
 }
 
 /// A prompt that was dropped before the agent took it in was cancelled.
@@ -206,12 +197,12 @@ fn withdrawn(error: AgentError) -> Result<Stopped, AgentError> {
 }
 
 /// What the state of an agent means for its session. An agent that stopped over an error has refused the prompt.
-pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate, ways: Option<&str>) -> AgentState {
+pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate) -> AgentState {
     match state {
         StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
         StateUpdate::Idle { stop_reason: Some(reason), error, .. } if &*reason == "error" => {
             let raw = error.unwrap_or_else(|| r#"{"code":-32603,"message":"it gave no reason"}"#.into());
-            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw, true).offering(ways))))
+            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw, true))))
         }
         StateUpdate::Idle { stop_reason, usage, .. } => {
             let usage = usage.filter(|usage| usage.starts_with('{')).map(Into::into);
@@ -243,70 +234,17 @@ fn listed(whole: &str) -> Option<ListedSession> {
     Some(ListedSession { session, updated_at, title: own("title"), cwd: own("cwd"), row: whole.into() })
 }
 
-/// An error in one line: agents put what matters now in the message, now in the data.
-fn describe(error: &RpcError) -> String {
-    let data: Value =
-        error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
-    let details = ["details", "message", "error", "reason"].iter().find_map(|key| data.get(key)?.as_str());
-    let details = data.as_str().or(details).map(Cow::Borrowed);
-    let text = match details.or_else(|| wrong_members(&data).map(Cow::Owned)) {
-        Some(details) if !error.message.contains(&*details) => format!("{}: {details}", error.message),
-        _ => error.message.clone(),
-    };
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
-}
-
-/// Which members of the params are wrong and why, as agents with the protocol's TypeScript library say it: a tree with the
-/// names of the members, and at each `_errors`.
-fn wrong_members(data: &Value) -> Option<String> {
-    let mut found = Vec::new();
-    gather_wrong(data, "", &mut found);
-    (!found.is_empty()).then(|| found.join("; "))
-}
-
-/// How many wrong members are named.
-const WRONG_MEMBERS: usize = 4;
-
-fn gather_wrong(tree: &Value, path: &str, found: &mut Vec<String>) {
-    let Some(members) = tree.as_object() else { return };
-    let errors = members.get("_errors").and_then(Value::as_array).into_iter().flatten();
-    for words in errors.filter_map(Value::as_str) {
-        if found.len() < WRONG_MEMBERS {
-            found.push(if path.is_empty() { words.to_owned() } else { format!("{path}: {words}") });
-        }
-    }
-    for (name, below) in members {
-        if found.len() < WRONG_MEMBERS && below.is_object() {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            gather_wrong(below, &path, found);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{AgentSpec, Profiles};
 
-    #[test]
-    fn a_parameter_that_an_agent_calls_wrong_is_named() {
-        let said = |data: &str| {
-            let error = format!(r#"{{"code":-32602,"message":"Invalid params","data":{data}}}"#);
-            describe(&serde_json::from_str(&error).unwrap())
-        };
-        let tree = r#"{"_errors":[],"mcpServers":{"_errors":["expected array"],"0":{"name":{"_errors":["expected string"]}}}}"#;
-        assert_eq!(
-            said(tree),
-            "Invalid params: mcpServers: expected array; mcpServers.0.name: expected string"
-        );
-        assert_eq!(said(r#"{"_errors":["no object"]}"#), "Invalid params: no object");
-        assert_eq!(said(r#"{"_errors":[],"cwd":{"_errors":[7]}}"#), "Invalid params");
-    }
-
     fn answer(method: &str, body: &str) -> Answer {
         let message = Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();
         let profile = Profiles::built_in().of(&AgentSpec::new("a", [""; 0]), None);
-        read(ProtocolVersion::V1, Speaker { agent: "a", profile: &profile }, method, &message, true)
+        let speaker =
+            Speaker { agent: "a", version: ProtocolVersion::V1, profile: &profile, ways: Some("tui (T)") };
+        read(speaker, method, &message, true)
     }
 
     fn inner(meta: &str) -> Option<String> {
@@ -385,6 +323,26 @@ mod tests {
         let Answer::Restored(Err(error)) = answer("session/load", error) else { panic!() };
         let expected = r#"the agent "a" refused session/load: Internal error: no rollout found (-32603)"#;
         assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn the_ways_to_log_in_that_an_error_tells_are_named_before_those_that_were_told_at_the_start() {
+        let refused = |method: &str, data: &str| {
+            let error = format!(r#""error":{{"code":-32000,"message":"Login"{data}}}"#);
+            match answer(method, &error) {
+                Answer::Opened(Err(error)) | Answer::Login(Err(error)) => error.to_string(),
+                other => panic!("not refused: {other:?}"),
+            }
+        };
+        let listed = r#","data":{"authMethods":[{"id":"key","name":"Key"},{"id":"web","name":"Web"}]}"#;
+        let words =
+            |method: &str, rest: &str| format!(r#"the agent "a" refused {method}: Login{rest} (-32000)"#);
+        let told = refused("session/new", listed);
+        assert_eq!(told, words("session/new", "; it offers key (Key), web (Web)"));
+        for nothing in ["", r#","data":null"#, r#","data":{"authMethods":[]}"#] {
+            assert_eq!(refused("session/new", nothing), words("session/new", "; it offers tui (T)"));
+        }
+        assert_eq!(refused("authenticate", listed), words("authenticate", ""));
     }
 
     #[test]

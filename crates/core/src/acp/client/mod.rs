@@ -32,6 +32,7 @@ mod permission;
 mod setup;
 mod start;
 mod tools;
+mod words;
 
 use answer::Speaker;
 pub use answer::{Answer, ListPage, ListedSession};
@@ -174,7 +175,8 @@ impl AgentConnection {
     }
 
     fn speaker(&self) -> Speaker<'_> {
-        Speaker { agent: &self.agent, profile: &self.profile }
+        let ways = self.login_ways.as_deref();
+        Speaker { agent: &self.agent, version: self.version, profile: &self.profile, ways }
     }
 
     /// What the session offers at the moment.
@@ -218,12 +220,10 @@ impl AgentConnection {
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
-                let answer = answer::read(self.version, self.speaker(), method, message, true);
-                Meaning::Inquired(id.clone(), answer.offering(self.login_ways.as_deref()))
+                Meaning::Inquired(id.clone(), answer::read(self.speaker(), method, message, true))
             }
             Inbound::Response { id, method, .. } => {
-                let answer = self.answered(id, method, message, known);
-                Meaning::Answer(answer.offering(self.login_ways.as_deref()))
+                Meaning::Answer(self.answered(id, method, message, known))
             }
         };
         FromAgent { meaning, line, size: inbound.message().line().len() }
@@ -237,7 +237,7 @@ impl AgentConnection {
             self.tools.clear();
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
-        answer::read(self.version, self.speaker(), method, message, known.remembers)
+        answer::read(self.speaker(), method, message, known.remembers)
     }
 
     fn offer(&mut self, changed: Option<Offered>) {
@@ -253,7 +253,7 @@ impl AgentConnection {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
                 Some(state) => {
-                    let state = answer::state(self.speaker(), state, self.login_ways.as_deref());
+                    let state = answer::state(self.speaker(), state);
                     return Meaning::State(state, super::has_background(params));
                 }
                 None => super::update_v2(params),

@@ -171,7 +171,7 @@ fn read_answer(
     agent: &str,
     message: &Message,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
-    let speaker = Speaker { agent, profile: Profiles::built_in().any() };
+    let speaker = Speaker { agent, version: asked, profile: Profiles::built_in().any(), ways: None };
     let result = match answer::result(speaker, "initialize", message, true) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();

@@ -205,7 +205,7 @@ impl AgentMeta {
 
 impl MemoryMeta {
     /// What there is to say of a memory; nothing, if it is whole.
-    pub(in crate::host) fn of(memory: Memory) -> Option<Self> {
+    pub fn of(memory: Memory) -> Option<Self> {
         let how = |how: &str| Some(Self { how: how.to_owned(), from: None, reason: None });
         match memory {
             Memory::Whole => None,

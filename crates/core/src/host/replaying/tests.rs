@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSpec, HostId, Lifecycle, Lineage, Record, RecordSettings, Timestamp,
+    AbsolutePath, AcpSessionId, AgentSpec, HostId, Lifecycle, Lineage, Memory, Record, RecordSettings,
+    Timestamp,
 };
 use crate::store::{Change, Durability, MemoryStore};
 
@@ -75,6 +76,7 @@ async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(1)),
         agent_run: None,
         settings: RecordSettings::default(),
+        memory: Memory::default(),
         created_at: at(1),
         updated_at: at(1),
         last_seq: None,

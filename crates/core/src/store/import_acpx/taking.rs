@@ -151,6 +151,7 @@ impl Taker<'_> {
             mcp_servers: Vec::new(),
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
+            memory: crate::model::Memory::default(),
             // It is told last, when all that it must not say is known.
             title: None,
             lifecycle: npm.lifecycle,

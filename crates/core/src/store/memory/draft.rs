@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Kept, Records};
-use crate::model::{AgentSpec, Event, Lifecycle, Record, RecordSettings, RequestId, Turn, TurnId};
+use crate::model::{AgentSpec, Event, Lifecycle, Memory, Record, RecordSettings, RequestId, Turn, TurnId};
 use crate::store::progress::Progress;
 use crate::store::{Change, StoreError};
 
@@ -72,6 +72,7 @@ impl Draft {
                 refuse_taken_scope(others, &self.record)?;
             }
             Change::Settings(settings) => self.record.settings = settings,
+            Change::Memory(memory) => self.record.memory = memory,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::AgentCommand { program, args, protocol } => {
                 self.record.agent = AgentSpec { program, args, protocol, ..self.record.agent.clone() };
@@ -85,6 +86,7 @@ impl Draft {
         self.record.title = None;
         self.record.mcp_servers = Vec::new();
         self.record.settings = RecordSettings::default();
+        self.record.memory = Memory::default();
         self.events = Vec::new();
         self.turns = BTreeMap::new();
         self.erases = true;

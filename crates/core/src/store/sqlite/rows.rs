@@ -1,6 +1,7 @@
 //! Rows as values of the model and back. A row that says what no version of ours says is damage, with the
 //! column named; nothing is guessed in its place.
 
+mod memory;
 mod record;
 mod settings;
 mod turn;
@@ -16,6 +17,7 @@ use crate::model::{
 };
 use crate::store::progress::Progress;
 
+pub(super) use self::memory::memory_text;
 pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
     protocol_value, record, run_values, scope_values, servers_text, start_timeout_value,

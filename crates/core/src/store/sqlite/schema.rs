@@ -33,6 +33,7 @@ impl Migrations {
         include_str!("migrations/0006.sql"),
         include_str!("migrations/0007.sql"),
         include_str!("migrations/0008.sql"),
+        include_str!("migrations/0009.sql"),
     ]);
 
     /// The format they end with: the one that is written.

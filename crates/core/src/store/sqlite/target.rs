@@ -52,6 +52,9 @@ impl Target<'_> {
                     let settings = rows::settings_text(settings);
                     self.replace(&[("settings", settings.as_deref().into())])?;
                 }
+                Change::Memory(memory) => {
+                    self.replace(&[("memory", rows::memory_text(*memory).as_deref().into())])?;
+                }
                 Change::AgentCommand { program, args, protocol } => {
                     let args = rows::list(args);
                     self.replace(&[
@@ -104,6 +107,7 @@ impl Target<'_> {
                 ("title", ValueRef::Null),
                 ("mcp_servers", servers.as_str().into()),
                 ("settings", ValueRef::Null),
+                ("memory", ValueRef::Null),
             ])?;
         }
         self.replace(&rows::lifecycle_values(lifecycle))

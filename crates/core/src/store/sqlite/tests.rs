@@ -45,6 +45,7 @@ pub(super) fn record(name: &str) -> Record {
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(5)),
         agent_run: None,
         settings: crate::model::RecordSettings::default(),
+        memory: crate::model::Memory::default(),
         created_at: at(5),
         updated_at: at(5),
         last_seq: None,

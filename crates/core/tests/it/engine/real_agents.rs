@@ -39,8 +39,19 @@ fn load_only() -> Value {
 
 #[tokio::test]
 async fn a_session_without_a_prompt_is_not_asked_for_where_its_agent_has_not_written_it_down() {
-    for name in ["claude", "claude-code", "codex", "zed-codex", "copilot", "gemini", "qwen", "vibe", "cline"]
-    {
+    let unwritten = [
+        "claude",
+        "claude-code",
+        "codex",
+        "zed-codex",
+        "copilot",
+        "gemini",
+        "qwen",
+        "vibe",
+        "fast-agent",
+        "cline",
+    ];
+    for name in unwritten {
         let bench = Bench::new();
         let start = |script: Script, id: &str| script.initialize(load_only()).session_new(id);
         let (session, command) =

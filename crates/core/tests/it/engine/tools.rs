@@ -239,6 +239,26 @@ async fn a_command_runs_is_shown_is_waited_for_and_is_released() {
 }
 
 #[tokio::test]
+async fn of_what_a_command_shows_an_agent_gets_as_much_as_it_asked_for_and_no_half_character() {
+    let bench = Bench::new();
+    let (method, mut params) = create("printf 'abcä1234567'");
+    params["outputByteLimit"] = 8.into();
+    let script = requesting([
+        (method, params),
+        terminal("terminal/wait_for_exit"),
+        terminal("terminal/output"),
+        create("printf 12345678"),
+        terminal("terminal/wait_for_exit"),
+        terminal("terminal/output"),
+    ]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let told = answers(&command);
+    let shown = |output: &str, truncated: bool| json!({ "output": output, "truncated": truncated, "exitStatus": { "exitCode": 0 } });
+    assert_eq!((&told[2], &told[5]), (&shown("1234567", true), &shown("12345678", false)));
+}
+
+#[tokio::test]
 async fn an_agent_that_asks_a_terminal_again_and_again_fills_no_store() {
     let bench = Bench::new();
     let (go, poll) = (bench.home.join("go"), terminal("terminal/output"));

@@ -122,6 +122,7 @@ impl Side {
             Step::Settings(value) => {
                 Change::Settings(value.map_or_else(RecordSettings::default, |value| settings_of(&value)))
             }
+            Step::Memory(memory) => Change::Memory(memory),
             Step::AdditionalDirectories(names) => Change::AdditionalDirectories(
                 names.iter().map(|name| AbsolutePath::new(format!("/{name}")).unwrap()).collect(),
             ),

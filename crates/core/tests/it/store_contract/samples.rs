@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind, HostId,
-    KeptServer, Lifecycle, Lineage, LineageIndex, OfferedSetting, OfferedSettings, PermissionCount,
+    KeptServer, Lifecycle, Lineage, LineageIndex, Memory, OfferedSetting, OfferedSettings, PermissionCount,
     PermissionMode, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
     StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnmetWish,
     WakeOptions,
@@ -52,6 +52,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(millis)),
         agent_run: None,
         settings: RecordSettings::default(),
+        memory: Memory::default(),
         created_at: at(millis),
         updated_at: at(millis),
         last_seq: None,

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::super::processes::{is_alive, pid_in};
 use super::{SECRET, offering, place};
 use crate::acpx::Place;
+#[cfg(target_os = "linux")]
+use crate::terminal::OnTerminal;
 
 #[test]
 fn the_ways_to_log_in_are_listed_with_what_each_needs() {
@@ -26,7 +28,8 @@ log out: acpx scripted auth --logout
     assert_eq!(place.ok(&["auth", "scripted"]), expected);
     assert_eq!(place.ok(&["scripted", "auth"]), expected);
     assert_eq!(place.ok(&["--format", "quiet", "auth", "scripted"]), "oauth\napi-key\ntui\n");
-    assert_eq!(place.ok(&["auth", "demo"]), "demo offers no login\n");
+    let none = "demo offers no login; if it wants one, log in with its own program, or set what it takes from its environment\n";
+    assert_eq!(place.ok(&["auth", "demo"]), none);
 }
 
 #[test]
@@ -143,6 +146,45 @@ fn a_login_in_a_terminal_runs_the_agents_own_program_and_its_exit_decides() {
     let error = &failed.lines()[0]["error"];
     assert_eq!(error["message"], "the login \"tui\" failed: its program ended with exit status: 3");
     assert_eq!((&error["data"]["detailCode"], failed.code), (&json!("LOGIN_FAILED"), Some(1)));
+}
+
+/// A place, and the command that goes the way of an agent whose login is this line of a shell.
+#[cfg(target_os = "linux")]
+fn on_terminal(place: &Place, login: &str) -> OnTerminal {
+    let method = json!({ "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"] });
+    let agent = shell_agent(place, &method, login);
+    OnTerminal::start(&place.command(&["--agent", &agent, "auth", "tui"]))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_login_in_a_terminal_has_the_terminal_and_reads_what_is_typed_there() {
+    let place = Place::new();
+    let login = "test -t 0 && test -t 1 && echo who? && read -r name && echo \"got $name\"; exit $?";
+    let mut terminal = on_terminal(&place, login);
+    terminal.wait_for("who?\n");
+    terminal.type_in("ann\n");
+    terminal.wait_for("got ann\n");
+    terminal.wait_for(": Terminal login\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    assert!(!terminal.seen.contains("there is no terminal here"), "{}", terminal.seen);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_first_ctrl_c_is_for_the_program_of_a_login_alone() {
+    let place = Place::new();
+    let login =
+        "trap 'echo heard' INT; echo first?; read -r x; echo second?; read -r y && echo \"got $y\"; exit $?";
+    let mut terminal = on_terminal(&place, login);
+    terminal.wait_for("first?\n");
+    terminal.type_in("\u{3}");
+    terminal.wait_for("heard\n");
+    terminal.wait_for("second?\n");
+    terminal.type_in("ann\n");
+    terminal.wait_for("got ann\n");
+    terminal.wait_for(": Terminal login\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::Fault;
 use super::{lineage, standing, with_events};
 use crate::model::{
-    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity,
-    ProtocolVersion, Record, RecordId, RecordSettings, Scope, SessionName,
+    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, Memory,
+    ProcessIdentity, ProtocolVersion, Record, RecordId, RecordSettings, Scope, SessionName,
 };
 use crate::store::progress::Progress;
 
@@ -20,13 +20,14 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
-    "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories"; "checksum"];
+    "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories", "memory"; "checksum"];
 
-const COLUMNS: usize = 24;
+const COLUMNS: usize = 25;
 const DELETED_AT: usize = 20;
 const PROTOCOL: usize = 21;
 const SETTINGS: usize = 22;
 const ADDITIONAL_DIRECTORIES: usize = 23;
+const MEMORY: usize = 24;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -58,6 +59,7 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
         lineage: lineage(connection, &standing)?,
         agent_run: run(&cells)?,
         settings: settings(&cells)?,
+        memory: memory(&cells)?,
         created_at: cells.time(11)?,
         updated_at,
         last_seq,
@@ -87,6 +89,13 @@ fn settings(cells: &RecordRow<'_>) -> Result<RecordSettings, Fault> {
     match cells.optional_text(SETTINGS)? {
         None => Ok(RecordSettings::default()),
         Some(_) => cells.parsed(SETTINGS, super::settings::settings),
+    }
+}
+
+fn memory(cells: &RecordRow<'_>) -> Result<Memory, Fault> {
+    match cells.optional_text(MEMORY)? {
+        None => Ok(Memory::Whole),
+        Some(_) => cells.parsed(MEMORY, super::memory::memory),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
+    AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, Memory, OfferedSetting, OfferedSettings,
     ProcessIdentity, ProtocolVersion, RecordSettings, Scope, SessionName, Setting, SettingName, SettingValue,
     ToolPolicy, Unasked, UnmetWish,
 };
@@ -31,6 +31,7 @@ fn full() -> (Record, Change) {
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
         settings: settings(),
         additional_directories: vec![AbsolutePath::new("/more").unwrap()],
+        memory: Memory::Since { from: Seq(3), reason: Some(LineageReason::AgentLost) },
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -140,6 +141,8 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET settings = '{}'",
         "UPDATE records SET additional_directories = NULL",
         "UPDATE records SET additional_directories = '[\"/other\"]'",
+        "UPDATE records SET memory = NULL",
+        "UPDATE records SET memory = '{\"how\":\"compacted\"}'",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -188,6 +191,10 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET additional_directories = '[]'", "records.additional_directories"),
         ("UPDATE records SET additional_directories = '[\"more\"]'", "records.additional_directories"),
         ("UPDATE records SET additional_directories = '\"/more\"'", "records.additional_directories"),
+        ("UPDATE records SET memory = '{}'", "records.memory"),
+        ("UPDATE records SET memory = '\"compacted\"'", "records.memory"),
+        ("UPDATE records SET memory = '{\"how\":\"fresh\"}'", "records.memory"),
+        ("UPDATE records SET memory = '{\"how\":\"fresh\",\"from\":3,\"reason\":\"no\"}'", "records.memory"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),

@@ -1,7 +1,8 @@
 //! What is asked of the stores: calls over few names and numbers, so that they meet.
 
 use acpx_core::model::{
-    AbsolutePath, AgentKey, Fallback, Lifecycle, ProtocolVersion, Scope, SessionName, WakeOptions,
+    AbsolutePath, AgentKey, Fallback, Lifecycle, LineageReason, Memory, ProtocolVersion, Scope, Seq,
+    SessionName, WakeOptions,
 };
 use acpx_core::store::{Durability, RecordFilter, ScopeQuery};
 use proptest::collection::vec;
@@ -68,6 +69,7 @@ pub(super) enum Step {
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
     Settings(Option<String>),
+    Memory(Memory),
     AdditionalDirectories(Vec<String>),
     Lifecycle(Lifecycle),
     Scope(Option<Scope>),
@@ -124,6 +126,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<Option<String>>().prop_map(Step::Title),
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
         1 => any::<Option<String>>().prop_map(Step::Settings),
+        1 => memory().prop_map(Step::Memory),
         1 => vec(any::<String>(), 0..3).prop_map(Step::AdditionalDirectories),
         2 => scope().prop_map(Step::Scope),
         1 => (0..DIRECTORIES.len()).prop_map(|directory| Step::Place { directory }),
@@ -133,6 +136,17 @@ fn step() -> impl Strategy<Value = Step> {
             Step::AgentCommand { program, args, protocol }
         }),
         2 => lifecycle().prop_map(Step::Lifecycle),
+    ]
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    let reason = prop_oneof![Just(None), Just(Some(LineageReason::AgentLost))];
+    prop_oneof![
+        Just(Memory::Whole),
+        Just(Memory::Compacted),
+        Just(Memory::Part),
+        Just(Memory::Another),
+        (1..9_u64, reason).prop_map(|(from, reason)| Memory::Since { from: Seq(from), reason }),
     ]
 }
 
