@@ -65,7 +65,7 @@ pub(super) async fn start(
         drop(gone.wait_for(|gone| *gone).await);
     }
     let told = place.told_paths(&shared.disk).await;
-    let roots = place.roots(&shared.disk).await;
+    let files = Files::new(place.roots(&shared.disk).await, shared.disk.clone());
     place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
     let Place { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
@@ -89,11 +89,7 @@ pub(super) async fn start(
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             answers::remember(&shared, &place, connection.answer()).await;
             match login::at_start(&mut connection, &place, patience, &mut lines).await {
-                Ok(()) => {
-                    let tools = Box::new(Tools::new(Files::new(roots, shared.disk.clone())));
-                    let sending = Sending::default();
-                    return Ok((LiveAgent { connection, process, tools, sending, strays }, lines));
-                }
+                Ok(()) => return Ok((LiveAgent::new(connection, process, files, strays), lines)),
                 Err(Some(error)) => FailedStart::new(error, lines),
                 Err(None) => {
                     let how = exit_words(process.exited_within(EXIT_LAG).await);
@@ -231,6 +227,12 @@ impl Leftover {
 }
 
 impl LiveAgent {
+    /// An agent that was sent nothing yet and has had nothing done for it.
+    fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: Strays) -> Self {
+        let (tools, sending) = (Box::new(Tools::new(files)), Sending::default());
+        Self { connection, process, tools, sending, strays }
+    }
+
     /// What happens next. Dropping this loses nothing.
     pub(super) async fn next(&mut self, known: Known<'_>) -> News {
         loop {

@@ -221,7 +221,7 @@ async fn restorable(
         return report.say(&Finding::ok("restore", words));
     }
     report.progress("asking the agent for its sessions");
-    match listed(settings, record).await? {
+    match Box::pin(listed(settings, record)).await? {
         Ok(true) => report.say(&Finding::ok("restore", format!("the agent has the session {session}"))),
         Ok(false) => report.say(&Finding::warn(
             "restore",
