@@ -105,6 +105,19 @@ impl Place {
         command
     }
 
+    /// Another program that starts this command: it is told it behind its own arguments, and has its environment.
+    pub(crate) fn by(&self, mut program: Command, arguments: &[&str]) -> Command {
+        let acpx = self.command(arguments);
+        program.arg(acpx.get_program()).args(acpx.get_args()).current_dir(self.work());
+        for (name, value) in acpx.get_envs() {
+            match value {
+                Some(value) => program.env(name, value),
+                None => program.env_remove(name),
+            };
+        }
+        program
+    }
+
     /// Runs a command with nothing on its stdin.
     pub(crate) fn acpx(&self, arguments: &[&str]) -> Done {
         Done::of(&mut self.command(arguments))

@@ -21,18 +21,10 @@ fn scenario(place: &Place, protocol: &str, agent: &[&str]) -> Vec<Value> {
     let node = sdk.join("node_modules/.bin/node");
     assert!(node.exists(), "{} is not there: run .ci/npm-sdk", node.display());
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/npm/client.mjs");
-    // It has the environment of any other command of this place.
-    let acpx = place.command(agent);
     let mut command = Command::new(node);
     command.arg(client).arg("--sdk").arg(sdk).args(["--protocol", protocol, "--words", "demo"]);
-    command.arg("--cwd").arg(place.work()).arg("--").arg(acpx.get_program()).args(acpx.get_args());
-    for (name, value) in acpx.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let done = Done::of(command.current_dir(place.work()));
+    command.arg("--cwd").arg(place.work()).arg("--");
+    let done = Done::of(&mut place.by(command, agent));
     assert_eq!((done.err.as_str(), done.code), ("", Some(0)), "{}", done.out);
     done.out.lines().map(step).collect()
 }

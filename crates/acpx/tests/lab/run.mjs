@@ -1,6 +1,6 @@
 // Tries real agents through acpx and prints a table of what went well.
 //
-//   node run.mjs --acpx PROGRAM --sdk DIR --agents DIR --homes DIR AGENT…
+//   node run.mjs --acpx PROGRAM --sdk DIR --rust-sdk PROGRAM --agents DIR --homes DIR AGENT…
 //
 // Below --agents each agent is installed in a directory of its name, and below --homes it gets a home that is empty.
 // What went well is `ok`; what is up to the agent alone is told as it was `seen`, and is no failure.
@@ -11,18 +11,21 @@ import { prepared } from "./agents.mjs";
 import { startModel } from "./model/server.mjs";
 import { Place } from "./place.mjs";
 import { missingLogin, trials } from "./trials.mjs";
-import { askedEditor, editor, shell } from "./ways.mjs";
+import { askedEditor, editor, rustEditor, shell } from "./ways.mjs";
 
 const { values, positionals: names } = parseArgs({
   allowPositionals: true,
   options: {
     acpx: { type: "string" },
     sdk: { type: "string" },
+    "rust-sdk": { type: "string" },
     agents: { type: "string" },
     homes: { type: "string" },
   },
 });
-const [acpx, sdk, agents, homes] = [values.acpx, values.sdk, values.agents, values.homes].map((path) => resolve(path));
+const [acpx, sdk, rustSdk, agents, homes] = ["acpx", "sdk", "rust-sdk", "agents", "homes"].map((name) =>
+  resolve(values[name]),
+);
 
 let failures = 0;
 const WIDTHS = [18, 8, 26, 8, 10];
@@ -68,7 +71,10 @@ async function attempt(name, url) {
   const place = new Place(acpx, agent);
   await go(name, "shell", shell(place));
   for (const spoken of agent.speaks) {
-    for (const client of [1, 2]) await go(name, `v${client}-v${spoken}`, editor(place, sdk, { client, agent: spoken }));
+    for (const client of [1, 2]) {
+      await go(name, `v${client}-v${spoken}`, editor(place, sdk, { client, agent: spoken }));
+      await go(name, `r${client}-v${spoken}`, rustEditor(place, rustSdk, { client, agent: spoken }));
+    }
   }
   await go(name, "asked", askedEditor(place, sdk));
   await go(name, "trial", trials(place));

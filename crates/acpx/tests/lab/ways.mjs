@@ -50,8 +50,19 @@ export async function* shell(place) {
 
 /** As an editor that speaks `client`, with an agent that is spoken to in `agent`. */
 export async function* editor(place, sdk, { client, agent }) {
-  const flags = agent === 1 ? [] : ["--protocol", String(agent)];
-  yield* lived(place, sdk, place.work(`editor-${client}-${agent}`), ["--protocol", String(client)], flags);
+  yield* lived(place, sdk, place.work(`editor-${client}-${agent}`), ["--protocol", String(client)], asking(agent));
+}
+
+/** The same with the official Rust SDK. */
+export async function* rustEditor(place, program, { client, agent }) {
+  const cwd = place.work(`rust-editor-${client}-${agent}`);
+  const command = [program, String(client), "model", cwd, ...place.acpx(...asking(agent), "acp")];
+  for await (const line of place.lines(cwd, command)) yield JSON.parse(line);
+}
+
+/** The flags that ask an agent for this version of the protocol. */
+function asking(version) {
+  return version === 1 ? [] : ["--protocol", String(version)];
 }
 
 /** As an editor that is asked, says no, cancels, and whose host is killed under it. */

@@ -7,7 +7,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::acp::Capabilities;
@@ -95,7 +95,7 @@ async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
 /// the disk, which may take its time.
 pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
     let program = program(agent, environment, cwd)?;
-    let arguments = agent.args.iter().filter_map(|argument| file(cwd.join(argument)));
+    let arguments = agent.args.iter().filter_map(|argument| file(&cwd.join(argument)));
     let files: Vec<String> = std::iter::once(program).chain(arguments).collect();
     // An agent may offer more in one version than in the other.
     let asked = match agent.protocol {
@@ -108,15 +108,15 @@ pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> 
 /// The file of an agent's program as it stands.
 fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<String> {
     if agent.program.contains('/') {
-        return file(cwd.join(&agent.program));
+        return file(&cwd.join(&agent.program));
     }
     std::env::split_paths(environment.get("PATH")?)
-        .find_map(|directory| file(cwd.join(directory).join(&agent.program)))
+        .find_map(|directory| file(&cwd.join(directory).join(&agent.program)))
 }
 
 /// A file as it stands; `None` if there is none. The time is that of its last change of any kind: a package that is
 /// installed anew brings the times of its contents along, and may have the same size.
-fn file(path: PathBuf) -> Option<String> {
+fn file(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let facts = path.metadata().ok().filter(Metadata::is_file)?;
     Some(format!("{} {} {}.{:09}", path.display(), facts.size(), facts.ctime(), facts.ctime_nsec()))

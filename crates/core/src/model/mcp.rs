@@ -25,12 +25,14 @@ impl McpServer {
     }
 
     /// The same server, as a client said it in this version of the protocol: an object of JSON.
+    #[must_use]
     pub fn said_as(self, version: ProtocolVersion, json: &str) -> Self {
         let said = SaidServer { json: Some((version, json.into())), besides: besides(json) };
         Self { said, ..self }
     }
 
     /// The same server with nothing but what we understand of it.
+    #[must_use]
     pub fn only_known(self) -> Self {
         Self::new(self.name, self.transport)
     }

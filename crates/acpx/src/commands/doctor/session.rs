@@ -53,7 +53,7 @@ pub(super) async fn look(
     last_error(&kept, &record, report).await?;
     last_agent(&record, report)?;
     match agent {
-        Some(agent) => restorable(settings, &record, agent, report).await,
+        Some(agent) => Box::pin(restorable(settings, &record, agent, report)).await,
         None => Ok(()),
     }
 }

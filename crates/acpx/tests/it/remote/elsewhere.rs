@@ -221,9 +221,8 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
         let served = Served::agent(&place, "scripted", flags);
         let mut socket = Socket::new(&served);
         let options = json!({ "claudeCode": { "options": { "env": { "PATH": "/tmp" } } } });
-        let server =
-            json!({ "name": "x", "type": "http", "url": "http://x", "headers": [], "_meta": options });
-        let new = json!({ "cwd": place.work(), "mcpServers": [server], "_meta": options, "ours": 1 });
+        let mcp = json!({ "name": "x", "type": "http", "url": "http://x", "headers": [], "_meta": options });
+        let new = json!({ "cwd": place.work(), "mcpServers": [mcp], "_meta": options, "ours": 1 });
         let session = socket.call("session/new", new)["result"]["sessionId"].clone();
         let words = json!([{ "type": "text", "text": "hello" }]);
         let prompt = json!({ "sessionId": session, "prompt": words, "_meta": options, "ours": 1 });

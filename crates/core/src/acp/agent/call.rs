@@ -249,7 +249,7 @@ impl Call {
             }
             "session/set_config_option" => (offer.has(Feature::ConfigOptions), read_set_option),
             "authenticate" => (offer.has_login(), read_login),
-            "logout" => (offer.has(Feature::Logout), read_logout),
+            "logout" => (offer.has(Feature::Logout), |params, terms| Ok(Self::Logout(logout(params, terms)))),
             _ => return Self::reader_of_both(method, offer),
         };
         is_offered.then_some(read)
@@ -266,7 +266,7 @@ impl Call {
             "tool_call/cancel" => (true, |params, _| stop(params, "tool_call/cancel", "toolCallId")),
             "terminal/cancel" => (true, |params, _| stop(params, "terminal/cancel", "terminalId")),
             "auth/login" => (offer.has_login(), read_login),
-            "auth/logout" => (offer.has_login(), read_logout),
+            "auth/logout" => (offer.has_login(), |params, terms| Ok(Self::Logout(logout(params, terms)))),
             _ => return Self::reader_of_both(method, offer),
         };
         is_offered.then_some(read)
@@ -302,9 +302,9 @@ fn read_delete(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProble
     Ok(Call::Delete(only_session(params)?, aside(params, terms.version)?))
 }
 
-fn read_logout(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
-    // Whatever they are, they keep nobody from logging out.
-    Ok(Call::Logout(aside(params, terms.version).unwrap_or_default()))
+/// Whatever the params are, they keep nobody from logging out.
+fn logout(params: &Field<'_>, terms: Terms<'_>) -> Aside {
+    aside(params, terms.version).unwrap_or_default()
 }
 
 fn aside(params: &Field<'_>, version: ProtocolVersion) -> Result<Aside, ParamProblem> {

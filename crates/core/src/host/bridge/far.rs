@@ -77,3 +77,64 @@ impl<L: FarLine> Way for Far<'_, L> {
         HostError::Lost
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::wire::{Inbound, encode, memory};
+
+    /// A first line on which `initialize` is answered with this, and then it is lost; every other is lost at once.
+    struct Lost {
+        answer: &'static str,
+        lines: AtomicUsize,
+    }
+
+    impl FarLine for Lost {
+        fn line(&self) -> Option<(Peer, Incoming)> {
+            let (near, (peer, mut incoming)) = memory(Limits::default());
+            let is_first = self.lines.fetch_add(1, Ordering::Relaxed) == 0;
+            let answer = self.answer;
+            tokio::spawn(async move {
+                if is_first && let Some(Inbound::Request { id, .. }) = incoming.recv().await {
+                    drop(peer.send(encode::response(&id, answer)).await);
+                }
+                drop(peer.close().await);
+            });
+            Some(near)
+        }
+    }
+
+    /// How many lines were made, and how long that took.
+    async fn tries(answer: &'static str) -> (usize, Duration) {
+        let (client, agent) = duplex(4096);
+        let (source, target) = split(agent);
+        let lines = Lost { answer, lines: AtomicUsize::new(0) };
+        let began = Instant::now();
+        let speaking = async {
+            let (heard, mut said) = split(client);
+            said.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}\n")
+                .await
+                .unwrap();
+            let mut heard = BufReader::new(heard).lines();
+            assert!(heard.next_line().await.unwrap().unwrap().contains("\"result\""));
+            // It waits for more, which never comes.
+            assert_eq!(heard.next_line().await.unwrap(), None);
+            drop(said);
+        };
+        tokio::join!(bridge_far(&lines, source, target, Limits::default()), speaking);
+        (lines.lines.load(Ordering::Relaxed), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_of_ours_is_tried_to_be_reached_for_about_a_minute_and_another_agent_is_gone_with_its_line()
+     {
+        let (lines, took) = tries(r#"{"_meta":{"acpx":{"protocol":{}}}}"#).await;
+        assert!(lines > 10 && took > PATIENCE / 2 && took < PATIENCE * 2, "{lines} in {took:?}");
+        assert_eq!(tries("{}").await.0, 1);
+    }
+}

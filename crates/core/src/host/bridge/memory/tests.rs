@@ -295,3 +295,22 @@ fn a_request_that_is_too_much_to_keep_passes_and_is_not_asked_again() {
     assert_eq!(memory.asked_again(), [to_client(lost)]);
     assert_eq!(memory.kept_bytes, KEPT_BYTES);
 }
+
+#[test]
+fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_ours_is_known_to_be_there() {
+    let hosts = r#"{"protocolVersion":1,"_meta":{"acpx":{"protocol":{"oldest":1,"newest":2}}}}"#;
+    let named = r#"{"_meta":{"acpx":{"requestId":"p-1"}},"sessionId":"s"}"#;
+    for (answer, is_host, prompt) in
+        [(r#"{"protocolVersion":1,"_meta":{}}"#, false, r#"{"sessionId":"s"}"#), (hosts, true, named)]
+    {
+        let mut memory = Memory { prefix: "p".to_owned(), ..Memory::new(Terms::far()) };
+        let greeting = r#"{"_meta":{"acpx":{"seq":true}},"protocolVersion":1}"#;
+        let asked = memory.asks(0, "initialize", r#"{"protocolVersion":1}"#);
+        assert_eq!(asked, to_host(request(&id(0), "initialize", greeting)));
+        assert!(!memory.can_go_on());
+        memory.is_answered(0, answer);
+        assert_eq!(memory.can_go_on(), is_host);
+        let asked = memory.asks(1, "session/prompt", r#"{"sessionId":"s"}"#);
+        assert_eq!(asked, to_host(request(&id(1), "session/prompt", prompt)));
+    }
+}

@@ -1,0 +1,139 @@
+//! The editor in version 1: the answer to a prompt ends its turn, and `session/load` replays.
+
+use std::path::Path;
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, CloseSessionRequest, ContentBlock, ContentChunk, DeleteSessionRequest,
+    InitializeRequest, ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PermissionOptionKind,
+    PromptRequest, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate,
+    StopReason, TextContent,
+};
+use agent_client_protocol::{Client, Error};
+
+use super::conversation::{Heard, Said, Speaker};
+use super::words::Exchange;
+use super::{Agent, Editor};
+
+/// An editor with its agent.
+pub(crate) struct First {
+    connection: ConnectionTo<agent_client_protocol::Agent>,
+    heard: Heard,
+}
+
+/// Runs `talk` as an editor that allows what it is asked.
+pub(crate) async fn as_editor(
+    agent: Agent,
+    talk: impl AsyncFnOnce(First) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let heard = Heard::default();
+    let (listening, asked) = (heard.clone(), heard.clone());
+    Client
+        .v1()
+        .on_receive_notification(
+            async move |notification: SessionNotification, _| {
+                hear(&listening, &notification.update);
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _| {
+                asked.asked();
+                responder.respond(allowed(&request))
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(agent, async move |connection| {
+            let answer =
+                connection.send_request(InitializeRequest::new(ProtocolVersion::V1)).block_task().await?;
+            assert_eq!(answer.protocol_version, ProtocolVersion::V1);
+            talk(First { connection, heard }).await
+        })
+        .await
+}
+
+/// The answer that allows what is asked for, once.
+fn allowed(request: &RequestPermissionRequest) -> RequestPermissionResponse {
+    let allow = request.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
+    let option = allow.expect("it can be allowed").option_id.clone();
+    RequestPermissionResponse::new(RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)))
+}
+
+fn hear(heard: &Heard, update: &SessionUpdate) {
+    let (speaker, ContentChunk { content, .. }) = match update {
+        SessionUpdate::UserMessageChunk(chunk) => (Speaker::User, chunk),
+        SessionUpdate::AgentMessageChunk(chunk) => (Speaker::Agent, chunk),
+        _ => return,
+    };
+    match content {
+        ContentBlock::Text(text) => heard.piece(speaker, None, &text.text),
+        other => heard.piece(speaker, None, &format!("{other:?}")),
+    }
+}
+
+fn prompt(session: &str, text: &str) -> PromptRequest {
+    PromptRequest::new(SessionId::new(session), vec![ContentBlock::Text(TextContent::new(text))])
+}
+
+fn in_words(reason: StopReason) -> String {
+    match reason {
+        StopReason::EndTurn => "end_turn".to_owned(),
+        StopReason::Cancelled => "cancelled".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Editor for First {
+    async fn begin(&self, cwd: &Path) -> Result<String, Error> {
+        let answer = self.connection.send_request(NewSessionRequest::new(cwd)).block_task().await?;
+        Ok(answer.session_id.to_string())
+    }
+
+    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Said>), Error> {
+        let answer = self.connection.send_request(prompt(session, text)).block_task().await?;
+        Ok((in_words(answer.stop_reason), self.heard.take()))
+    }
+
+    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Said>), Error> {
+        let running = self.connection.send_request(prompt(session, turn.say));
+        self.heard.until_said(turn.answers).await;
+        self.connection.send_notification(CancelNotification::new(SessionId::new(session)))?;
+        let answer = running.block_task().await?;
+        Ok((in_words(answer.stop_reason), self.heard.take()))
+    }
+
+    fn asked(&self) -> usize {
+        self.heard.times_asked()
+    }
+
+    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+        let load = LoadSessionRequest::new(SessionId::new(session), cwd);
+        self.connection.send_request(load).block_task().await?;
+        Ok(self.heard.take())
+    }
+
+    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+        let resume = ResumeSessionRequest::new(SessionId::new(session), cwd);
+        self.connection.send_request(resume).block_task().await?;
+        Ok(self.heard.take())
+    }
+
+    async fn close(&self, session: &str) -> Result<(), Error> {
+        let close = CloseSessionRequest::new(SessionId::new(session));
+        self.connection.send_request(close).block_task().await.map(drop)
+    }
+
+    async fn list(&self, cwd: &Path) -> Result<Vec<String>, Error> {
+        let list = ListSessionsRequest::new().cwd(cwd.to_owned());
+        let answer = self.connection.send_request(list).block_task().await?;
+        Ok(answer.sessions.iter().map(|row| row.session_id.to_string()).collect())
+    }
+
+    async fn delete(&self, session: &str) -> Result<(), Error> {
+        let delete = DeleteSessionRequest::new(SessionId::new(session));
+        self.connection.send_request(delete).block_task().await.map(drop)
+    }
+}

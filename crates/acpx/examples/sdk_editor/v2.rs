@@ -1,0 +1,176 @@
+//! The editor in version 2: a prompt is answered when it is taken in, its turn ends with a state, and `session/resume`
+//! replays where that is asked for.
+
+use std::path::Path;
+
+use agent_client_protocol::schema::{MaybeUndefined, ProtocolVersion};
+use agent_client_protocol::v2::ConnectionTo;
+use agent_client_protocol::v2::schema::{
+    CancelSessionNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest, Implementation,
+    InitializeRequest, ListSessionsRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
+    ReplayFrom, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionUpdate, StateUpdate, StopReason,
+    TextContent, UpdateSessionNotification,
+};
+use agent_client_protocol::{Client, Error};
+use serde_json::json;
+
+use super::conversation::{Heard, Said, Speaker};
+use super::words::Exchange;
+use super::{Agent, Editor};
+
+/// An editor with its agent.
+pub(crate) struct Second {
+    connection: ConnectionTo<agent_client_protocol::Agent>,
+    heard: Heard,
+}
+
+/// Runs `talk` as an editor that allows what it is asked.
+pub(crate) async fn as_editor(
+    agent: Agent,
+    talk: impl AsyncFnOnce(Second) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let heard = Heard::default();
+    let (listening, asked) = (heard.clone(), heard.clone());
+    Client
+        .v2()
+        .on_receive_notification(
+            async move |notification: UpdateSessionNotification, _| {
+                hear(&listening, &notification.update);
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _| {
+                asked.asked();
+                responder.respond(allowed(&request))
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(agent, async move |connection| {
+            let request = InitializeRequest::new(ProtocolVersion::V2, Implementation::new("sdk", "5"));
+            let answer = connection.send_request(request).block_task().await?;
+            assert_eq!(answer.protocol_version, ProtocolVersion::V2);
+            talk(Second { connection, heard }).await
+        })
+        .await
+}
+
+/// The answer that allows what is asked for, once.
+fn allowed(request: &RequestPermissionRequest) -> RequestPermissionResponse {
+    let allow = request.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
+    let option = allow.expect("it can be allowed").option_id.clone();
+    RequestPermissionResponse::new(RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)))
+}
+
+fn hear(heard: &Heard, update: &SessionUpdate) {
+    match update {
+        SessionUpdate::UserMessage(message) => {
+            heard.whole(Speaker::User, message.message_id.to_string(), whole(&message.content));
+        }
+        SessionUpdate::AgentMessage(message) => {
+            heard.whole(Speaker::Agent, message.message_id.to_string(), whole(&message.content));
+        }
+        SessionUpdate::UserMessageChunk(chunk) => {
+            heard.piece(Speaker::User, Some(chunk.message_id.to_string()), &text(&chunk.content));
+        }
+        SessionUpdate::AgentMessageChunk(chunk) => {
+            heard.piece(Speaker::Agent, Some(chunk.message_id.to_string()), &text(&chunk.content));
+        }
+        SessionUpdate::StateUpdate(StateUpdate::Idle(idle)) => {
+            if let Some(reason) = &idle.stop_reason {
+                heard.stopped(in_words(reason));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn in_words(reason: &StopReason) -> String {
+    match reason {
+        StopReason::EndTurn => "end_turn".to_owned(),
+        StopReason::Cancelled => "cancelled".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn text(content: &ContentBlock) -> String {
+    match content {
+        ContentBlock::Text(text) => text.text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn whole(content: &MaybeUndefined<Vec<ContentBlock>>) -> String {
+    match content {
+        MaybeUndefined::Value(blocks) => blocks.iter().map(text).collect(),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Second {
+    async fn begin_turn(&self, session: &str, text: &str) -> Result<(), Error> {
+        let blocks = vec![ContentBlock::Text(TextContent::new(text))];
+        let request = PromptRequest::new(SessionId::new(session), blocks);
+        self.connection.send_request(request).block_task().await.map(drop)
+    }
+
+    async fn end_turn(&self) -> (String, Vec<Said>) {
+        let reason = self.heard.until_stopped().await;
+        (reason, self.heard.take())
+    }
+}
+
+impl Editor for Second {
+    async fn begin(&self, cwd: &Path) -> Result<String, Error> {
+        let answer = self.connection.send_request(NewSessionRequest::new(cwd)).block_task().await?;
+        Ok(answer.session_id.to_string())
+    }
+
+    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Said>), Error> {
+        self.begin_turn(session, text).await?;
+        Ok(self.end_turn().await)
+    }
+
+    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Said>), Error> {
+        self.begin_turn(session, turn.say).await?;
+        self.heard.until_said(turn.answers).await;
+        self.connection.send_notification(CancelSessionNotification::new(SessionId::new(session)))?;
+        Ok(self.end_turn().await)
+    }
+
+    fn asked(&self) -> usize {
+        self.heard.times_asked()
+    }
+
+    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+        let from = serde_json::from_value::<ReplayFrom>(json!({ "type": "start" }));
+        let from = from.map_err(Error::into_internal_error)?;
+        let resume = ResumeSessionRequest::new(SessionId::new(session), cwd).replay_from(from);
+        self.connection.send_request(resume).block_task().await?;
+        Ok(self.heard.take())
+    }
+
+    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+        let resume = ResumeSessionRequest::new(SessionId::new(session), cwd);
+        self.connection.send_request(resume).block_task().await?;
+        Ok(self.heard.take())
+    }
+
+    async fn close(&self, session: &str) -> Result<(), Error> {
+        let close = CloseSessionRequest::new(SessionId::new(session));
+        self.connection.send_request(close).block_task().await.map(drop)
+    }
+
+    async fn list(&self, cwd: &Path) -> Result<Vec<String>, Error> {
+        let list = ListSessionsRequest::new().cwd(cwd.to_owned());
+        let answer = self.connection.send_request(list).block_task().await?;
+        Ok(answer.sessions.iter().map(|row| row.session_id.to_string()).collect())
+    }
+
+    async fn delete(&self, session: &str) -> Result<(), Error> {
+        let delete = DeleteSessionRequest::new(SessionId::new(session));
+        self.connection.send_request(delete).block_task().await.map(drop)
+    }
+}
