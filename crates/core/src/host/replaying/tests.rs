@@ -137,3 +137,21 @@ async fn what_an_agent_of_version_2_does_beside_its_turns_is_told_after_them() {
     log.answer(1);
     is_told_as_if_all_was_read(log).await;
 }
+
+#[tokio::test]
+async fn a_turn_that_never_began_is_no_place_and_no_other_is_taken_for_it() {
+    let mut log = Log { protocol: 1, ..Log::default() };
+    log.begin(1);
+    log.end(2);
+    log.answer(1);
+    log.begin(3);
+    let third = log.events.iter().filter_map(|event| started(event).map(|_| event.seq)).next_back();
+    let (until, (store, record)) = (log.events.last().map(|event| event.seq), store_with(log.events).await);
+    let kept = KeptEvents::new(store, record.clone(), until);
+    let by_id = |turn| Cursor::Message(format!("{record}:turn:{turn}").into());
+    for (turn, place) in [(1, Some(Seq::FIRST)), (2, None), (3, third), (4, None)] {
+        for cursor in [Cursor::Turn(TurnId(turn)), by_id(turn)] {
+            assert_eq!(kept.find(&cursor).await.ok(), place, "{cursor:?}");
+        }
+    }
+}

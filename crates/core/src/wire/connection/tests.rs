@@ -380,3 +380,14 @@ async fn a_peer_that_takes_nothing_for_too_long_is_written_to_no_more() {
     assert!(timeout(patience.mul_f32(1.1), peer.stalled()).await.is_ok());
     assert!(matches!(peer.notify("x", "").await, Err(WireError::WriteFailed { .. })));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_takes_nothing_only_while_there_is_something_to_take() {
+    let time = Duration::from_secs(30);
+    let (peer, _incoming, mut far) = raw(16, small());
+    assert!(timeout(time * 5, peer.takes_nothing_for(time)).await.is_err());
+    peer.notify("x", "").await.unwrap();
+    assert!(timeout(time * 2, peer.takes_nothing_for(time)).await.is_ok());
+    next_line(&mut far).await;
+    assert!(timeout(time * 5, peer.takes_nothing_for(time)).await.is_err());
+}

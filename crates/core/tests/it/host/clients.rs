@@ -1,5 +1,7 @@
 //! Clients that go away or stall. A turn belongs to its record, and nobody else waits for a client.
 
+use std::time::Duration;
+
 use acpx_core::host::{FromHost, published};
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -105,4 +107,27 @@ async fn clients_that_do_not_read_cost_the_host_no_memory_however_much_is_said()
     let grown = resident(bench.host_process().pid).saturating_sub(before) * 1024;
     let said = LINES * LINE as u64 * 2 * stalled.len() as u64;
     assert!(grown < said / 10, "the host has grown by {grown} bytes for {said} that nobody took");
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_dropped_and_its_turn_goes_on_for_everybody_else() {
+    let bench = Bench::impatient(Duration::from_mins(10), Duration::from_millis(200));
+    let turn = Script::new().flood(Some(20_000)).say("done").end("end_turn");
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", turn),
+    ]);
+    let argv = bench.agent(&script);
+    let mut stopped = bench.editor(&argv).await;
+    let record = stopped.open(&bench).await;
+    let mut other = bench.editor(&argv).await;
+    other.call("session/resume", bench.load_params(&record)).await.unwrap();
+    stopped.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+    other.until(|line| line["params"]["update"]["content"]["text"] == "done").await;
+    let mut clients = json!(2);
+    while clients != json!(1) {
+        clients = other.call("_acpx/host/status", json!({})).await.unwrap()["clients"].clone();
+    }
+    assert_eq!(other.turn(&record, "y").await.stop_reason, "end_turn");
 }

@@ -1,7 +1,5 @@
 //! Several editors at one record: how each leaves it, and what each may change for the others.
 
-use std::time::Duration;
-
 use acpx_core::model::{AgentEnd, LineageReason};
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -284,27 +282,4 @@ async fn an_agent_that_would_forget_the_conversation_keeps_its_servers_and_is_fr
     editor.call("session/close", json!({ "sessionId": record })).await.unwrap();
     let ended = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
     assert_eq!(ended.how, AgentEnd::Asked);
-}
-
-#[tokio::test]
-async fn a_client_that_never_reads_is_dropped_and_its_turn_goes_on_for_everybody_else() {
-    let bench = Bench::impatient(Duration::from_mins(10), Duration::from_millis(200));
-    let turn = Script::new().flood(Some(20_000)).say("done").end("end_turn");
-    let script = Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
-        ("session/resume", Script::new().reply(json!({}))),
-        ("session/prompt", turn),
-    ]);
-    let argv = bench.agent(&script);
-    let mut stopped = bench.editor(&argv).await;
-    let record = stopped.open(&bench).await;
-    let mut other = bench.editor(&argv).await;
-    other.call("session/resume", bench.load_params(&record)).await.unwrap();
-    stopped.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
-    other.until(|line| line["params"]["update"]["content"]["text"] == "done").await;
-    let mut clients = json!(2);
-    while clients != json!(1) {
-        clients = other.call("_acpx/host/status", json!({})).await.unwrap()["clients"].clone();
-    }
-    assert_eq!(other.turn(&record, "y").await.stop_reason, "end_turn");
 }

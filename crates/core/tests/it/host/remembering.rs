@@ -4,6 +4,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::{Bench, prompt_params};
+use crate::engine::everything;
 
 /// What an answer says of how the session came to be live, and of what the agent remembers.
 fn told(answer: &Value) -> [Value; 2] {
@@ -112,4 +113,41 @@ async fn an_agent_that_has_compacted_its_memory_is_said_to_remember_less_also_af
     let mut editor = bench.editor(&argv).await;
     let answer = editor.call("session/load", bench.load_params(&record)).await.unwrap();
     assert_eq!(told(&answer), [json!({ "by": "session/resume" }), memory]);
+}
+
+#[tokio::test]
+async fn the_agents_own_id_is_in_every_answer_that_sets_a_session_up_if_the_agent_tells_one() {
+    for inner in [Some("inner"), None] {
+        let bench = Bench::new();
+        let mut made = json!({ "sessionId": "s1" });
+        if let Some(inner) = inner {
+            made["_meta"] = json!({ "agentSessionId": inner });
+        }
+        let script = Script::new().initialize(everything()).serve([
+            ("session/new", Script::new().reply(made)),
+            ("session/load", Script::new().reply(json!({}))),
+            ("session/resume", Script::new().reply(json!({}))),
+            ("session/prompt", Script::new().end("end_turn")),
+        ]);
+        let argv = bench.agent(&script);
+        let mut editor = bench.editor(&argv).await;
+        let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+        let made = editor.call("session/new", new).await.unwrap();
+        let record = made["sessionId"].as_str().unwrap().to_owned();
+        editor.turn(&record, "x").await;
+        let mut answers = vec![made];
+        for method in ["session/load", "session/resume"] {
+            answers.push(editor.call(method, bench.load_params(&record)).await.unwrap());
+            bench.kill_host().await;
+            editor = bench.editor(&argv).await;
+            answers.push(editor.call(method, bench.load_params(&record)).await.unwrap());
+        }
+        for answer in answers {
+            assert_eq!(
+                answer["_meta"].get("agentSessionId"),
+                inner.map(|inner| json!(inner)).as_ref(),
+                "{answer}"
+            );
+        }
+    }
 }

@@ -270,3 +270,31 @@ async fn a_tool_call_is_open_while_its_turn_runs_and_cancelled_once_its_host_has
     assert_eq!(said(&told), ["user: first", "agent: half", "tool: \"look\" \"failed\""]);
     assert_eq!(told[2]["update"]["_meta"]["acpx"]["status"], "cancelled");
 }
+
+#[tokio::test]
+async fn output_that_is_too_long_for_a_client_is_left_out_of_its_replay_and_named() {
+    let bench = Bench::new();
+    let output = json!("0123456789");
+    let mut call = tool("completed");
+    call["rawOutput"] = output.clone();
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().update(call).end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    super::prompt(&mut client, &record, "x").await;
+    let mut raw = Raw::connect(&bench, "one").await;
+    for (bytes, told, left_out) in [
+        (None, output.clone(), Value::Null),
+        (Some(100), output, Value::Null),
+        (Some(4), Value::Null, json!(["rawOutput"])),
+    ] {
+        let replay = json!({ "replay": { "toolOutputBytes": bytes } });
+        let (updates, _) = raw.load(&bench, &record, replay).await;
+        let call = &updates.last().unwrap()["update"];
+        assert_eq!((&call["title"], &call["rawOutput"]), (&json!("look"), &told), "{bytes:?}: {call}");
+        assert_eq!(call["_meta"]["acpx"]["leftOut"], left_out, "{bytes:?}: {call}");
+    }
+}

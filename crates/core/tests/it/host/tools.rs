@@ -380,8 +380,8 @@ async fn the_directories_that_a_client_names_are_all_there_are_and_a_shell_that_
     let argv = bench.agent(&crate::engine::faithful(capabilities));
     // What the agent was told with its last start.
     let told = || {
-        let setups = received(&argv).into_iter().filter(|(_, params)| params.get("cwd").is_some());
-        setups.last().unwrap().1["additionalDirectories"].clone()
+        let mut setups = received(&argv).into_iter().filter(|(_, params)| params.get("cwd").is_some());
+        setups.next_back().unwrap().1["additionalDirectories"].clone()
     };
     let mut editor = bench.editor(&argv).await;
     let mut new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
