@@ -91,7 +91,7 @@ impl SessionMachine {
             _ => return self.fresh(now, &ladder),
         };
         if rung == Rung::Load
-            && let Some(until) = self.not_before(now, ladder.habits)
+            && let Some(until) = self.not_before(now, &ladder.habits)
         {
             self.do_(Effect::Fact(Fact::LoadDelayed { until }));
             self.do_(Effect::Arm(Deadline::Load(until)));
@@ -107,19 +107,19 @@ impl SessionMachine {
             Rung::Replay => Call::Replay,
         }));
         self.do_(Effect::Arm(Deadline::Setup));
-        let alignment = Alignment::new(ladder.exchanges.clone());
+        let alignment = Alignment::new(ladder.exchanges.clone(), &ladder.habits.notes);
         self.state = State::Restoring(Restore { ladder, rung, alignment });
     }
 
     /// From when on the agent can load the session, if that is not now.
-    fn not_before(&self, now: Timestamp, habits: Habits) -> Option<Timestamp> {
+    fn not_before(&self, now: Timestamp, habits: &Habits) -> Option<Timestamp> {
         habits.wait_before_load.until(self.lineage.as_ref()?.current().from, now)
     }
 
     /// The time that the agent had to be given is up.
     pub(super) fn waited(&mut self, now: Timestamp) {
         match self.take_state() {
-            State::Waiting(ladder) => match self.not_before(now, ladder.habits) {
+            State::Waiting(ladder) => match self.not_before(now, &ladder.habits) {
                 // The timer was a little fast.
                 Some(until) => {
                     self.do_(Effect::Arm(Deadline::Load(until)));

@@ -150,6 +150,7 @@ const BY_THE_MINUTE: Habits = Habits {
     needs_prompt_before_load: false,
     wait_before_load: LoadWait::NextMinute,
     replays_on_resume: false,
+    notes: Vec::new(),
 };
 
 fn ready(advertised: Advertised) -> Input {

@@ -57,15 +57,13 @@ pub enum LateStep {
     New,
 }
 
-/// How notes begin that agents write into a conversation in the user's name, without white space. They are
-/// nobody's prompts.
-const NOTES: &[&str] = &["[Requestinterruptedbyuser", "[FunctionResponse:", "<session_context>"];
-
 /// A comparison under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alignment {
     /// Ours, the prompts without white space.
     exchanges: Vec<Exchange>,
+    /// How notes begin that the agent writes in the user's name, without white space. They are nobody's prompts.
+    notes: Vec<String>,
     /// How many exchanges have been passed.
     passed: usize,
     /// The user message that is being replayed.
@@ -113,13 +111,15 @@ enum Piece {
 }
 
 impl Alignment {
-    /// Begins a comparison with the conversation so far.
-    pub fn new(mut exchanges: Vec<Exchange>) -> Self {
+    /// Begins a comparison with the conversation so far. The notes are how those begin that the agent writes into it in
+    /// the user's name.
+    pub fn new(mut exchanges: Vec<Exchange>, notes: &[String]) -> Self {
         for exchange in &mut exchanges {
             exchange.prompt = bare(&exchange.prompt);
         }
         Self {
             exchanges,
+            notes: notes.iter().map(|note| bare(note)).collect(),
             passed: 0,
             message: None,
             replied: None,
@@ -259,7 +259,7 @@ impl Alignment {
         // A prompt that was answered is followed by its answer, so whatever follows it sooner is part of it.
         let last = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
         let is_added = message.begun.is_some() && last.is_some_and(|exchange| exchange.answered);
-        if is_added || NOTES.iter().any(|note| text.starts_with(note)) {
+        if is_added || self.notes.iter().any(|note| text.starts_with(note)) {
             message.is_settled = true;
             return Piece::Ours;
         }

@@ -32,6 +32,8 @@ pub struct AgentProfile {
     pub ignores_terminate: Option<bool>,
     /// Whether it replays the conversation on `session/resume` too.
     pub replays_on_resume: Option<bool>,
+    /// How notes begin that it writes into a conversation in the user's name.
+    pub notes: Vec<String>,
 }
 
 /// What an error means: one of this code, or of any, in whose message or data all the words are.
@@ -56,7 +58,7 @@ pub enum LoadWait {
 }
 
 /// What of a profile decides how a session is brought back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Habits {
     /// See [`AgentProfile::needs_prompt_before_load`].
     pub needs_prompt_before_load: bool,
@@ -64,10 +66,12 @@ pub struct Habits {
     pub wait_before_load: LoadWait,
     /// See [`AgentProfile::replays_on_resume`].
     pub replays_on_resume: bool,
+    /// See [`AgentProfile::notes`].
+    pub notes: Vec<String>,
 }
 
 impl AgentProfile {
-    /// This profile, and where it says nothing, the other one. Rows of errors come before the other's.
+    /// This profile, and where it says nothing, the other one. Rows of errors come before the other's, and so do notes.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
         Self {
@@ -78,6 +82,7 @@ impl AgentProfile {
             ignores_stdin_end: self.ignores_stdin_end.or(other.ignores_stdin_end),
             ignores_terminate: self.ignores_terminate.or(other.ignores_terminate),
             replays_on_resume: self.replays_on_resume.or(other.replays_on_resume),
+            notes: self.notes.iter().chain(&other.notes).cloned().collect(),
         }
     }
 
@@ -87,6 +92,7 @@ impl AgentProfile {
             needs_prompt_before_load: self.needs_prompt_before_load.unwrap_or(false),
             wait_before_load: self.wait_before_load.unwrap_or_default(),
             replays_on_resume: self.replays_on_resume.unwrap_or(false),
+            notes: self.notes.clone(),
         }
     }
 

@@ -6,8 +6,12 @@ fn wake() -> Input {
     Input::Wake(WakeOptions::default())
 }
 
-const UNWRITTEN: Habits =
-    Habits { needs_prompt_before_load: true, wait_before_load: LoadWait::None, replays_on_resume: false };
+const UNWRITTEN: Habits = Habits {
+    needs_prompt_before_load: true,
+    wait_before_load: LoadWait::None,
+    replays_on_resume: false,
+    notes: Vec::new(),
+};
 
 /// A started agent that behaves so, in a conversation without a prompt.
 fn ready_before_any_prompt(habits: Habits) -> Input {

@@ -37,7 +37,8 @@ fn ours(exchanges: &[(&str, bool, &str)]) -> Alignment {
         unkept: 0,
         reply: reply.into(),
     };
-    Alignment::new(exchanges.iter().map(exchange).collect())
+    let notes = ["[Request interrupted", "<session_context>"].map(str::to_owned);
+    Alignment::new(exchanges.iter().map(exchange).collect(), &notes)
 }
 
 fn replay(alignment: &mut Alignment, updates: &[Update]) -> Vec<bool> {
@@ -188,7 +189,7 @@ fn messages_that_are_none_of_ours_are_forgiven_if_ours_go_on() {
 
 #[test]
 fn notes_of_the_agent_are_nobodys_prompts() {
-    for note in ["[Request interrupted by user]", "[Function Response: read]", "<session_context>\nx"] {
+    for note in ["[Request interrupted by user]", "[Requestinterrupted", "<session_context>\nx"] {
         let mut alignment = ours(&[("one", false, "half")]);
         replay(&mut alignment, &[user("one"), agent("half"), user(note)]);
         assert_eq!(alignment.verdict(), Some(Verdict::Same), "{note}");

@@ -33,7 +33,7 @@ const READINGS: [(&str, Reading); 4] = [
 const WAITS: [(&str, LoadWait); 2] = [("none", LoadWait::None), ("next-minute", LoadWait::NextMinute)];
 
 /// Every member of a profile.
-const MEMBERS: [&str; 7] = [
+const MEMBERS: [&str; 8] = [
     "errors",
     "startTimeoutSeconds",
     "needsPromptBeforeLoad",
@@ -41,6 +41,7 @@ const MEMBERS: [&str; 7] = [
     "ignoresStdinEnd",
     "ignoresTerminate",
     "replaysOnResume",
+    "notes",
 ];
 /// Every member of a row of `errors`.
 const ROW_MEMBERS: [&str; 3] = ["code", "words", "reading"];
@@ -79,6 +80,7 @@ impl AgentProfile {
             ("ignoresStdinEnd", self.ignores_stdin_end.map(Value::Bool)),
             ("ignoresTerminate", self.ignores_terminate.map(Value::Bool)),
             ("replaysOnResume", self.replays_on_resume.map(Value::Bool)),
+            ("notes", (!self.notes.is_empty()).then(|| self.notes.clone().into())),
         ];
         members.extend(said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         Value::Object(members)
@@ -164,6 +166,7 @@ impl<'a> Member<'a> {
             ignores_stdin_end: yes("ignoresStdinEnd")?,
             ignores_terminate: yes("ignoresTerminate")?,
             replays_on_resume: yes("replaysOnResume")?,
+            notes: self.get("notes")?.map(|notes| notes.words()).transpose()?.unwrap_or_default(),
         })
     }
 

@@ -90,7 +90,11 @@ fn what_a_user_says_comes_before_what_is_known_and_that_before_what_holds_for_an
         (Some(true), Reading::LoginNeeded)
     );
     assert_eq!(of(&AgentSpec::new("own", [""; 0])), *Profiles::built_in().any());
-    assert_eq!(Profiles::built_in().any().habits(), Habits::default());
+    let Habits { notes, .. } = Profiles::built_in().any().habits();
+    assert_eq!(Profiles::built_in().any().habits(), Habits { notes: notes.clone(), ..Habits::default() });
+    let more = parse(&json!({"notes": ["[Note"]})).unwrap();
+    let own = AgentSpec::new("own", [""; 0]).with_profile(Some(Arc::new(more)));
+    assert_eq!(of(&own).habits().notes, [vec!["[Note".to_owned()], notes].concat());
 }
 
 #[test]
@@ -132,6 +136,8 @@ fn what_is_wrong_with_a_profile_is_named_by_its_member() {
         (json!({"waitBeforeLoad": "tomorrow"}), "waitBeforeLoad must be \"none\" or \"next-minute\""),
         (json!({"ignoresStdinEnd": "yes"}), "ignoresStdinEnd must be true or false"),
         (json!({"needsPromptBeforeLoad": null}), "needsPromptBeforeLoad must be true or false"),
+        (json!({"notes": "x"}), "notes must be an array"),
+        (json!({"notes": ["x", " "]}), "notes[1] must be a non-empty string"),
     ];
     for (value, problem) in cases {
         assert_eq!(parse(&value), Err(problem.to_owned()), "{value}");
@@ -161,6 +167,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just("needsPromptBeforeLoad"),
         Just("waitBeforeLoad"),
         Just("ignoresStdinEnd"),
+        Just("notes"),
         Just("x"),
     ];
     let leaf = prop_oneof![
@@ -195,17 +202,20 @@ fn any_profile() -> impl Strategy<Value = AgentProfile> {
     let wait = prop_oneof![Just(LoadWait::None), Just(LoadWait::NextMinute)];
     let yes = || prop::option::of(any::<bool>());
     let seconds = prop::option::of((1_u64..86_400).prop_map(Duration::from_secs));
-    (prop::collection::vec(row, 0..4), seconds, prop::option::of(wait), yes(), yes(), yes(), yes()).prop_map(
-        |(errors, start_timeout, wait_before_load, prompt, stdin, term, replays)| AgentProfile {
-            errors,
-            start_timeout,
-            needs_prompt_before_load: prompt,
-            wait_before_load,
-            ignores_stdin_end: stdin,
-            ignores_terminate: term,
-            replays_on_resume: replays,
-        },
-    )
+    let notes = prop::collection::vec("[a-z<]{1,8}", 0..3);
+    (prop::collection::vec(row, 0..4), seconds, prop::option::of(wait), yes(), yes(), yes(), yes(), notes)
+        .prop_map(|(errors, start_timeout, wait_before_load, prompt, stdin, term, replays, notes)| {
+            AgentProfile {
+                notes,
+                errors,
+                start_timeout,
+                needs_prompt_before_load: prompt,
+                wait_before_load,
+                ignores_stdin_end: stdin,
+                ignores_terminate: term,
+                replays_on_resume: replays,
+            }
+        })
 }
 
 proptest! {
