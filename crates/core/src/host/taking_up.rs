@@ -224,9 +224,13 @@ impl Connection {
         })
     }
 
-    /// The agent of a record as this client would start it, if it says how. A session goes on in the version of the
-    /// protocol that it has been spoken in, unless another is asked for.
+    /// The agent of a record as this client would start it, if it says how and may. A session goes on in the version of
+    /// the protocol that it has been spoken in, unless another is asked for.
     pub(super) fn agent_for(&self, kept: &Record, named: Option<AgentMeta>) -> Option<AgentSpec> {
+        // A flag can let an agent do everything unasked.
+        if self.is_confined() {
+            return None;
+        }
         let says_protocol = self.defaults.says_protocol(named.as_ref());
         let agent = self.defaults.agent(named)?;
         Some(if says_protocol { agent } else { agent.with_protocol(kept.agent.protocol) })

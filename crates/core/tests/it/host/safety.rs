@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use acpx_core::host::{HostPlace, Launcher, published};
 use acpx_core::tools::Tag;
@@ -91,6 +91,7 @@ fn asking() -> Script {
         let turn = Script::new().ask_permission("t1").request("terminal/create", command).end("end_turn");
         script.initialize(everything()).serve([
             ("session/new", Script::new().reply(offering(session))),
+            ("session/resume", Script::new().reply(json!({}))),
             ("session/set_mode", Script::new().reply(json!({}))),
             ("session/set_config_option", Script::new().reply(json!({ "configOptions": options("m2") }))),
             ("session/prompt", turn),
@@ -105,20 +106,34 @@ async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
     let argv = bench.agent(&asking());
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &argv).await;
-    let home = bench.place.name().unwrap();
-    let tag = Tag { holder: bench.host_process(), ..Tag::of_this_process(home).unwrap() };
-    let mut child = Command::new(crate::examples::program("holder"))
-        .arg("connect")
-        .arg(published(&bench.place).unwrap().socket)
-        .env(Tag::VARIABLE, tag.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut child, stdin, stdout) = bench.started_by_an_agent();
     // Its connection ends on another thread while this one reads: nobody is left who could be asked.
     drop(client);
     bench.is_confined(&record, &argv, stdin, stdout);
+    child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_an_agent_started_does_not_say_how_the_agent_of_a_session_is_started() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    let (mut child, stdin, stdout) = bench.started_by_an_agent();
+    drop(client);
+    let mut other_program = bench.resume_params(&record);
+    other_program["_meta"]["acpx"]["agent"] = json!({ "name": "scripted", "argv": ["/no/such/agent"] });
+    let lines = [
+        line(0, "initialize", json!({ "protocolVersion": 1 })),
+        line(1, "session/resume", bench.resume_params(&record)),
+        line(2, "session/close", json!({ "sessionId": record })),
+        line(3, "session/resume", other_program),
+    ];
+    let said = speak(stdin, stdout, &lines);
+    assert_eq!(
+        said.last().unwrap()["result"]["_meta"]["acpx"]["awakening"],
+        json!({ "by": "session/resume" })
+    );
     child.wait().unwrap();
 }
 
@@ -142,12 +157,29 @@ async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its
     bench.is_confined(&record, &asking, target, File::open(from).unwrap());
 }
 
+fn line(id: u64, method: &str, params: Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+}
+
 impl Bench {
+    /// A program that an agent of the host has started, and that joins its stdin and stdout to the host.
+    fn started_by_an_agent(&self) -> (Child, ChildStdin, ChildStdout) {
+        let home = self.place.name().unwrap();
+        let tag = Tag { holder: self.host_process(), ..Tag::of_this_process(home).unwrap() };
+        let mut child = Command::new(crate::examples::program("holder"))
+            .arg("connect")
+            .arg(published(&self.place).unwrap().socket)
+            .env(Tag::VARIABLE, tag.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        (child, stdin, stdout)
+    }
+
     /// Speaks to the host of a session as a program that may not decide, and sees that it does not.
     fn is_confined(&self, record: &str, agent: &[String], target: impl Write, source: impl Read) {
-        let line = |id: u64, method: &str, params: Value| {
-            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
-        };
         // What a client offers to do itself is no way to allow it.
         let offers = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
         let mut wider = self.resume_params(record);
