@@ -180,7 +180,7 @@ async fn a_state_that_is_told_before_the_answer_is_not_older_than_what_was_told_
         let updates = lines.iter().map(|line| line["params"]["update"]["state"].clone());
         updates.filter(|state| !state.is_null()).collect::<Vec<_>>()
     };
-    while states(&lines).last() != Some(&json!("running")) {
+    while !states(&lines).contains(&json!("running")) {
         lines.push(editor.next().await);
     }
     // Running may be told twice, as an event and as how the session stands; idle only before.
