@@ -6,6 +6,7 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use acpx_core::host::HostError;
 use acpx_core::host::meta::{RestoreMeta, SessionMeta, WaitingMeta};
@@ -17,7 +18,7 @@ use super::kept::{Kept, agent_lives, lost_among};
 use super::waiting::{self, is_in_doubt};
 use crate::agents;
 use crate::asking::{Asking, Ending, done, told_ids};
-use crate::cli::{Options, PromptCommand, Wait};
+use crate::cli::{Format, Options, PromptCommand, Wait};
 use crate::config::McpFile;
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
@@ -50,7 +51,7 @@ pub(super) fn run(
         let asking = asking.interactive(desk.is_some());
         let kept = Kept::open()?;
         let record = kept.open_one(settings).await?;
-        let word = agent_word(&kept, &record, &reach).await?;
+        let word = agent_word(&kept, &record, &reach, settings).await;
         drop(kept);
         let asking = asking.for_agent(&record.agent.label());
         say_where(&record, word, settings, &mut console).await;
@@ -218,19 +219,25 @@ async fn is_accepted(record: &Record, asking: &Asking) -> bool {
 
 /// How many of the last events are looked through for a request without an answer.
 const LAST: u64 = 31;
+/// How long the host may take to say how the agent stands. The prompt waits for that.
+const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How the agent stands. One whose process is there may have to go, and the prompt is then for another.
-async fn agent_word(kept: &Kept, record: &Record, reach: &Reach) -> Result<AgentWord, CliError> {
+/// How the agent stands, for the line that says so: one whose process is there may have to go, and the prompt is then
+/// for another. What cannot be looked at is no reason not to send it.
+async fn agent_word(kept: &Kept, record: &Record, reach: &Reach, settings: &Settings) -> AgentWord {
     if !agent_lives(record) {
-        return Ok(AgentWord::Starting);
+        return AgentWord::Starting;
     }
-    let (last_turn, recent) = (kept.last_turn(record).await?, kept.recent(record, LAST).await?);
-    if !is_in_doubt(last_turn.as_ref(), &recent) {
-        return Ok(AgentWord::Connected);
+    let is_doubtful = async {
+        let (last_turn, recent) = (kept.last_turn(record).await?, kept.recent(record, LAST).await?);
+        Ok::<_, CliError>(is_in_doubt(last_turn.as_ref(), &recent))
+    };
+    if settings.mode.format == Format::Quiet || !is_doubtful.await.unwrap_or(false) {
+        return AgentWord::Connected;
     }
-    let has_to_go = waiting::ask(reach, record, record.updated_at).await;
-    let has_to_go = has_to_go.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
-    Ok(if has_to_go { AgentWord::Starting } else { AgentWord::Connected })
+    let waits = waiting::ask(reach, record, record.updated_at, PATIENCE).await;
+    let has_to_go = waits.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
+    if has_to_go { AgentWord::Starting } else { AgentWord::Connected }
 }
 
 async fn say_where(record: &Record, word: AgentWord, settings: &Settings, console: &mut Console<'_>) {

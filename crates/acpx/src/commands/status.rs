@@ -1,7 +1,7 @@
 //! `acpx status`: how a session stands, read from the store without starting anything.
 
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
 use acpx_core::model::{Timestamp, TurnState};
@@ -14,6 +14,9 @@ use crate::error::{CliError, Exit, Other, Remedy, Wanted};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
+
+/// How long the host may take to say what a session waits for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -41,7 +44,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let reach = Reach::of_environment()?;
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
-            ask(&reach, &record, now()).await
+            ask(&reach, &record, now(), PATIENCE).await
         } else {
             // Nobody goes on with a turn that was sent; what waits is sent by the next host.
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);

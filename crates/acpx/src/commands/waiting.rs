@@ -11,9 +11,6 @@ use tokio::time::timeout;
 use crate::output::HOST;
 use crate::reach::Reach;
 
-/// How long the host may take to say what a session waits for.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Whether an agent whose process is there may be something else than ready, by what is kept: one whose last turn came
 /// to no good end may be on its way out, and one that was asked for something last may not answer.
 pub(super) fn is_in_doubt(last_turn: Option<&Turn>, recent: &[Event]) -> bool {
@@ -30,14 +27,19 @@ fn is_asked(recent: &[Event]) -> bool {
     asked.is_some_and(|event| event.direction == Direction::ToAgent)
 }
 
-/// Asks the host what a session waits for; a host that does not answer is what it waits for.
-pub(super) async fn ask(reach: &Reach, record: &Record, now: Timestamp) -> Option<WaitingMeta> {
+/// Asks the host what a session waits for; a host that does not answer in time is what it waits for.
+pub(super) async fn ask(
+    reach: &Reach,
+    record: &Record,
+    now: Timestamp,
+    patience: Duration,
+) -> Option<WaitingMeta> {
     let ask = async {
         let mut client = reach.running().await.ok()??;
         let params = json!({ "sessionId": record.id });
         client.call::<WaitingAnswer>("_acpx/waiting", &params).await.ok()?.waiting_for
     };
-    match timeout(PATIENCE, ask).await {
+    match timeout(patience, ask).await {
         Ok(told) => told,
         Err(_) => Some(waiting_for(HOST, now)),
     }
