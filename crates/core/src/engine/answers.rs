@@ -1,8 +1,8 @@
 //! What agents answered to `initialize`, remembered: a client is told what its agent can do before the agent runs, and
 //! an agent that has run before is not started for that.
 //!
-//! An answer is that of a command line and of its files as they stood, its program and every argument that names one,
-//! asked for a version of the protocol. Every start of an agent refreshes it, so what a running agent said is what is
+//! An answer is that of a command line and of its files as they stood, its program and the script that this runs, asked
+//! for a version of the protocol. Every start of an agent refreshes it, so what a running agent said is what is
 //! remembered. No file tells the version of what `npx` and its like run, so an answer holds for the day it was told on.
 
 use std::fs::Metadata;
@@ -95,8 +95,7 @@ async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
 /// the disk, which may take its time.
 pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
     let program = program(agent, environment, cwd)?;
-    let arguments = agent.args.iter().filter_map(|argument| file(&cwd.join(argument)));
-    let files: Vec<String> = std::iter::once(program).chain(arguments).collect();
+    let files: Vec<String> = std::iter::once(program).chain(script(&agent.args, cwd)).collect();
     // An agent may offer more in one version than in the other.
     let asked = match agent.protocol {
         ProtocolVersion::V1 => "",
@@ -114,10 +113,44 @@ fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<S
         .find_map(|directory| file(&cwd.join(directory).join(&agent.program)))
 }
 
+/// The script that a program runs, as it stands: the first argument that names a file. What follows a `--name` is its
+/// value, such as a log, which changes with every start.
+fn script(arguments: &[String], cwd: &Path) -> Option<String> {
+    let takes_value = |option: &str| option.starts_with("--") && !option.contains('=');
+    let before = std::iter::once("").chain(arguments.iter().map(String::as_str));
+    let alone = arguments.iter().zip(before).filter(|(_, before)| !takes_value(before));
+    alone.map(|(argument, _)| argument).find_map(|argument| file(&cwd.join(argument)))
+}
+
 /// A file as it stands; `None` if there is none. The time is that of its last change of any kind: a package that is
 /// installed anew brings the times of its contents along, and may have the same size.
 fn file(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let facts = path.metadata().ok().filter(Metadata::is_file)?;
     Some(format!("{} {} {}.{:09}", path.display(), facts.size(), facts.ctime(), facts.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_of_an_agent_is_part_of_its_build_and_a_file_that_it_writes_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let cwd = directory.path().canonicalize().unwrap();
+        for (arguments, is_part) in [
+            (&["agent"][..], true),
+            (&["-u", "agent"], true),
+            (&["run", "--heap=1", "agent"], true),
+            (&["--log", "agent"], false),
+            (&["script", "agent"], false),
+        ] {
+            std::fs::write(cwd.join("script"), "").unwrap();
+            std::fs::write(cwd.join("agent"), "1").unwrap();
+            let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+            let before = script(&arguments, &cwd);
+            std::fs::write(cwd.join("agent"), "longer").unwrap();
+            assert_eq!(script(&arguments, &cwd) != before, is_part, "{arguments:?}");
+        }
+    }
 }

@@ -30,8 +30,8 @@ pub struct AgentSpec {
 pub struct AgentBuild {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The program's file as it stands, path, size and time, those of the arguments that name one, and the version of the
-    /// protocol it is asked for, in words.
+    /// The program's file as it stands, path, size and time, that of the script it runs, and the version of the protocol it
+    /// is asked for, in words.
     pub program: String,
 }
 
