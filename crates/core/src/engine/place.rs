@@ -134,7 +134,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| AbsolutePath::from_path(&home.path().join(name)).unwrap();
         let (slow, living) = (path("slow"), path("living"));
-        [&slow, &living].map(|directory| std::fs::create_dir(directory.as_path()).unwrap());
+        for directory in [&slow, &living] {
+            std::fs::create_dir(directory.as_path()).unwrap();
+        }
         let place = |cwd: &AbsolutePath, other: &AbsolutePath| {
             let agent = AgentSpec::new("demo", [""; 0]);
             let alone = Place::alone(NewSession::new(agent, cwd.clone(), Environment::default()));
