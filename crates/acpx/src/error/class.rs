@@ -125,5 +125,6 @@ pub(crate) fn is_retryable(code: &str) -> bool {
             | "AGENT_START_TIMEOUT"
             | "AGENT_UNRESPONSIVE"
             | "AGENT_DIED"
+            | "DIRECTORY_SILENT"
     )
 }

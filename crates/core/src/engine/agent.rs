@@ -65,7 +65,7 @@ pub(super) async fn start(
         drop(gone.wait_for(|gone| *gone).await);
     }
     let told = place.told_paths(&shared.disk).await;
-    let files = Files::new(place.roots(&shared.disk).await, shared.disk.clone());
+    let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
     place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
     let Place { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
@@ -78,7 +78,7 @@ pub(super) async fn start(
     let late = |said| slow_start(agent, patience, said);
     let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
-    let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
+    let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     place.words.are_of(&process, &peer);
     let called = agent.label();
@@ -153,6 +153,13 @@ pub(super) struct FailedStart {
 impl FailedStart {
     fn new(error: AgentError, lines: Vec<Line>) -> Self {
         Self { error, lines, left: None, strays: Vec::new() }
+    }
+}
+
+impl From<AgentError> for FailedStart {
+    /// Nothing was exchanged.
+    fn from(error: AgentError) -> Self {
+        Self::new(error, Vec::new())
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use crate::acp::Besides;
-use crate::model::{AbsolutePath, AgentProfile, AgentSpec, LoginPolicy};
+use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy};
 use crate::tools::{Environment, Root, Roots};
 
 use super::words::Words;
@@ -62,15 +64,24 @@ impl Place {
         self.start_wait.map_or(patience, |wait| patience.min(wait / 2))
     }
 
-    /// The directories whose files the agent may have, as they are before it is there. One whose disk does not answer is
-    /// none of them.
-    pub(super) async fn roots(&self, disk: &Disk) -> Roots {
-        let mut roots = Vec::new();
+    /// The directories whose files the agent may have, as they are before it is there. Where a disk does not answer it is
+    /// not started: it would be refused the files of that directory for as long as it runs.
+    pub(super) async fn roots(&self, disk: &Disk) -> Result<Roots, AgentError> {
+        let mut looking = JoinSet::new();
         for directory in std::iter::once(&self.cwd).chain(&self.additional_directories) {
-            let asked = directory.clone();
-            roots.extend(disk.ask(directory.as_path(), move || Root::find(&asked)).await.ok().flatten());
+            let (disk, directory, asked) = (disk.clone(), directory.clone(), directory.clone());
+            looking.spawn(async move {
+                let found = disk.ask(directory.as_path(), move || Root::find(&asked)).await;
+                found.map_err(|no_answer| (directory, no_answer))
+            });
         }
-        roots.into_iter().collect()
+        let found: Result<Vec<_>, _> = looking.join_all().await.into_iter().collect();
+        let found = found.map_err(|(directory, no_answer)| AgentError::SilentDirectory {
+            agent: self.agent.label().into_owned(),
+            directory: directory.to_string(),
+            reason: no_answer.to_string(),
+        })?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
@@ -109,5 +120,50 @@ impl Place {
     fn has_moved(&self, agent: &AgentSpec) -> bool {
         let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone(), agent.protocol);
         command(agent) != command(&self.agent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_is_not_started_while_the_disk_of_one_of_its_directories_does_not_answer() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| AbsolutePath::from_path(&home.path().join(name)).unwrap();
+        let (slow, living) = (path("slow"), path("living"));
+        for directory in [&slow, &living] {
+            std::fs::create_dir(directory.as_path()).unwrap();
+        }
+        let place = |cwd: &AbsolutePath, other: &AbsolutePath| {
+            let agent = AgentSpec::new("demo", [""; 0]);
+            let alone = Place::alone(NewSession::new(agent, cwd.clone(), Environment::default()));
+            Place { additional_directories: vec![other.clone()], ..alone }
+        };
+        let disk = Disk::default();
+        let (answer, asked) = mpsc::channel::<()>();
+        assert!(disk.ask(slow.as_path(), move || asked.recv().is_ok()).await.is_err());
+        tokio::time::resume();
+        let silent = AgentError::SilentDirectory {
+            agent: "demo".to_owned(),
+            directory: slow.to_string(),
+            reason: "its disk does not answer".to_owned(),
+        };
+        for place in [place(&slow, &living), place(&living, &slow)] {
+            assert_eq!(place.roots(&disk).await.err(), Some(silent.clone()));
+        }
+        // The next start finds them.
+        answer.send(()).unwrap();
+        let roots = loop {
+            match place(&slow, &living).roots(&disk).await {
+                Ok(roots) => break roots,
+                Err(error) => assert_eq!(error, silent),
+            }
+        };
+        for directory in [slow, living] {
+            assert!(roots.locate(&format!("{directory}/file")).is_ok(), "{directory}");
+        }
     }
 }

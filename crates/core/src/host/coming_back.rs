@@ -1,6 +1,7 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
 //! whether it is where the client thinks it is; and with which servers and directories its agent runs.
 
+use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, SessionError};
 use crate::machine::Awakening;
@@ -13,17 +14,19 @@ use super::opening::{Kept, Opened};
 
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
-    /// offered to the connection's agent: if that has it, it becomes a record, and this is how.
+    /// offered to the connection's agent: if that has it, it becomes a record, and this is how. The place is from where
+    /// the client wants to be told its conversation.
     pub(super) async fn look_for(
         &self,
         call: &RestoreCall,
+        place: Option<(&Cursor, &str)>,
         spoken: ProtocolVersion,
     ) -> Result<Option<Awakening>, CallError> {
         let record = record_of(&call.session);
         self.may_have(call.mcp_servers.as_deref().unwrap_or_default())?;
         // An id that was deleted stays taken.
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
-        let Some(kept) = kept else { return self.adopt(&record, call, spoken).await };
+        let Some(kept) = kept else { return self.adopt(&record, call, place, spoken).await };
         if kept.lifecycle.is_deleted() || !self.knows(&kept) {
             return Err(fault::unknown(&record));
         }
@@ -42,6 +45,7 @@ impl Connection {
         &self,
         record: &RecordId,
         call: &RestoreCall,
+        place: Option<(&Cursor, &str)>,
         spoken: ProtocolVersion,
     ) -> Result<Option<Awakening>, CallError> {
         let Some(agent) = self.defaults.agent(None) else { return Err(fault::unknown(record)) };
@@ -49,6 +53,13 @@ impl Connection {
         if !owners.map_err(fault::not_kept)?.is_empty() {
             // It is a session of ours, and two records of one would write to it at once.
             return Err(fault::unknown(record));
+        }
+        // Nobody can know another place in what is not kept yet.
+        if let Some((_, field)) = place.filter(|(cursor, _)| **cursor != Cursor::Start) {
+            return Err(problem(
+                field,
+                "names a place that is not there: nothing is kept of this session yet",
+            ));
         }
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);

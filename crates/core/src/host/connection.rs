@@ -175,7 +175,7 @@ impl Connection {
         };
         let opened = match meta.shell {
             None => self.host.open(new, &settings).await,
-            Some(shell) => self.host.open_in_shell(new, shell, settings).await,
+            Some(shell) => self.host.open_in_shell(new, shell, settings, self.is_confined()).await,
         };
         let opened = opened.map_err(|error| self.with_logins(error))?;
         room.filled_by(opened.session.record_id());

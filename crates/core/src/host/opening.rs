@@ -120,6 +120,8 @@ struct Wanted {
     unless_in: Option<Vec<AbsolutePath>>,
     /// What a new one is set to.
     settings: Vec<SettingMeta>,
+    /// Whether an agent has started whoever wants it.
+    is_confined: bool,
 }
 
 impl Host {
@@ -162,6 +164,7 @@ impl Host {
         new: NewSession,
         shell: ShellMeta,
         settings: Vec<SettingMeta>,
+        is_confined: bool,
     ) -> Result<Opened, CallError> {
         let name = shell.name.as_deref().map(SessionName::new).transpose();
         let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
@@ -170,7 +173,7 @@ impl Host {
         let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
         let unless_in = shell.unless_in.map(paths).transpose();
         let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let wanted = Wanted { scope, real_cwd, unless_in, settings };
+        let wanted = Wanted { scope, real_cwd, unless_in, settings, is_confined };
         let (answer, opened) = oneshot::channel();
         let host = Arc::clone(self);
         self.works.see_through(async move { host.make_in_shell(new, wanted, answer).await });
@@ -202,14 +205,14 @@ impl Host {
         wanted: Wanted,
         unwanted: impl Future<Output = ()>,
     ) -> Result<Opened, CallError> {
-        let Wanted { scope, real_cwd, unless_in, settings } = wanted;
+        let Wanted { scope, real_cwd, unless_in, settings, is_confined } = wanted;
         let is_ensured = unless_in.is_some();
         let directories = unless_in.unwrap_or_else(|| vec![real_cwd]);
         let query =
             ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
         let there = self.store.find(query).await.map_err(fault::not_kept)?;
         match there {
-            Some(there) if is_ensured => self.take_up(there, new).await,
+            Some(there) if is_ensured => self.take_up(there, new, is_confined).await,
             None => {
                 new.scope = Some(scope);
                 self.make(new, &settings, unwanted).await
@@ -221,8 +224,9 @@ impl Host {
         }
     }
 
-    /// The session that is there, to be started, should it have to be, with what this client has given.
-    async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
+    /// The session that is there, to be started, should it have to be, with what this client has given. One that an
+    /// agent has started says neither how its agent is started nor which directories it has.
+    async fn take_up(&self, there: Record, new: NewSession, is_confined: bool) -> Result<Opened, CallError> {
         let mcp_servers = if new.mcp_servers.list.is_empty() {
             self.recovered(there.mcp_servers, &there.cwd, new.environment.get("PATH")).await
         } else {
@@ -230,10 +234,10 @@ impl Host {
         };
         // It goes on in the version that it has been spoken in, unless a newer one is asked for.
         let protocol = there.agent.protocol.max(new.agent.protocol);
-        let agent = Some(new.agent.clone().with_protocol(protocol));
+        let agent = (!is_confined).then(|| new.agent.clone().with_protocol(protocol));
         // Whoever names no directories leaves those that the session has.
-        let additional_directories =
-            Some(new.additional_directories.clone()).filter(|directories| !directories.is_empty());
+        let additional_directories = Some(new.additional_directories.clone())
+            .filter(|directories| !is_confined && !directories.is_empty());
         let given = RestoreSession { agent, mcp_servers, additional_directories, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(Opened::known(session, given))

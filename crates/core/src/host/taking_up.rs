@@ -47,9 +47,10 @@ impl Connection {
         };
         let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
         self.are_directories(&call.additional_directories).await?;
-        let adopted = self.look_for(&call, link.client().protocol).await?;
+        let place = cursor.as_ref().zip(Some(field));
+        let adopted = self.look_for(&call, place, link.client().protocol).await?;
         let (client, created) = (call.session.clone(), adopted.is_some());
-        let (opened, start) = self.take_up(call, &mut meta, cursor.as_ref().zip(Some(field)), link).await?;
+        let (opened, start) = self.take_up(call, &mut meta, place, link).await?;
         let record = opened.session.record_id().clone();
         let (Some(cursor), Some(start)) = (cursor, start) else {
             let how = adopted.or(self.wake(&opened, &meta).await?);

@@ -38,6 +38,16 @@ pub enum AgentError {
         /// The directory.
         cwd: String,
     },
+    /// A directory that it would work in or have files of cannot be looked up. Nothing was started.
+    #[error("cannot start the agent {agent:?} with the directory {directory}: {reason}")]
+    SilentDirectory {
+        /// The agent.
+        agent: String,
+        /// The directory.
+        directory: String,
+        /// Why.
+        reason: String,
+    },
     /// It did not come up in time.
     #[error("the agent {agent:?} {missed} within {} s{}", limit.as_secs_f32(), last_words(said))]
     SlowStart {
@@ -275,6 +285,7 @@ impl AgentError {
             Self::NotExecutable { .. } => "AGENT_NOT_EXECUTABLE",
             Self::NotStarted { .. } => "AGENT_NOT_STARTED",
             Self::NoDirectory { .. } => "BAD_DIRECTORY",
+            Self::SilentDirectory { .. } => "DIRECTORY_SILENT",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
             Self::NotAcp { .. } => "AGENT_NOT_ACP",
@@ -380,6 +391,7 @@ impl AgentError {
             "CONTENT_UNSUPPORTED" => "leave it out, and tell the agent in words where it is",
             "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
             "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
+            "DIRECTORY_SILENT" => "see to its disk, or leave the directory out; the next prompt tries again",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
             _ => return None,
         })

@@ -320,8 +320,13 @@ async fn a_load_that_is_refused_has_done_nothing() {
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
     let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [] }]);
+    let from = |cursor: Value| json!({ "_meta": { "acpx": { "replayFrom": cursor } } });
     let wrong = [
-        (json!({ "_meta": { "acpx": { "replayFrom": { "type": "end" } } } }), "_meta.acpx.replayFrom"),
+        (from(json!({ "type": "end" })), "_meta.acpx.replayFrom"),
+        // Nothing is kept of it that could have such places.
+        (from(json!({ "type": "_acpx/turn", "turn": 99 })), "_meta.acpx.replayFrom"),
+        (from(json!({ "type": "_acpx/seq", "seq": 2 })), "_meta.acpx.replayFrom"),
+        (from(json!({ "type": "_acpx/message", "messageId": "m" })), "_meta.acpx.replayFrom"),
         (json!({ "additionalDirectories": ["relative"] }), "additionalDirectories"),
     ];
     for (more, field) in wrong {

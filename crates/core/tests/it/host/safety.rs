@@ -115,26 +115,40 @@ async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_an_agent_started_does_not_say_how_the_agent_of_a_session_is_started() {
-    let bench = Bench::new();
-    let argv = bench.agent(&asking());
-    let mut client = bench.client().await;
-    let record = bench.open(&mut client, &argv).await;
-    let (mut child, stdin, stdout) = bench.started_by_an_agent();
-    drop(client);
-    let mut other_program = bench.resume_params(&record);
-    other_program["_meta"]["acpx"]["agent"] = json!({ "name": "scripted", "argv": ["/no/such/agent"] });
-    let lines = [
-        line(0, "initialize", json!({ "protocolVersion": 1 })),
-        line(1, "session/resume", bench.resume_params(&record)),
-        line(2, "session/close", json!({ "sessionId": record })),
-        line(3, "session/resume", other_program),
-    ];
-    let said = speak(stdin, stdout, &lines);
-    assert_eq!(
-        said.last().unwrap()["result"]["_meta"]["acpx"]["awakening"],
-        json!({ "by": "session/resume" })
-    );
-    child.wait().unwrap();
+    let other = ["/no/such/agent".to_owned()];
+    let by_its_id = |bench: &Bench, record: &str| {
+        let mut params = bench.resume_params(record);
+        params["_meta"]["acpx"]["agent"] = json!({ "name": "scripted", "argv": other });
+        ("session/resume", params)
+    };
+    let by_its_place = |bench: &Bench, _: &str| {
+        let mut params = bench.shell_params(&other, json!({ "unlessIn": [bench.home.path()] }));
+        params["additionalDirectories"] = json!(["/"]);
+        ("session/new", params)
+    };
+    let ways: [&dyn Fn(&Bench, &str) -> (&'static str, Value); 2] = [&by_its_id, &by_its_place];
+    for way in ways {
+        let bench = Bench::new();
+        let argv = bench.agent(&asking());
+        let mut client = bench.client().await;
+        let made: Value = client.call("session/new", &bench.shell_params(&argv, json!({}))).await.unwrap();
+        let record = made["sessionId"].as_str().unwrap();
+        let (mut child, stdin, stdout) = bench.started_by_an_agent();
+        drop(client);
+        let (method, params) = way(&bench, record);
+        let lines = [
+            line(0, "initialize", json!({ "protocolVersion": 1 })),
+            line(1, "session/resume", bench.resume_params(record)),
+            line(2, "session/close", json!({ "sessionId": record })),
+            line(3, method, params),
+            line(4, "session/prompt", prompt_params(record, "x", json!({}))),
+        ];
+        let said = speak(stdin, stdout, &lines);
+        assert_eq!(said.last().unwrap()["result"]["stopReason"], "end_turn", "{method}: {said:?}");
+        let kept = bench.record(record).await;
+        assert_eq!((kept.agent.command(), kept.additional_directories), (argv, Vec::new()), "{method}");
+        child.wait().unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
