@@ -165,7 +165,7 @@ impl Ending {
                 let result = result.explained();
                 Self { exit: result.exit(), result }
             }
-            Some(Stop::Signalled) => Self { result, exit: Exit::Interrupted },
+            Some(Stop::Signalled | Stop::HungUp) => Self { result, exit: Exit::Interrupted },
             Some(Stop::TimedOut(limit)) => {
                 result.status = TurnStatus::Failed;
                 result.error = Some(ResultError::timed_out(agent, limit));

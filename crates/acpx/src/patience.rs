@@ -25,6 +25,8 @@ pub(crate) enum Stop {
     TimedOut(Duration),
     /// A person, or whoever started it, has had enough.
     Signalled,
+    /// Its terminal is gone, which it outlives: nobody sees what it shows any more.
+    HungUp,
 }
 
 impl Stop {
@@ -32,7 +34,7 @@ impl Stop {
     pub(crate) fn while_doing(self, doing: &str) -> CliError {
         match self {
             Self::TimedOut(limit) => CliError::TimedOut { doing: doing.into(), limit },
-            Self::Signalled => CliError::Signalled,
+            Self::Signalled | Self::HungUp => CliError::Signalled,
         }
     }
 }
@@ -43,6 +45,10 @@ pub(crate) struct Patience {
     /// How much later than at its limit the command stops by itself.
     grace: Duration,
     signals: [Signal; 3],
+    /// Whether a terminal that is gone is no reason to stop what was begun.
+    outlives_terminal: bool,
+    /// Whether it is gone and nobody was told.
+    hung_up: bool,
 }
 
 impl Patience {
@@ -62,7 +68,12 @@ impl Patience {
             listen(SignalKind::hangup())?,
         ];
         let limit = limit.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
-        Ok(Self { limit, grace: Duration::ZERO, signals })
+        Ok(Self { limit, grace: Duration::ZERO, signals, outlives_terminal: false, hung_up: false })
+    }
+
+    /// The same for a command whose work goes on without its terminal.
+    pub(crate) fn outliving_terminal(self) -> Self {
+        Self { outlives_terminal: true, ..self }
     }
 
     /// How much of the time is left.
@@ -81,13 +92,22 @@ impl Patience {
         self.grace = grace;
     }
 
-    /// Does something, unless there is a reason to stop first.
+    /// Does something, unless there is a reason to stop first. That the terminal is gone is told afterwards.
     pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            stop = self.over() => Err(stop),
-        }
+        let mut work = pin!(work);
+        let mut hung_up = false;
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut work => break done,
+                stop = self.over() => match stop {
+                    Stop::HungUp => hung_up = true,
+                    stop => return Err(stop),
+                },
+            }
+        };
+        self.hung_up |= hung_up;
+        Ok(done)
     }
 
     /// Does something that an agent has to start for, and says so if it takes long. Whoever does it sees to the limit.
@@ -115,6 +135,9 @@ impl Patience {
 
     /// The next reason to stop. The time is over once; every signal counts.
     pub(crate) async fn over(&mut self) -> Stop {
+        if std::mem::take(&mut self.hung_up) {
+            return Stop::HungUp;
+        }
         let limit = self.limit.and_then(|(limit, at)| Some((limit, at.checked_add(self.grace)?)));
         let timed_out = async move {
             match limit {
@@ -129,7 +152,7 @@ impl Patience {
         let stop = tokio::select! {
             _ = interrupt.recv() => Stop::Signalled,
             _ = terminate.recv() => Stop::Signalled,
-            _ = hangup.recv() => Stop::Signalled,
+            _ = hangup.recv() => if self.outlives_terminal { Stop::HungUp } else { Stop::Signalled },
             stop = timed_out => stop,
         };
         if let Stop::TimedOut(_) = stop {

@@ -110,7 +110,7 @@ impl Trouble {
     /// The command was stopped while it did this. Whose time is over is told what took it.
     fn stopped(stop: Stop, doing: &str) -> Self {
         match stop {
-            Stop::Signalled => Self::Stopped(stop),
+            Stop::Signalled | Stop::HungUp => Self::Stopped(stop),
             Stop::TimedOut(_) => Self::Failed(stop.while_doing(doing)),
         }
     }
@@ -402,7 +402,7 @@ impl<'a> Talk<'a> {
                         continue;
                     }
                     said = client.next() => said.ok_or(Trouble::Lost)?,
-                    stop = self.patience.over() => return Ok(Next::Stop(stop)),
+                    stop = self.patience.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(Next::Waited),
                     () = sleep_until(self.silent_at) => match self.look().await? {
                         Some(stop) => return Ok(Next::Stop(stop)),

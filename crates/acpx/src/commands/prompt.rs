@@ -70,7 +70,7 @@ pub(super) fn run(
             view.ask_here();
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
-        let patience = Patience::since(begun, settings.timeout)?;
+        let patience = Patience::since(begun, settings.timeout)?.outliving_terminal();
         let talk = Talk::new(&mut console, patience, Some(&reach));
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =

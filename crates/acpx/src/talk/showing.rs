@@ -8,10 +8,11 @@ use acpx_core::host::{Refusal, WatchedEvent};
 use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, TurnId};
 use acpx_core::store::Store;
 
-use super::Talk;
 use super::unsent::unsent_prompt;
+use super::{Next, Talk};
 use crate::error::CliError;
 use crate::output::{FollowView, TurnView};
+use crate::patience::Stop;
 
 /// What is shown of a session.
 pub(super) struct Shown<'a> {
@@ -71,6 +72,15 @@ impl<'a> Talk<'a> {
     pub(super) fn give_stdout_up(&mut self, error: io::Error) {
         self.console.give_stdout_up();
         self.unwritable = Some(error);
+    }
+
+    /// What a reason to stop comes to: whose terminal is gone has only nobody left to show anything to.
+    pub(super) fn stop(&mut self, stop: Stop) -> Next {
+        if stop != Stop::HungUp {
+            return Next::Stop(stop);
+        }
+        self.give_stdout_up(io::ErrorKind::BrokenPipe.into());
+        Next::Unwritable
     }
 
     /// Why stdout could not be written, if it could not.

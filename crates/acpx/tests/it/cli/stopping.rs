@@ -15,7 +15,7 @@ fn begun() -> Place {
 #[test]
 fn an_interrupt_cancels_the_turn_and_ends_with_130() {
     let place = begun();
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM] {
         let mut running = place.start(&["--format", "json", "demo", "wait"]);
         running.wait_for("Waiting until cancelled.");
         running.signal(signal);
@@ -28,6 +28,24 @@ fn an_interrupt_cancels_the_turn_and_ends_with_130() {
         let status = place.json(&["demo", "status"]);
         assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
     }
+}
+
+#[test]
+fn a_turn_outlives_the_terminal_that_it_was_begun_in() {
+    let place = begun();
+    let mut running = place.start(&["demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    running.signal(Signal::HUP);
+    assert_eq!(running.done().code, Some(0));
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["status"], &status["turn"]["number"]), (&json!("alive"), &json!(1)), "{status}");
+    // A prompt that was not accepted yet is sent all the same.
+    let waiting = place.start(&["demo", "second"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    waiting.signal(Signal::HUP);
+    assert_eq!(waiting.done().code, Some(0));
+    place.ok(&["demo", "cancel"]);
+    assert!(place.ok(&["demo", "recall"]).contains("second"));
 }
 
 #[test]
