@@ -94,11 +94,7 @@ impl SessionTask {
                 self.step(Input::PassWithdrawn(pass));
             }
             Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
-            Command::Cancel(turn, besides) => {
-                self.metas.cancelling = besides;
-                self.step(Input::Cancel(turn));
-                self.metas.cancelling = None;
-            }
+            Command::Cancel(turn, besides) => self.cancel(turn, besides),
             Command::Close(heir, reply) => {
                 if let Some(heir) = heir {
                     self.keeper.leave_scope_to(heir);
@@ -174,6 +170,13 @@ impl SessionTask {
             let is_offered = agent.connection.capabilities().sessions.delete;
             self.deletion = if is_offered { Deletion::Unanswered } else { Deletion::NotOffered };
         }
+    }
+
+    /// Cancels a turn, or whichever runs, and says besides to the agent what the client did.
+    fn cancel(&mut self, turn: Option<TurnId>, besides: Option<Besides>) {
+        self.metas.cancelling = besides;
+        self.step(Input::Cancel(turn));
+        self.metas.cancelling = None;
     }
 
     /// Whether an agent runs, or is about to: it keeps what it was started with.

@@ -26,7 +26,7 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
         let kept = all(&filter).await?;
         let mut patience = Patience::new(settings.timeout)?;
-        let asked = ask(settings, directory.as_ref(), command.cursor.as_deref());
+        let asked = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
         let slow = waiting_for(&settings.agent.label());
         let page = patience.during_start(&slow, &mut console, asked).await?;
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;

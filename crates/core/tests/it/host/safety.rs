@@ -115,19 +115,7 @@ async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_an_agent_started_does_not_say_how_the_agent_of_a_session_is_started() {
-    let other = ["/no/such/agent".to_owned()];
-    let by_its_id = |bench: &Bench, record: &str| {
-        let mut params = bench.resume_params(record);
-        params["_meta"]["acpx"]["agent"] = json!({ "name": "scripted", "argv": other });
-        ("session/resume", params)
-    };
-    let by_its_place = |bench: &Bench, _: &str| {
-        let mut params = bench.shell_params(&other, json!({ "unlessIn": [bench.home.path()] }));
-        params["additionalDirectories"] = json!(["/"]);
-        ("session/new", params)
-    };
-    let ways: [&dyn Fn(&Bench, &str) -> (&'static str, Value); 2] = [&by_its_id, &by_its_place];
-    for way in ways {
+    for method in ["session/resume", "session/new"] {
         let bench = Bench::new();
         let argv = bench.agent(&asking());
         let mut client = bench.client().await;
@@ -135,7 +123,15 @@ async fn a_program_that_an_agent_started_does_not_say_how_the_agent_of_a_session
         let record = made["sessionId"].as_str().unwrap();
         let (mut child, stdin, stdout) = bench.started_by_an_agent();
         drop(client);
-        let (method, params) = way(&bench, record);
+        // By its id, or as the one of its directory.
+        let mut params = if method == "session/resume" {
+            bench.resume_params(record)
+        } else {
+            let mut found = bench.shell_params(&argv, json!({ "unlessIn": [bench.home.path()] }));
+            found["additionalDirectories"] = json!(["/"]);
+            found
+        };
+        params["_meta"]["acpx"]["agent"] = json!({ "name": "scripted", "argv": ["/no/such/agent"] });
         let lines = [
             line(0, "initialize", json!({ "protocolVersion": 1 })),
             line(1, "session/resume", bench.resume_params(record)),
@@ -172,7 +168,9 @@ async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its
 }
 
 fn line(id: u64, method: &str, params: Value) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
+    message["params"] = params;
+    message.to_string()
 }
 
 impl Bench {
