@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
-use acpx_core::host::{FarLine, bridge_far};
+use acpx_core::host::{FarLine, HostError, bridge_far};
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -134,18 +134,27 @@ impl RelayError {
 }
 
 impl RelayError {
-    /// Whether there is no use in going there again: whoever is there does not let us in.
+    /// Whether there is no use in going there again: whoever is there does not let us in, or would refuse it again.
     fn is_final(&self) -> bool {
         match self {
             Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) => true,
-            Self::Refused { status, .. } => {
-                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
-            }
+            Self::Refused { status, .. } => status.is_client_error() && !is_mended_anew(*status),
             Self::Unreachable { .. } | Self::Silent { .. } | Self::Foreign { .. } | Self::Lost { .. } => {
                 false
             }
         }
     }
+}
+
+/// Whether another connection may do. A server that has begun anew does not know the one before, or still has its stream.
+fn is_mended_anew(status: StatusCode) -> bool {
+    let statuses = [
+        StatusCode::NOT_FOUND,
+        StatusCode::CONFLICT,
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
+    statuses.contains(&status)
 }
 
 fn said(words: &str) -> String {
@@ -196,19 +205,31 @@ impl FarLine for Lines {
             // What was heard is still told.
             drop(timeout(FAREWELL, near.peer.close()).await);
         });
-        *locked(&self.last) = Some(speaking);
+        // The one before is lost, or nobody listens to it.
+        if let Some(earlier) = locked(&self.last).replace(speaking) {
+            earlier.abort();
+        }
         Some(ours)
     }
 }
 
 impl Lines {
-    /// Waits until the last line is over; why it is, unless it was done with.
-    async fn over(self) -> Result<(), RelayError> {
+    /// Waits until the last line is over; why it is, unless it was done with. Where the line does not say, whoever
+    /// listened to it does.
+    async fn over(self, done: Result<(), HostError>) -> Result<(), RelayError> {
         let last = locked(&self.last).take();
-        if let Some(last) = last {
-            drop(timeout(FAREWELL * 2, last).await);
+        if let Some(mut last) = last
+            && timeout(FAREWELL * 2, &mut last).await.is_err()
+        {
+            last.abort();
         }
-        locked(&self.why).take().map_or(Ok(()), Err)
+        let why = locked(&self.why).take();
+        match (why, done) {
+            (Some(why), _) => Err(why),
+            (None, Ok(())) => Ok(()),
+            (None, Err(HostError::Lost)) => Err(RelayError::Silent { address: self.relay.place() }),
+            (None, Err(error)) => Err(self.relay.lost(&error)),
+        }
     }
 }
 
@@ -231,8 +252,8 @@ impl Relay {
         target: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), RelayError> {
         let lines = Lines { relay: self, last: std::sync::Mutex::default(), why: Arc::default() };
-        bridge_far(&lines, source, target, limits()).await;
-        lines.over().await
+        let done = bridge_far(&lines, source, target, limits()).await;
+        lines.over(done).await
     }
 
     /// Passes lines on one connection.
@@ -302,5 +323,31 @@ impl Relay {
 
     fn place(&self) -> String {
         self.address.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_that_ended_in_silence_says_so_and_one_that_was_done_with_does_not() {
+        let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
+        let over = async |done| {
+            let (last, why) = (std::sync::Mutex::default(), Arc::default());
+            let over = Lines { relay: Arc::clone(&relay), last, why }.over(done).await;
+            over.map_err(|error| error.to_string())
+        };
+        assert_eq!(over(Ok(())).await, Ok(()));
+        let silent = "http://127.0.0.1:7/acp does not answer".to_owned();
+        assert_eq!(over(Err(HostError::Lost)).await, Err(silent));
+    }
+
+    #[test]
+    fn what_is_refused_for_itself_is_not_said_again_and_what_another_connection_mends_is() {
+        let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
+        let is_final = |status: u16| relay.refused_with(StatusCode::from_u16(status).unwrap(), "").is_final();
+        assert_eq!([400, 401, 403, 413].map(is_final), [true; 4]);
+        assert_eq!([404, 408, 409, 429, 500, 502, 503].map(is_final), [false; 7]);
     }
 }

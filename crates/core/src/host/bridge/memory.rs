@@ -11,7 +11,7 @@ use crate::wire::{Body, Message, RpcError, RpcId, encode};
 use super::super::fault;
 use super::super::turns;
 use super::edits::{self, UpdateHead};
-use super::terms::{Greeting, Terms};
+use super::terms::{Greeting, HOSTS_ASKED, Terms};
 
 /// How many requests of the client are kept, and how many sessions.
 const KEPT_REQUESTS: usize = 4096;
@@ -427,10 +427,13 @@ impl Memory {
 
     fn ask_again(&mut self, id: &RpcId) -> Vec<Pass> {
         let Some(asked) = self.open.get_mut(id) else { return Vec::new() };
-        asked.hosts += 1;
+        let is_kept = asked.named.as_ref().is_some_and(|prompt| prompt.is_accepted);
+        if !(self.terms.loses_lines && is_kept) {
+            asked.hosts += 1;
+        }
         let can_be_repeated = !matches!(&*asked.method, "session/new" | "session/fork")
             && !asked.method.starts_with('_')
-            && asked.hosts <= self.terms.hosts_asked;
+            && asked.hosts <= HOSTS_ASKED;
         let Some(request) = asked.request.clone().filter(|_| can_be_repeated) else {
             let error = fault::unanswered(&asked.method);
             return vec![Pass::ToClient(self.refuse(id, &error))];

@@ -34,6 +34,7 @@ use super::{HostError, HostPlace, Launcher};
 
 use client_end::{ClientEnd, Gone, into_message, tell};
 use memory::{Memory, Pass};
+use restoring::Over;
 use terms::Terms;
 use way::Way;
 
@@ -117,7 +118,7 @@ impl Bridge {
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
         let joined = Joined { way: self, memory: Mutex::new(self.memory()), told: Notify::new() };
-        joined.see_through(&mut client, first, stop, pin!(unheard)).await;
+        drop(joined.see_through(&mut client, first, stop, pin!(unheard)).await);
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
     }
@@ -140,14 +141,15 @@ struct Joined<'a, W> {
 }
 
 impl<W: Way> Joined<'_, W> {
-    /// Passes lines, through one host after another.
+    /// Passes lines, through one host after another. The error is why there is none any more, for a client that does not
+    /// stay without.
     async fn see_through<S: Future<Output = ()>, U: Future<Output = ()>>(
         &self,
         client: &mut ClientEnd,
         first: HostEnd,
         mut stop: Pin<&mut S>,
         mut unheard: Pin<&mut U>,
-    ) {
+    ) -> Result<(), HostError> {
         let mut host = Some(first);
         loop {
             let stopped = if let Some(mut host) = host.take() {
@@ -165,16 +167,17 @@ impl<W: Way> Joined<'_, W> {
                 }
             };
             if matches!(stopped, Stopped::ClientGone) || !self.memory().can_go_on() {
-                return;
+                return Ok(());
             }
             let peer = client.peer.clone();
             host = tokio::select! {
                 restored = self.restore(&peer) => match restored {
                     Ok(host) => host,
-                    Err(Gone) => return,
+                    Err(Over::ClientGone) => return Ok(()),
+                    Err(Over::NoHost(error)) => return Err(error),
                 },
-                Gone = client.listen() => return,
-                () = &mut stop => return,
+                Gone = client.listen() => return Ok(()),
+                () = &mut stop => return Ok(()),
             };
         }
     }

@@ -14,6 +14,19 @@ use super::memory::{Own, Pass};
 use super::way::Way;
 use super::{HostEnd, Joined, PATIENCE};
 
+/// Why a bridge is over.
+pub(super) enum Over {
+    ClientGone,
+    /// There is no host, and the client does not stay without one.
+    NoHost(HostError),
+}
+
+impl From<Gone> for Over {
+    fn from(Gone: Gone) -> Self {
+        Self::ClientGone
+    }
+}
+
 /// Why a host could not be gone on with.
 enum Trouble {
     /// It went away, too.
@@ -37,7 +50,7 @@ impl From<Gone> for Trouble {
 impl<W: Way> Joined<'_, W> {
     /// Goes on with another host; without one, if none can be had and the client stays all the same, and then everything
     /// that was asked has been answered with the reason.
-    pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, Gone> {
+    pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, Over> {
         let mut error = HostError::Lost;
         for wait in self.way.tries() {
             let withdrawals = self.memory().host_is_gone();
@@ -48,7 +61,7 @@ impl<W: Way> Joined<'_, W> {
             match self.attempt(to_client).await {
                 Ok(host) => return Ok(Some(host)),
                 Err(Trouble::Lost) => {}
-                Err(Trouble::ClientGone) => return Err(Gone),
+                Err(Trouble::ClientGone) => return Err(Over::ClientGone),
                 Err(Trouble::Failed(failed)) => {
                     error = failed;
                     break;
@@ -56,7 +69,7 @@ impl<W: Way> Joined<'_, W> {
             }
         }
         if !self.way.stays_without_host() {
-            return Err(Gone);
+            return Err(Over::NoHost(error));
         }
         let answers = self.memory().give_up(&fault::no_host(&error));
         for line in answers {

@@ -314,3 +314,25 @@ fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_o
         assert_eq!(asked, to_host(request(&id(1), "session/prompt", prompt)));
     }
 }
+
+#[test]
+fn to_another_machine_a_prompt_is_asked_for_again_however_often_once_the_host_has_it() {
+    let prompt = request(&id(1), "session/prompt", r#"{"_meta":{"acpx":{"requestId":"p"}},"sessionId":"s"}"#);
+    let lost = error_response(&id(1), &fault::unanswered("session/prompt"));
+    for is_accepted in [true, false] {
+        let mut memory = Memory::new(Terms::far());
+        memory.client_says(&message(&prompt));
+        if is_accepted {
+            let accepted =
+                r#"{"jsonrpc":"2.0","method":"_acpx/accepted","params":{"requestId":"p","turn":1}}"#;
+            memory.host_says(&message(accepted));
+        }
+        for _ in 1..HOSTS_ASKED {
+            memory.host_is_gone();
+            assert_eq!(memory.asked_again(), [to_host(&*prompt)]);
+        }
+        memory.host_is_gone();
+        let expected = if is_accepted { to_host(&*prompt) } else { to_client(&*lost) };
+        assert_eq!(memory.asked_again(), [expected], "{is_accepted}");
+    }
+}
