@@ -138,21 +138,23 @@ impl RelayError {
     fn is_final(&self) -> bool {
         match self {
             Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) => true,
-            // A server that has begun anew does not know the connection, or still has the stream of the one before.
-            Self::Refused {
-                status:
-                    StatusCode::NOT_FOUND
-                    | StatusCode::CONFLICT
-                    | StatusCode::REQUEST_TIMEOUT
-                    | StatusCode::TOO_MANY_REQUESTS,
-                ..
-            } => false,
-            Self::Refused { status, .. } => status.is_client_error(),
+            Self::Refused { status, .. } => status.is_client_error() && !is_mended_anew(*status),
             Self::Unreachable { .. } | Self::Silent { .. } | Self::Foreign { .. } | Self::Lost { .. } => {
                 false
             }
         }
     }
+}
+
+/// Whether another connection may do. A server that has begun anew does not know the one before, or still has its stream.
+fn is_mended_anew(status: StatusCode) -> bool {
+    let statuses = [
+        StatusCode::NOT_FOUND,
+        StatusCode::CONFLICT,
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
+    statuses.contains(&status)
 }
 
 fn said(words: &str) -> String {
