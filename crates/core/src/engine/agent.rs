@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpTransport,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpServer,
     Missed, Profiles, Secrets, is_secret_name,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
@@ -377,11 +377,7 @@ impl Place {
                 self.environment.is_confidential(name) || name.to_str().is_some_and(is_secret_name)
             })
             .filter_map(|(_, value)| value.to_str());
-        let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
-            McpTransport::Stdio { env, .. } => env,
-            McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
-        });
-        Secrets::new(variables.chain(given.map(|value| &*value.value)))
+        Secrets::new(variables.chain(self.mcp_servers.list.iter().flat_map(McpServer::secrets)))
     }
 }
 
@@ -432,7 +428,7 @@ impl Drop for LiveId {
 mod tests {
     use super::super::words::Words;
     use super::*;
-    use crate::model::{AbsolutePath, McpServer, NamedValue, ProcessIdentity, Timestamp};
+    use crate::model::{AbsolutePath, McpTransport, NamedValue, ProcessIdentity, Timestamp};
     use crate::tools::Environment;
 
     #[tokio::test]

@@ -84,6 +84,7 @@ impl SessionTask {
                 self.outward.push(Outward::Joined(request, advisor, reply));
             }
             Command::Advise(advisor) => self.waiters.stand_in(advisor),
+            Command::Pass(_, _, reply) if self.agent_is_behind() => tell(reply, Err(Unpassed::TooMany)),
             Command::Pass(restore, pass, reply) => {
                 self.waiters.passes.insert(pass.id, reply);
                 self.prepare(*restore);
@@ -162,6 +163,11 @@ impl SessionTask {
         if is_dead && self.machine.current_turn().is_none() {
             self.take_end().await;
         }
+    }
+
+    /// Whether so much waits for the agent to read it that it is sent no request of a client.
+    pub(super) fn agent_is_behind(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| !agent.sending.has_room())
     }
 
     /// Who is there to be told that the session is deleted.

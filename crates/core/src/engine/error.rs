@@ -43,7 +43,7 @@ pub enum SessionError {
         /// The name.
         request: RequestId,
     },
-    /// Too many prompts wait already, or too many requests are under way.
+    /// Too many prompts wait already, too many requests are under way, or too much waits for the agent to read it.
     #[error("too many prompts or requests wait for the record {0}")]
     QueueFull(RecordId),
     /// The session is being closed.

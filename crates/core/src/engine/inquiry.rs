@@ -30,7 +30,7 @@ pub(super) enum Inquiry {
 pub(super) enum Unanswered {
     /// The agent has no such method.
     NotOffered,
-    /// There is no agent that could be asked, or it went away before it answered.
+    /// There is no agent that could be asked, or it does not read what it is sent, or it went away before it answered.
     NotThere,
 }
 
@@ -67,7 +67,7 @@ impl Session {
 
 impl SessionTask {
     pub(super) fn inquire(&mut self, inquiry: &Inquiry, reply: oneshot::Sender<Result<Answer, Unanswered>>) {
-        let agent = self.agent.as_mut().filter(|_| self.machine.is_live());
+        let agent = self.agent.as_mut().filter(|agent| self.machine.is_live() && agent.sending.has_room());
         let Some(agent) = agent else { return tell(reply, Err(Unanswered::NotThere)) };
         let Some(request) = inquiry.request(&agent.connection) else {
             return tell(reply, Err(Unanswered::NotOffered));

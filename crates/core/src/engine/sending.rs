@@ -3,7 +3,10 @@
 //!
 //! They go out in their order while the session goes on: however slowly an agent reads, it is heard, its clients are
 //! heard, and no clock of ours ends it for that. What waits is bounded: an agent for which too much waits is not heard
-//! until it has read of it, and so asks for nothing more.
+//! until it has read of it, and so asks for nothing more, and requests of clients are refused. What still goes in is
+//! small, or is bounded by what it ends or answers: one prompt, a cancel, a close, withdrawals, answers to its questions.
+//!
+//! An agent that never reads of it waits like this for as long as nobody cancels its turn. `_acpx/waiting` says so.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -13,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use crate::acp::client::Outgoing;
 use crate::wire::WireError;
 
-/// How much may wait before the agent is not heard any more.
+/// How much may wait before the agent is not heard any more, and is asked nothing more.
 const LINES: usize = 4096;
 const BYTES: usize = 64 << 20;
 
@@ -32,7 +35,7 @@ struct UnderWay {
 }
 
 impl Sending {
-    /// Whether the agent may be heard: what it asks for can be answered.
+    /// Whether the agent may be heard and asked: what it asks for can be answered, and what it is asked can be sent.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < LINES && self.bytes < BYTES
     }

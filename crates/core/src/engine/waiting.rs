@@ -15,6 +15,8 @@ pub struct Waiting {
     pub what: Awaited,
     /// Whether the agent waits itself, for a file or a command that it wants.
     pub is_served: bool,
+    /// Whether the agent has to read what it was sent before it is heard again.
+    pub is_unread: bool,
     /// What the questions are about that somebody has to answer, if that is it: the first one decides.
     pub question: Option<QuestionKind>,
     /// Since when.
@@ -26,9 +28,17 @@ pub struct Waiting {
 /// What was last seen to be waited for.
 #[derive(Debug, Default)]
 pub(super) struct Glance {
-    what: Option<(Awaited, bool)>,
+    seen: Option<Seen>,
     since: Option<Timestamp>,
     heard: Option<Timestamp>,
+}
+
+/// What is waited for, and what the agent has to do with it.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    what: Awaited,
+    is_served: bool,
+    is_unread: bool,
 }
 
 impl Glance {
@@ -46,15 +56,15 @@ impl Glance {
 impl SessionTask {
     /// Takes note of what is waited for, so that it is known since when.
     pub(super) fn glance(&mut self) {
-        let what = self.awaited();
-        if what != self.glance.what {
+        let seen = self.seen();
+        if seen != self.glance.seen {
             self.glance.since = Some(self.now());
-            self.glance.what = what;
+            self.glance.seen = seen;
         }
     }
 
-    /// What is waited for, and whether the agent waits itself for what it wants done.
-    fn awaited(&self) -> Option<(Awaited, bool)> {
+    /// What is waited for, and whether the agent waits itself for what it wants done, or has to read first.
+    fn seen(&self) -> Option<Seen> {
         let what = self.machine.awaited()?;
         let is_at_work = match &what {
             Awaited::Answer(method) => &**method == "session/prompt",
@@ -62,12 +72,13 @@ impl SessionTask {
             _ => false,
         };
         let is_served = is_at_work && self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
-        Some((what, is_served))
+        let is_unread = matches!(what, Awaited::Answer(_) | Awaited::TurnEnd) && self.agent_is_behind();
+        Some(Seen { what, is_served, is_unread })
     }
 
     /// What the session waits for at the moment.
     pub(super) fn waiting(&self) -> Option<Waiting> {
-        let (what, is_served) = self.awaited()?;
+        let Seen { what, is_served, is_unread } = self.seen()?;
         let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
@@ -75,7 +86,7 @@ impl SessionTask {
             Some(Ask::Refused(_)) | None => None,
         });
         let since = self.glance.since.unwrap_or_else(|| self.now());
-        Some(Waiting { what, is_served, question, since, heard: self.glance.heard })
+        Some(Waiting { what, is_served, is_unread, question, since, heard: self.glance.heard })
     }
 
     /// The error for whoever has waited in vain, for as long as the start wait, for the session to be awake or for the

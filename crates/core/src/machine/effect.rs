@@ -142,7 +142,7 @@ pub enum Unpassed {
     Agent(AgentError),
     /// The session is closing or closed.
     Closing,
-    /// Too many requests are under way.
+    /// Too many requests are under way, or too much waits to be read by the agent.
     TooMany,
 }
 

@@ -13,6 +13,8 @@ use super::{Call, Deadline, Effect, SessionMachine, Unpassed};
 
 /// How many requests of clients may be under way in one session.
 pub const MAX_PASSES: usize = 256;
+/// How long all those may be together that wait for the agent to have the session, before no more are taken.
+const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// A request of a client for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +56,10 @@ impl SessionMachine {
     pub(super) fn pass(&mut self, pass: Pass) {
         if self.is_closing() {
             return self.do_(Effect::Passed(pass.id, Err(Unpassed::Closing)));
+        }
+        let waiting: usize = self.waiting.iter().map(|pass| pass.params.len()).sum();
+        if waiting >= MAX_WAITING_BYTES {
+            return self.do_(Effect::Passed(pass.id, Err(Unpassed::TooMany)));
         }
         if self.waiting.len() + self.passed.len() >= MAX_PASSES {
             // One that nobody waits for any more makes room.

@@ -27,8 +27,8 @@ impl McpServer {
     /// The same server, as a client said it in this version of the protocol: an object of JSON.
     #[must_use]
     pub fn said_as(self, version: ProtocolVersion, json: &str) -> Self {
-        let said = SaidServer { json: Some((version, json.into())), besides: besides(json) };
-        Self { said, ..self }
+        let besides = besides(json, &self.transport);
+        Self { said: SaidServer { json: Some((version, json.into())), besides }, ..self }
     }
 
     /// The same server with nothing but what we understand of it.
@@ -40,6 +40,24 @@ impl McpServer {
     /// What a client said of it, as it said it, and the version of the protocol that is in.
     pub fn said(&self) -> Option<(ProtocolVersion, &str)> {
         self.said.json.as_ref().map(|(version, json)| (*version, &**json))
+    }
+
+    /// Every value of it that nobody may print: what it is given, and all text in what we do not understand of it.
+    pub fn secrets(&self) -> Vec<&str> {
+        let (McpTransport::Stdio { env: given, .. }
+        | McpTransport::Http { headers: given, .. }
+        | McpTransport::Sse { headers: given, .. }) = &self.transport;
+        let mut secrets: Vec<&str> = given.iter().map(|value| &*value.value).collect();
+        let mut unread: Vec<&Value> = self.said.besides.iter().collect();
+        while let Some(value) = unread.pop() {
+            match value {
+                Value::String(text) => secrets.push(text),
+                Value::Array(items) => unread.extend(items),
+                Value::Object(members) => unread.extend(members.values()),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        secrets
     }
 }
 
@@ -66,23 +84,24 @@ impl fmt::Debug for SaidServer {
 }
 
 /// What a server says beside its name and how it is reached; `None` if that is nothing.
-fn besides(json: &str) -> Option<Value> {
+fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
     let Ok(Value::Object(mut said)) = serde_json::from_str(json) else {
         // What is nested too deep to be read is compared as it is written.
         return Some(Value::from(json));
     };
-    for list in ["env", "headers"] {
-        for entry in said.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.retain(|name, _| name != "name" && name != "value");
-            }
+    let (known, list): (&[&str], _) = match transport {
+        McpTransport::Stdio { .. } => (&["name", "type", "command", "args"], "env"),
+        McpTransport::Http { .. } | McpTransport::Sse { .. } => (&["name", "type", "url"], "headers"),
+    };
+    for entry in said.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.retain(|name, _| name != "name" && name != "value");
         }
-        let says_more = |value: &Value| {
-            value.as_array().is_some_and(|list| list.iter().any(|entry| entry != &serde_json::json!({})))
-        };
-        said.retain(|name, value| name != list || says_more(value));
     }
-    said.retain(|name, _| !matches!(&**name, "name" | "type" | "command" | "args" | "url"));
+    let says_more = |value: &Value| {
+        value.as_array().is_some_and(|list| list.iter().any(|entry| entry != &serde_json::json!({})))
+    };
+    said.retain(|name, value| !known.contains(&&**name) && (name != list || says_more(value)));
     (!said.is_empty()).then_some(Value::Object(said))
 }
 
@@ -156,6 +175,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_is_given_and_all_text_that_we_do_not_understand_of_it_is_secret() {
+        let headers = vec![NamedValue { name: "h".into(), value: "given".into() }];
+        let transport = McpTransport::Http { url: "u".into(), headers };
+        let json = r#"{"name":"a","type":"http","url":"u","headers":[{"name":"h","value":"given","more":"m"}],
+            "env":[{"name":"n","value":"v"}],"auth":{"tokens":["s3cret",7,null,true]}}"#;
+        let mut told = McpServer::new("a", transport).said_as(ProtocolVersion::V1, json);
+        let sorted = |server: &McpServer| {
+            let mut secrets: Vec<String> = server.secrets().into_iter().map(str::to_owned).collect();
+            secrets.sort();
+            secrets
+        };
+        assert_eq!(sorted(&told), ["given", "m", "n", "s3cret", "v"]);
+        told = told.only_known();
+        assert_eq!(sorted(&told), ["given"]);
+    }
+
+    #[test]
     fn servers_are_the_same_if_they_say_the_same_also_where_we_do_not_understand_it() {
         let plain = r#"{"name":"a","type":"http","url":"u","headers":[]}"#;
         let more = r#"{"name":"a","type":"http","url":"u","headers":[],"_meta":{"x":1}}"#;
@@ -168,6 +204,9 @@ mod tests {
         for (one, other) in [(plain, more), (plain, entry), (more, entry)] {
             assert_ne!(server(one), server(other), "{one} {other}");
         }
+        // Another transport's words are none of its own.
+        let foreign = r#"{"name":"a","type":"http","url":"u","env":[{"name":"n","value":"v"}],"args":["x"]}"#;
+        assert_ne!(server(plain), server(foreign));
         assert_eq!(server(more).said(), Some((ProtocolVersion::V1, more)));
         assert_eq!(server(more).only_known().said(), None);
     }

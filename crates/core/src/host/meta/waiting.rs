@@ -18,7 +18,8 @@ pub struct WaitingAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMeta {
-    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command` or `agent-end`.
+    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command`, `agent-read` or
+    /// `agent-end`.
     pub what: String,
     /// The method that the agent has to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,8 +41,10 @@ impl WaitingMeta {
 
 impl From<Waiting> for WaitingMeta {
     fn from(waiting: Waiting) -> Self {
-        let Waiting { what, is_served, question, since, heard } = waiting;
+        let Waiting { what, is_served, is_unread, question, since, heard } = waiting;
         let (what, method) = match what {
+            // What it wants is not looked at before it has read.
+            _ if is_unread => ("agent-read", None),
             _ if is_served => ("command", None),
             Awaited::AgentStart => ("agent-start", None),
             Awaited::LoadTime => ("load-time", None),

@@ -84,6 +84,16 @@ fn an_agent_with_work_in_the_background_is_parked_when_that_is_over_and_not_befo
 }
 
 #[test]
+fn requests_that_wait_for_the_session_are_so_long_together_at_most() {
+    let mut machine = kept(1);
+    let Input::Pass(long) = pass(0) else { panic!("a request") };
+    let long = Input::Pass(Pass { params: " ".repeat(64 << 20).into(), ..long });
+    assert_eq!(feed(&mut machine, [long]), [Effect::StartAgent]);
+    assert_eq!(feed(&mut machine, [pass(1)]), [Effect::Passed(PassId(1), Err(Unpassed::TooMany))]);
+    assert_eq!(feed(&mut machine, [Input::PassWithdrawn(PassId(0)), pass(2)]), []);
+}
+
+#[test]
 fn requests_are_answered_once_and_so_many_at_most() {
     let mut machine = kept(1);
     let most = u64::try_from(MAX_PASSES).unwrap();

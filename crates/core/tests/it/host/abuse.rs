@@ -1,11 +1,12 @@
 //! Clients that send nonsense, too much, or nothing: nobody else notices.
 
 use acpx_core::host::{HostClient, published};
+use acpx_testkit::Script;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use super::{Bench, prompt};
+use super::{Bench, prompt, prompt_params};
 use crate::engine::{everything, faithful};
 
 impl Bench {
@@ -115,4 +116,48 @@ async fn many_who_stay_leave_room_for_agents_and_whoever_waits_comes_in_when_the
     drop(crowd);
     drop(late.await);
     is_well(&bench, &mut client, &record).await;
+}
+
+#[tokio::test]
+async fn what_waits_for_an_agent_that_reads_nothing_is_bounded_also_where_it_is_withdrawn() {
+    let bench = Bench::new();
+    let mode = json!({ "id": "code", "name": "Code" });
+    let modes = json!({ "currentModeId": "code", "availableModes": [mode] });
+    let opened = Script::new().initialize(json!({})).expect("session/new");
+    let opened = opened.reply(json!({ "sessionId": "s1", "modes": modes }));
+    let script = opened.prompt(|turn| turn.say("begun").hang());
+    let mut editor = bench.editor(&bench.agent(&script)).await;
+    let record = editor.open(&bench).await;
+    let turn = editor.ask("session/prompt", prompt_params(&record, "go", json!({}))).await;
+    while editor.next().await["params"]["update"]["content"]["text"] != "begun" {}
+
+    // Together they are half as long again as what may wait.
+    let large = json!({ "sessionId": record, "modeId": "code", "large": "x".repeat(8 << 20) });
+    let mut asked = Vec::new();
+    for _ in 0..12 {
+        asked.push(editor.ask("session/set_mode", large.clone()).await);
+    }
+    let refused = loop {
+        let line = editor.next().await;
+        if line.get("error").is_some() {
+            break line;
+        }
+    };
+    assert_eq!(refused["error"]["data"]["acpx"]["code"], "QUEUE_FULL", "{refused}");
+    asked.retain(|id| refused["id"] != *id);
+    for id in &asked {
+        editor.notify("$/cancel_request", json!({ "requestId": id })).await;
+    }
+    while !asked.is_empty() {
+        let answer = editor.next().await;
+        asked.retain(|id| answer["id"] != *id);
+    }
+    // Nobody waits for them any more, but they are not read.
+    let refused = editor.call("session/set_mode", large).await.unwrap_err();
+    assert_eq!(refused["data"]["acpx"]["code"], "QUEUE_FULL", "{refused}");
+    let waiting: Value =
+        bench.client().await.call("_acpx/waiting", &json!({ "sessionId": record })).await.unwrap();
+    assert_eq!(waiting["waitingFor"]["what"], "agent-read", "{waiting}");
+    editor.notify("session/cancel", json!({ "sessionId": record })).await;
+    assert_eq!(editor.answer(turn).await.0.unwrap()["stopReason"], "cancelled");
 }

@@ -130,6 +130,45 @@ async fn servers_reach_an_agent_as_their_client_said_them_and_are_kept_by_name_a
 }
 
 #[tokio::test]
+async fn a_server_that_an_agent_repeats_is_told_and_kept_without_what_nobody_here_knows_of_it() {
+    let server = json!({
+        "name": "files", "type": "http", "url": "http://x", "headers": [],
+        "auth": { "tokens": ["s3cret-unknown"] }, "env": [{ "name": "K", "value": "s3cret-foreign" }],
+    });
+    let invalid = |input: &Value| {
+        let found = json!([{ "type": "extra_forbidden", "loc": ["auth"], "msg": "Extra", "input": input }]);
+        json!({ "code": -32602, "message": "Invalid params", "data": found })
+    };
+    let repeating = Script::new().reply_error(invalid(&server));
+    let script = |new: Script| {
+        let greeted = Script::new().initialize(json!({ "mcpCapabilities": { "http": true } }));
+        greeted.serve([("session/new", new), ("session/prompt", repeating.clone())])
+    };
+    let bench = Bench::new();
+    let open = async |new: Script| {
+        let mut editor = bench.editor(&bench.agent(&script(new))).await;
+        let params = json!({ "cwd": bench.home.path(), "mcpServers": [server] });
+        let answer = editor.call("session/new", params).await;
+        (editor, answer)
+    };
+    let without = json!({
+        "name": "files", "type": "http", "url": "http://x", "headers": [],
+        "auth": { "tokens": ["[secret]"] }, "env": [{ "name": "[secret]", "value": "[secret]" }],
+    });
+    let (_, refused) = open(repeating.clone()).await;
+    assert_eq!(refused.unwrap_err()["data"]["acpx"]["acp"], invalid(&without));
+
+    let (mut editor, answer) = open(Script::new().reply(json!({ "sessionId": "s1" }))).await;
+    let record = answer.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    let refused = editor.call("session/prompt", super::prompt_params(&record, "go", json!({}))).await;
+    assert_eq!(refused.unwrap_err()["data"]["acpx"]["acp"], invalid(&without));
+    let kept = bench.store().events(RecordId::new(record).unwrap(), Seq::FIRST, 1000).await.unwrap();
+    let told = kept.iter().filter(|event| event.body.contains("s3cret")).count();
+    let found = kept.iter().filter(|event| event.body.contains("extra_forbidden")).count();
+    assert_eq!((told, found > 0), (0, true));
+}
+
+#[tokio::test]
 async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
     let bench = Bench::new();
     let argv = bench.agent(&script());
