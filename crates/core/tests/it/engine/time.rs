@@ -231,6 +231,32 @@ async fn a_session_whose_agent_reads_nothing_is_cancelled_and_parked_in_bounded_
 }
 
 #[tokio::test]
+async fn what_waits_for_an_agent_that_reads_nothing_is_bounded_also_where_nobody_waits_for_its_answer() {
+    let bench = Bench::new();
+    let script =
+        Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.say("begun").hang());
+    let (session, _) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    until_said(&session, "begun").await;
+    let params = json!({ "large": "x".repeat(8 << 20) }).to_string();
+    let mut taken = 0;
+    let refused = loop {
+        // What is asked after it is answered after it was taken; then it is dropped, and so withdrawn.
+        tokio::select! {
+            biased;
+            answer = session.request("_x/large", &params, restore()) => break answer.unwrap_err(),
+            waiting = session.waiting() => drop(waiting.unwrap()),
+        }
+        taken += 1;
+    };
+    // 64 MiB, and what the pipe and the line to it take.
+    assert_eq!((refused.code(), (8..12).contains(&taken)), ("QUEUE_FULL", true), "{taken}");
+    assert!(session.waiting().await.unwrap().unwrap().is_unread);
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+}
+
+#[tokio::test]
 async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its_time_is_over() {
     let bench = Bench::new();
     let script = Script::new()
