@@ -84,12 +84,7 @@ impl SessionTask {
                 self.outward.push(Outward::Joined(request, advisor, reply));
             }
             Command::Advise(advisor) => self.waiters.stand_in(advisor),
-            Command::Pass(_, _, reply) if self.agent_is_behind() => tell(reply, Err(Unpassed::TooMany)),
-            Command::Pass(restore, pass, reply) => {
-                self.waiters.passes.insert(pass.id, reply);
-                self.prepare(*restore);
-                self.step(Input::Pass(pass));
-            }
+            Command::Pass(restore, pass, reply) => self.take_pass(*restore, pass, reply),
             Command::Withdraw(pass) => {
                 self.waiters.passes.remove(&pass);
                 self.step(Input::PassWithdrawn(pass));
@@ -156,6 +151,20 @@ impl SessionTask {
         Ok(())
     }
 
+    fn take_pass(
+        &mut self,
+        restore: RestoreSession,
+        pass: Pass,
+        reply: oneshot::Sender<Result<Arc<str>, Unpassed>>,
+    ) {
+        if self.agent_is_behind() {
+            return tell(reply, Err(Unpassed::TooMany));
+        }
+        self.waiters.passes.insert(pass.id, reply);
+        self.prepare(restore);
+        self.step(Input::Pass(pass));
+    }
+
     /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
     /// sent to it.
     async fn look_after_agent(&mut self) {
@@ -192,15 +201,27 @@ impl SessionTask {
 
     /// Takes what an agent is started with, if one is still to be.
     pub(super) fn prepare(&mut self, restore: RestoreSession) {
-        if self.has_agent() {
-            return;
+        if !self.has_agent() {
+            self.place.renew(restore);
         }
-        let directories = self.place.additional_directories.clone();
-        if self.place.renew(restore) {
+    }
+
+    /// The session can be set up with what was given: from now on it is the record's.
+    pub(super) fn own_given(&mut self) {
+        let before = std::mem::replace(&mut self.belongings, self.place.belongings());
+        if self.place.has_moved(&before.agent) {
             self.keeper.keep_command(&self.place.agent);
         }
-        if self.place.additional_directories != directories {
+        if self.place.additional_directories != before.additional_directories {
             self.keeper.keep_additional_directories(&self.place.additional_directories);
         }
+        if self.place.mcp_servers.left_out.is_empty() {
+            self.keeper.keep_mcp_servers(self.place.mcp_servers.kept());
+        }
+    }
+
+    /// No session can be set up with what was given: it is forgotten.
+    pub(super) fn forget_given(&mut self) {
+        self.place.restore(self.belongings.clone());
     }
 }

@@ -87,7 +87,7 @@ use follow::Tail;
 use forking::Past;
 use holds::Holds;
 use keeper::{Heir, Keeper, Seed};
-use place::Place;
+use place::{Belongings, Place};
 use reservations::Reservations;
 use task::SessionTask;
 use words::Words;
@@ -223,7 +223,8 @@ impl Engine {
             if running.contains_key(&record) {
                 return Err(SessionError::Busy(record));
             }
-            let begun = self.start(record.clone(), machine, keeper, place, tail);
+            let belongings = place.belongings();
+            let begun = self.start(record.clone(), machine, keeper, (place, belongings), tail);
             let session = begun.session.clone();
             running.insert(record.clone(), begun);
             session
@@ -344,18 +345,24 @@ impl Engine {
             keeper.keep_effect(now, effect);
         }
         keeper.commit().await?;
-        let place = Place {
+        let belongings = Belongings {
             agent: kept.agent,
-            cwd: kept.cwd,
             additional_directories: kept.additional_directories,
+            mcp_servers: Servers::lost(kept.mcp_servers),
+        };
+        let Belongings { agent, additional_directories, mcp_servers } = belongings.clone();
+        let place = Place {
+            agent,
+            cwd: kept.cwd,
+            additional_directories,
             environment: restore.environment.clone(),
-            mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            mcp_servers: restore.mcp_servers.clone().unwrap_or(mcp_servers),
             login: Some(restore.login),
             besides: restore.besides.clone(),
             start_wait: restore.start_wait,
             words: Words::default(),
         };
-        Ok(self.start(record.clone(), machine, keeper, place, tail))
+        Ok(self.start(record.clone(), machine, keeper, (place, belongings), tail))
     }
 
     fn start(
@@ -363,13 +370,13 @@ impl Engine {
         record: RecordId,
         machine: SessionMachine,
         keeper: Keeper,
-        place: Place,
+        (place, belongings): (Place, Belongings),
         tail: Arc<Tail>,
     ) -> Running {
         let agent = place.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
-        let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
+        let task = SessionTask::new(self.0.shared.clone(), machine, keeper, (place, belongings), inbox, told);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
             Box::pin(task.run()).await;

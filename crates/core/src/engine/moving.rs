@@ -87,6 +87,7 @@ impl SessionTask {
         if after != *known {
             self.keeper.keep_additional_directories(&after);
             self.place.additional_directories = after;
+            self.belongings.additional_directories.clone_from(&self.place.additional_directories);
         }
         staying
     }

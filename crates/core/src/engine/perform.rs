@@ -205,12 +205,16 @@ impl SessionTask {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
         let is_setting = matches!(call, Call::Set(_));
+        let is_setup = matches!(call, Call::New | Call::Fork | Call::Resume | Call::Replay | Call::Load);
         let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
         if prompted.is_some() {
             self.received = 0;
         }
         match self.outgoing(call) {
             Some(Ok(outgoing)) => {
+                if is_setup {
+                    self.own_given();
+                }
                 self.send(now, prompted.or(turn), outgoing);
                 if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
                     self.outward.push(Outward::Inserted(turn));
@@ -219,11 +223,16 @@ impl SessionTask {
             Some(Err(error)) if prompted.is_some() => {
                 self.inputs.push_back(Input::PromptAnswered(Err(error)));
             }
-            Some(Err(error)) => self.inputs.push_back(match passed {
-                Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
-                None if is_setting => Input::SettingAnswered(Err(error)),
-                None => Input::SetupImpossible(error),
-            }),
+            Some(Err(error)) => {
+                if is_setup {
+                    self.forget_given();
+                }
+                self.inputs.push_back(match passed {
+                    Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                    None if is_setting => Input::SettingAnswered(Err(error)),
+                    None => Input::SetupImpossible(error),
+                });
+            }
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
         }
@@ -465,18 +474,11 @@ impl SessionTask {
         if let Some(given) = first {
             self.prepare(given);
         }
-        if self.keeper.has_record() {
-            let servers = &self.place.mcp_servers;
-            if servers.left_out.is_empty() {
-                self.keeper.keep_mcp_servers(servers.kept());
-            } else {
-                let fact = Fact::McpServersLeftOut {
-                    names: servers.left_out.clone(),
-                    reason: servers.unread.clone(),
-                };
-                let now = self.now();
-                self.keeper.keep_fact(now, &fact);
-            }
+        let servers = &self.place.mcp_servers;
+        if self.keeper.has_record() && !servers.left_out.is_empty() {
+            let (names, reason) = (servers.left_out.clone(), servers.unread.clone());
+            let now = self.now();
+            self.keeper.keep_fact(now, &Fact::McpServersLeftOut { names, reason });
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
         let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());

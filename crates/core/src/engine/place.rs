@@ -30,6 +30,15 @@ pub(super) struct Place {
     pub(super) words: Words,
 }
 
+/// What a session is set up with from start to start. What a client gives becomes part of it when a session could be
+/// set up with it: what the agent cannot take is refused once, and not with every prompt from then on.
+#[derive(Clone)]
+pub(super) struct Belongings {
+    pub(super) agent: AgentSpec,
+    pub(super) additional_directories: Vec<AbsolutePath>,
+    pub(super) mcp_servers: Servers,
+}
+
 impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
@@ -84,8 +93,8 @@ impl Place {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Takes what the client that wants the agent started has given; whether the agent has moved.
-    pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
+    /// Takes what the client that wants the agent started has given.
+    pub(super) fn renew(&mut self, given: RestoreSession) {
         let RestoreSession {
             agent,
             environment,
@@ -110,15 +119,28 @@ impl Place {
         if let Some(servers) = mcp_servers.filter(|servers| servers.unread.is_none() || !is_known) {
             self.mcp_servers = servers;
         }
-        let Some(agent) = agent.filter(|agent| agent.key() == self.agent.key()) else { return false };
-        let has_moved = self.has_moved(&agent);
-        self.agent = AgentSpec { start_timeout: self.agent.start_timeout, ..agent };
-        has_moved
+        if let Some(agent) = agent.filter(|agent| agent.key() == self.agent.key()) {
+            self.agent = AgentSpec { start_timeout: self.agent.start_timeout, ..agent };
+        }
+    }
+
+    /// What of it is the session's, once its agent has taken it.
+    pub(super) fn belongings(&self) -> Belongings {
+        let Self { agent, additional_directories, mcp_servers, .. } = self.clone();
+        Belongings { agent, additional_directories, mcp_servers }
+    }
+
+    /// Has what belongs to the session again, whatever was given besides.
+    pub(super) fn restore(&mut self, belongings: Belongings) {
+        let Belongings { agent, additional_directories, mcp_servers } = belongings;
+        self.agent = agent;
+        self.additional_directories = additional_directories;
+        self.mcp_servers = mcp_servers;
     }
 
     /// Whether our agent is started by another command line or asked for another version of the protocol.
-    fn has_moved(&self, agent: &AgentSpec) -> bool {
-        let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone(), agent.protocol);
+    pub(super) fn has_moved(&self, agent: &AgentSpec) -> bool {
+        let command = |agent: &AgentSpec| (agent.command(), agent.protocol);
         command(agent) != command(&self.agent)
     }
 }

@@ -30,7 +30,7 @@ use super::knowledge::Knowledge;
 use super::limits::Limits;
 use super::metas::Metas;
 use super::perform::{LostLines, Outward};
-use super::place::Place;
+use super::place::{Belongings, Place};
 use super::serving::ToolAsk;
 use super::session::Told;
 use super::tools::{Done, Errand};
@@ -78,6 +78,8 @@ pub(super) struct SessionTask {
     pub(super) machine: SessionMachine,
     pub(super) keeper: Keeper,
     pub(super) place: Place,
+    /// What of it is the session's.
+    pub(super) belongings: Belongings,
     commands: mpsc::Receiver<Command>,
     pub(super) told: Told,
     /// How long an agent with nothing to do stays while nobody holds the session, and whether somebody wanted just that.
@@ -142,7 +144,7 @@ impl SessionTask {
         shared: Shared,
         machine: SessionMachine,
         keeper: Keeper,
-        place: Place,
+        (place, belongings): (Place, Belongings),
         commands: mpsc::Receiver<Command>,
         told: Told,
     ) -> Self {
@@ -153,6 +155,7 @@ impl SessionTask {
             machine,
             keeper,
             place,
+            belongings,
             commands,
             told,
             idle,
@@ -276,6 +279,7 @@ impl SessionTask {
 
     fn take_failed_start(&mut self, failed: FailedStart) {
         let FailedStart { error, lines, left, strays } = failed;
+        self.forget_given();
         if self.keeper.has_record() {
             self.keep_lines(lines);
             self.keep_strays(strays);

@@ -3,7 +3,7 @@
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::Place;
+use crate::acpx::{Place, text};
 
 const SECRET: &str = "s3cr3t-f0r-nobody";
 
@@ -112,4 +112,26 @@ fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
     std::fs::write(&file, servers().to_string()).unwrap();
     let refused = run(&["exec", "hi"]);
     assert_eq!((refused.failure().0.as_str(), refused.code), ("MCP_UNSUPPORTED", Some(1)));
+}
+
+#[test]
+fn what_an_agent_cannot_take_is_refused_once_and_not_with_every_prompt_from_then_on() {
+    let place = Place::new();
+    let far = json!({ "type": "http", "name": "far", "url": "http://127.0.0.1:9/", "headers": [] });
+    std::fs::write(place.work().join("mcp.json"), json!({ "mcpServers": [far] }).to_string()).unwrap();
+    let beside = text(place.beside("beside"));
+    std::fs::create_dir(&beside).unwrap();
+    place.ok(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "first"]);
+    let refusals = [
+        ("--add-dir", beside.as_str(), "DIRECTORIES_UNSUPPORTED"),
+        ("--mcp-config", "mcp.json", "MCP_UNSUPPORTED"),
+    ];
+    for (flag, value, code) in refusals {
+        // Its agent has to be set up anew for it.
+        place.ok(&["host", "stop"]);
+        let refused = place.acpx(&["--format", "json", flag, value, "demo", "second"]);
+        assert_eq!((refused.failure().0.as_str(), refused.code), (code, Some(1)), "{refused:?}");
+        assert!(place.ok(&["demo", "third"]).contains("You said: third"));
+    }
 }
