@@ -63,7 +63,12 @@ pub(crate) enum CliError {
         path: PathBuf,
         /// Why not.
         reason: String,
+        /// What names it on the command line.
+        flag: &'static str,
     },
+    /// No session has this id.
+    #[error("there is no session with the id {0}")]
+    NoId(String),
     /// Nothing is kept under this name here or further up.
     #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched.as_deref()))]
     NoSession {
@@ -382,7 +387,7 @@ impl CliError {
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
             Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
+            Self::NoId(_) | Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",

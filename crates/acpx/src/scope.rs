@@ -18,8 +18,11 @@ pub(crate) struct Walk {
 impl Walk {
     /// The walk from a directory, every link in it followed.
     pub(crate) fn from(cwd: &Path) -> Result<Self, CliError> {
-        let unusable =
-            |source: io::Error| CliError::Directory { path: cwd.to_owned(), reason: system_words(&source) };
+        let unusable = |source: io::Error| CliError::Directory {
+            path: cwd.to_owned(),
+            reason: system_words(&source),
+            flag: "--cwd",
+        };
         let start = cwd.canonicalize().map_err(unusable)?;
         let root = start.ancestors().position(|directory| directory.join(".git").exists());
         let count = root.map_or(1, |position| position + 1);

@@ -73,9 +73,17 @@ impl LazyConfig {
     /// agent alone, and not even that where a session is named by its id. Any other name means a session of that agent,
     /// and without the file another agent's would be taken for it.
     pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
-        let is_told = || {
+        self.without_file_if(options, || {
             options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(is_id_of_a_record)
-        };
+        })
+    }
+
+    /// The same for a command that is about all agents where none is named.
+    pub(crate) fn of_any_agent(&self, options: &Options) -> Result<Settings, CliError> {
+        self.without_file_if(options, || true)
+    }
+
+    fn without_file_if(&self, options: &Options, is_told: impl Fn() -> bool) -> Result<Settings, CliError> {
         match self.get() {
             Err(error @ CliError::Config(_)) if is_told() => {
                 let settings = Settings::without_start(options, &self.nothing)?;
@@ -185,7 +193,7 @@ impl Settings {
             additional_directories: options
                 .add_dirs
                 .iter()
-                .map(|typed| directory(Some(&cwd.as_path().join(typed))))
+                .map(|typed| directory_of("--add-dir", &cwd.as_path().join(typed)))
                 .collect::<Result<_, _>>()?,
             cwd,
             session: options.session.clone(),
@@ -405,8 +413,12 @@ fn as_configured(agent: AgentSpec, options: &Options, config: &Config) -> AgentS
 
 /// The directory to work in: an absolute one stays as it was typed, byte for byte.
 pub(crate) fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> {
-    let typed = typed.unwrap_or(Path::new("."));
-    let unusable = |path: &Path, reason: String| CliError::Directory { path: path.to_owned(), reason };
+    directory_of("--cwd", typed.unwrap_or(Path::new(".")))
+}
+
+/// The directory that a flag names.
+fn directory_of(flag: &'static str, typed: &Path) -> Result<AbsolutePath, CliError> {
+    let unusable = |path: &Path, reason: String| CliError::Directory { path: path.to_owned(), reason, flag };
     let path: PathBuf = if typed.is_absolute() {
         typed.to_owned()
     } else {

@@ -133,7 +133,12 @@ impl UsageError {
             Self::NoAgentHere { name } => {
                 format!("leave {name} out; to say it to the agent, put it behind --").into()
             }
-            Self::Name(_) => "leave the name out for the directory's unnamed session".into(),
+            Self::Name(InvalidSessionName::ControlCharacter(_)) => {
+                "use a name without control characters".into()
+            }
+            Self::Name(InvalidSessionName::Empty) => {
+                "leave the name out for the directory's unnamed session".into()
+            }
             Self::StrictWithoutJson => "add --format json".into(),
             Self::StrictAndVerbose | Self::PermissionModes | Self::TwoPolicies => "keep one of them".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),

@@ -82,10 +82,7 @@ impl Kept {
     /// That there is no open session of those that are meant, with what there is in its place.
     pub(super) async fn missing(&self, settings: &Settings, wanted: Wanted) -> Result<CliError, CliError> {
         let other = self.other(settings).await?;
-        let is_id = |name: &SessionName| uuid::Uuid::try_parse(name.as_str()).is_ok();
-        // Nobody names a session so.
-        let is_unknown_id = other == Other::None && settings.session.as_ref().is_some_and(is_id);
-        no_session(settings, if is_unknown_id { Remedy::LOOK } else { Remedy { wanted, other } })
+        no_session(settings, Remedy { wanted, other })
     }
 
     /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
@@ -235,8 +232,17 @@ pub(super) fn told(record: &Record) -> LostSession {
     LostSession { id: record.id.clone(), cwd: record.cwd.to_string() }
 }
 
+/// The name, if it is an id: nobody names a session so.
+pub(super) fn id_of(settings: &Settings) -> Option<String> {
+    let name = settings.session.as_ref()?.as_str();
+    uuid::Uuid::try_parse(name).is_ok().then(|| name.to_owned())
+}
+
 /// That there is no such session, with where it was looked for and what to do about it.
 pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError, CliError> {
+    if let Some(id) = id_of(settings).filter(|_| remedy.other == Other::None) {
+        return Ok(CliError::NoId(id));
+    }
     let walk = Walk::from(settings.cwd.as_path())?;
     Ok(CliError::NoSession {
         agent: settings.typed_agent(),

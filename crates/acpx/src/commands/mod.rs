@@ -35,17 +35,13 @@ use crate::takeover;
 /// Does what was asked.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
-    let settings = || {
-        let settings = Settings::new(&options, config.get()?)?;
+    let taken_over = |settings: Settings| {
         takeover::first(&settings)?;
         Ok::<_, CliError>(settings)
     };
+    let settings = || taken_over(Settings::new(&options, config.get()?)?);
     // What starts no agent works, whatever is wrong with the agent's entry in the configuration.
-    let found = || {
-        let settings = config.without_start(&options)?;
-        takeover::first(&settings)?;
-        Ok::<_, CliError>(settings)
-    };
+    let found = || taken_over(config.without_start(&options)?);
     match command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
@@ -56,7 +52,8 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&found()?, &replay),
         Command::Sessions(SessionsCommand::Watch { from }) => sessions::watch::run(&found()?, from.as_ref()),
         Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
-            sessions::list::run(&found()?, &options, list.filter_cwd.as_deref())
+            let settings = taken_over(config.of_any_agent(&options)?)?;
+            sessions::list::run(&settings, &options, list.filter_cwd.as_deref())
         }
         Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
         Command::Exec(exec) => {

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, SessionMeta, WaitingMeta};
-use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
+use acpx_core::host::meta::{RestoreMeta, WaitingMeta};
+use acpx_core::model::{Record, Seq, SessionIdentity, TurnState};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
@@ -178,8 +178,11 @@ async fn attempt(
     }
     let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
     setup::say_what_is_shown(resume.wanted(), &answer, talk.console);
-    if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
-        output::awake(&how, talk.console);
+    if let Some((_, meta)) = setup::read(&answer) {
+        output::keeps_its_own(&meta, talk.console);
+        if let Some(how) = &meta.awakening {
+            output::awake(how, talk.console);
+        }
     }
     talk.prompt(&mut client, id, asking).await
 }
@@ -241,9 +244,7 @@ async fn agent_word(kept: &Kept, record: &Record, reach: &Reach, settings: &Sett
 }
 
 async fn say_where(record: &Record, word: AgentWord, settings: &Settings, console: &mut Console<'_>) {
-    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
-    let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
-    output::prompting(label, settings.cwd.as_path(), word, console);
+    output::prompting(SessionLabel::of(record), settings.cwd.as_path(), word, console);
     // Whoever found it by its directory is in there. An agent that does not run yet is not started in none.
     let is_by_id = settings.session.as_ref().is_some_and(|name| name.as_str() == record.id.as_str());
     if is_by_id && word == AgentWord::Connected && !lost_among(vec![record.clone()]).await.is_empty() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
-use acpx_core::model::{Timestamp, TurnState};
+use acpx_core::model::{Timestamp, TurnId, TurnState};
 use acpx_core::store::Store;
 
 use super::kept::{Kept, LOOKED_THROUGH, Which, agent_lives, last_usage};
@@ -52,10 +52,18 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         };
         let questions =
             if has_turns && host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
+        // What waits says nothing of how the one before it ended.
+        let first_queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
+        let last_sent = match first_queued {
+            Some(queued) => {
+                store.turn_numbered(record.id.clone(), TurnId(queued.id.0.saturating_sub(1))).await?
+            }
+            None => last_turn,
+        };
         let snapshot = Snapshot {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,
-            last_turn: last_turn.as_ref(),
+            last_turn: last_sent.as_ref(),
             usage: last_usage(&record, &recent),
             forgets: record.answered_turns > 0 && kept.forgets(&record, settings).await?,
             agent_lives,

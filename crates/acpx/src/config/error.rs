@@ -67,6 +67,9 @@ impl ConfigError {
                 "check the path; it is taken from the directory the command works in"
             }
             Self::Unreadable { .. } => "check that it is a file, and yours",
+            Self::Wrong(WrongValue { key, .. }) if key.starts_with("agents.") => {
+                "mend the entry; other agents can be used all the same"
+            }
             Self::NotJson { .. } | Self::Wrong(_) => "mend the file, or move it away",
             Self::NoCommand { .. } => "install it, or give its full path",
         }

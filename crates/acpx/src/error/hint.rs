@@ -53,8 +53,8 @@ impl CliError {
             Self::RelativeHome(_) => {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
-            Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
+            Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
+            Self::NoId(_) | Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None),
             Self::ExecDisabled { .. } => {

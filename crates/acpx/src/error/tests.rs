@@ -187,7 +187,7 @@ fn every_class_has_its_numbers() {
         let found = told(code).class();
         assert_eq!((found.code(), found.rpc_code(), found.exit().number()), (class, number, exit), "{code}");
     }
-    let typed = CliError::Directory { path: "/x".into(), reason: "gone".to_owned() };
+    let typed = CliError::Directory { path: "/x".into(), reason: "gone".to_owned(), flag: "--cwd" };
     assert_eq!(typed.class(), ErrorClass::Usage, "what was typed is the mistake");
     assert_eq!(Exit::Interrupted.number(), 130);
 }

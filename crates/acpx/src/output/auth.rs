@@ -248,7 +248,13 @@ pub(crate) fn logged(agent: &AgentSpec, word: &LoginWord<'_>, console: &mut Cons
             }
         },
     }?;
-    console.flush()
+    console.flush()?;
+    if !missing.is_empty() {
+        let names = missing.iter().map(|name| format!("{}=…", crate::agents::quote(name)));
+        let names = names.collect::<Vec<_>>().join(" ");
+        console.banner(&format!("set what is missing and try again: export {names}"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

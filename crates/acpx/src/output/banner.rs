@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use acpx_core::host::meta::AwakeningMeta;
-use acpx_core::model::{AgentSpec, RecordId};
+use acpx_core::host::meta::{AwakeningMeta, SessionMeta};
+use acpx_core::model::{AgentSpec, Record, RecordId, SessionName};
 
 use super::Console;
-use super::record::command;
+use super::record::{BY_ID, command, name};
 
 /// A session in a few words.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,14 @@ pub(crate) struct SessionLabel<'a> {
     pub(crate) name: Option<&'a str>,
     /// The directory it works in.
     pub(crate) cwd: &'a Path,
+}
+
+impl<'a> SessionLabel<'a> {
+    /// A session that is kept. One that no directory leads to is called as lists call it.
+    pub(crate) fn of(record: &'a Record) -> Self {
+        let name = name(record).map(SessionName::as_str).or(record.scope.is_none().then_some(BY_ID));
+        Self { record: &record.id, name, cwd: record.cwd.as_path() }
+    }
 }
 
 /// How an agent stands when a prompt is about to be sent.
@@ -51,6 +59,20 @@ pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord
     let name = session.name.unwrap_or("cwd");
     let (record, cwd) = (session.record, session.cwd.display());
     console.banner(&format!("session {name} ({record}) · {cwd}{routed} · agent {word}"));
+}
+
+/// Says that an agent which was there has not been given what a command brought along for it.
+pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
+    let brought = [
+        (meta.mcp_servers, "MCP servers", "--mcp-config"),
+        (meta.additional_directories, "additional directories", "--add-dir"),
+    ];
+    for (_, what, flag) in brought.into_iter().filter(|(kept, ..)| kept.is_some()) {
+        console.say(&format!(
+            "the agent keeps the {what} that it has, since it is at work, somebody else is at the session, or it could \
+             not bring the session back; give {flag} again with a later prompt, or with sessions new"
+        ));
+    }
 }
 
 /// Says, if that was asked for, which agent is started and where.

@@ -329,6 +329,10 @@ pub(crate) fn history(
             for entry in &entries {
                 writeln!(out, "{}\t{}\t{}", entry.timestamp, entry.role.word(), entry.text_preview)?;
             }
+            if entries.len() < total {
+                console.flush()?;
+                console.banner(&format!("--limit {total} shows all of it"));
+            }
         }
     }
     console.flush()

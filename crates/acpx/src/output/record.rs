@@ -1,7 +1,8 @@
 //! A record in JSON: the three ids under their own names, what is known and nothing that is not.
 
 use acpx_core::model::{
-    AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
+    AbsolutePath, AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, SessionUsage,
+    Timestamp, title_of,
 };
 use serde::Serialize;
 
@@ -60,6 +61,8 @@ impl<'a> From<&'a Record> for RecordObject<'a> {
 pub(super) struct WholeRecord<'a> {
     #[serde(flatten)]
     record: RecordObject<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    additional_directories: &'a [AbsolutePath],
     #[serde(skip_serializing_if = "Option::is_none")]
     last_prompt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,7 @@ impl<'a> WholeRecord<'a> {
         let ended = run.and_then(|run| run.ended.as_ref());
         Self {
             record: record.into(),
+            additional_directories: &record.additional_directories,
             last_prompt_at,
             pid: run.filter(|run| run.ended.is_none()).map(|run| run.process.pid),
             agent_started_at: run.map(|run| run.since),
@@ -115,10 +119,13 @@ pub(super) fn name(record: &Record) -> Option<&SessionName> {
     record.scope.as_ref().and_then(|scope| scope.name.as_ref())
 }
 
+/// What stands for the name of a record that is found by its id alone.
+pub(super) const BY_ID: &str = "[by id]";
+
 /// The name for people. A record that no directory leads to, such as one that an editor began, says so.
 pub(super) fn shown_name(record: &Record) -> &str {
     match &record.scope {
-        None => "[by id]",
+        None => BY_ID,
         Some(scope) => scope.name.as_ref().map_or("-", SessionName::as_str),
     }
 }

@@ -46,6 +46,9 @@ fn text(
     }
     line(out, format_args!("agent: {}", command(&record.agent)))?;
     line(out, format_args!("cwd: {}", record.cwd))?;
+    for directory in &record.additional_directories {
+        line(out, format_args!("additionalDirectory: {directory}"))?;
+    }
     line(out, format_args!("name: {}", shown_name(record)))?;
     line(out, format_args!("title: {}", or_dash(record.title.as_deref())))?;
     line(out, format_args!("created: {}", record.created_at))?;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use acpx_core::host::QuestionMeta;
 use acpx_core::host::meta::WaitingMeta;
 use acpx_core::model::{
-    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage, Timestamp, Turn,
-    TurnState,
+    AbsolutePath, AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage,
+    Timestamp, Turn, TurnState,
 };
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) record: &'a Record,
     /// The turns that run or wait, in order.
     pub(crate) open_turns: &'a [Turn],
-    /// The last of its turns, whatever became of it.
+    /// The last of its turns that does not wait, whatever became of it.
     pub(crate) last_turn: Option<&'a Turn>,
     /// What it had used when its agent last told it.
     pub(crate) usage: Option<SessionUsage>,
@@ -152,7 +152,7 @@ impl<'a> Snapshot<'a> {
 
     /// When the last prompt was accepted.
     fn last_prompt(&self) -> Option<Timestamp> {
-        self.last_turn.map(|turn| turn.queued_at)
+        self.queued().last().or(self.last_turn).map(|turn| turn.queued_at)
     }
 
     /// The turns that wait.
@@ -245,6 +245,8 @@ struct StatusObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     cwd: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    additional_directories: &'a [AbsolutePath],
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(flatten)]
@@ -319,6 +321,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         agent_command: command(&record.agent),
         name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
+        additional_directories: &record.additional_directories,
         pid: snapshot.pid(),
         settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
@@ -387,7 +390,9 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         line(out, format_args!("lastExit: {}", exit.how))?;
         line(out, format_args!("lastExitAt: {}", exit.at))?;
     }
-    Ok(())
+    // What npm acpx does not have stands behind what it has.
+    line(out, format_args!("cwd: {}", record.cwd))?;
+    line(out, format_args!("summary: {}", snapshot.summary()))
 }
 
 /// What a session waits for and since when, in words.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::host::{FileMeta, ImportMeta, TakenMeta};
-use acpx_core::model::{AcpSessionId, Record, RecordId, RequestId};
+use acpx_core::model::{AbsolutePath, AcpSessionId, Record, RecordId, RequestId};
 
 use super::samples::{at, bare_record, formats, mode, record, written};
 use super::*;
@@ -172,6 +172,13 @@ lineage:
     assert!(json.ends_with(lineage), "{json}");
     assert!(json.contains(r#""lastPromptAt":"2023-11-14T22:14:03.000Z","pid":4242,"#), "{json}");
 
+    let additional_directories = vec![AbsolutePath::new("/a").unwrap(), AbsolutePath::new("/b\nc").unwrap()];
+    let with_more = Record { additional_directories, ..record.clone() };
+    let [shown, _, json] = formats(|console| show(&with_more, None, None, console).unwrap());
+    let lines = "\ncwd: /w\nadditionalDirectory: /a\nadditionalDirectory: /b c\nname: api\n";
+    assert!(shown.contains(lines), "{shown}");
+    assert!(json.contains(r#","additionalDirectories":["/a","/b\nc"],"#), "{json}");
+
     let hostile = Record { title: Some("a\tb\nclosed: yes".to_owned()), ..record };
     let [shown, ..] = formats(|console| show(&hostile, None, None, console).unwrap());
     assert!(shown.contains("\ntitle: a b closed: yes\n"), "{shown}");
@@ -271,6 +278,8 @@ fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
             created(label, &record.agent, console);
             prompting(label, Path::new("/w/sub/deep"), AgentWord::Starting, console);
             prompting(label, Path::new("/w"), AgentWord::Connected, console);
+            prompting(SessionLabel::of(&bare_record()), Path::new("/w"), AgentWord::Connected, console);
+            prompting(SessionLabel::of(&record), Path::new("/w"), AgentWord::Connected, console);
         })
     };
     let words = "\
@@ -279,6 +288,8 @@ fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
 [acpx] cwd: /w
 [acpx] session cwd (r1) · /w (routed from ./sub/deep) · agent starting
 [acpx] session cwd (r1) · /w · agent connected
+[acpx] session [by id] (r1) · /w · agent connected
+[acpx] session api (r1) · /w · agent connected
 ";
     let strict = Mode { format: Format::Json, strict: true, verbose: false };
     assert_eq!(said(mode(Format::Text)), (String::new(), words.to_owned()));

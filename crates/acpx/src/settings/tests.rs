@@ -107,6 +107,17 @@ fn a_way_out_of_a_directory_is_no_part_of_the_name_of_another() {
         Settings::new(&gone, &Config::default()),
         Err(CliError::Directory { path, .. }) if path == root.join("none/..")
     ));
+    let both = [
+        (gone, "name a directory that exists with --cwd"),
+        (
+            Options { add_dirs: vec!["/no/such".into()], ..Options::default() },
+            "name a directory that exists with --add-dir",
+        ),
+    ];
+    for (options, hint) in both {
+        let error = Settings::new(&options, &Config::default()).unwrap_err();
+        assert_eq!(error.hint().as_deref(), Some(hint));
+    }
 }
 
 #[test]

@@ -56,6 +56,19 @@ fn an_unknown_word_is_never_an_agent() {
 }
 
 #[test]
+fn a_name_that_cannot_be_is_refused_with_what_would_do() {
+    let place = Place::new();
+    for (name, hint) in [
+        ("new\nline", "use a name without control characters"),
+        (" ", "leave the name out for the directory's unnamed session"),
+    ] {
+        let (code, told, exit) =
+            place.acpx(&["--format", "json", "demo", "sessions", "new", "-s", name]).failure();
+        assert_eq!((code.as_str(), told.as_str(), exit), ("USAGE", hint, Some(2)), "{name:?}");
+    }
+}
+
+#[test]
 fn strict_output_without_json_is_a_mistake_told_in_json() {
     let found = Place::new().acpx(&["--json-strict", "status"]);
     let expected = mistake("--json-strict needs --format json", "add --format json");
@@ -101,15 +114,20 @@ fn help_and_version_need_neither_a_home_nor_a_configuration() {
 fn a_broken_configuration_is_named_by_file_and_key() {
     let place = Place::new();
     let file = place.acpx_home().join("config.json");
-    let shown = |message: &str| Done {
+    let shown = |message: &str, hint: &str| Done {
         out: String::new(),
-        err: format!("acpx: {}{message}\nhint: mend the file, or move it away\n", file.display()),
+        err: format!("acpx: {}{message}\nhint: {hint}\n", file.display()),
         code: Some(1),
     };
     place.configure(r#"{"agents":{"foo":{"argv":["a",1]}}}"#);
-    assert_eq!(place.acpx(&["foo", "hello"]), shown(": agents.foo.argv[1] must be a string"));
+    let entry = "mend the entry; other agents can be used all the same";
+    assert_eq!(place.acpx(&["foo", "hello"]), shown(": agents.foo.argv[1] must be a string", entry));
     place.configure("{,}");
-    assert_eq!(place.acpx(&["status"]), shown(" is not JSON: key must be a string at line 1 column 2"));
+    let whole = "mend the file, or move it away";
+    assert_eq!(
+        place.acpx(&["status"]),
+        shown(" is not JSON: key must be a string at line 1 column 2", whole)
+    );
     let found = place.acpx(&["status", "--format", "json"]).json();
     assert_eq!(found["error"]["data"]["detailCode"], "CONFIG_INVALID");
 }

@@ -124,6 +124,7 @@ fn abilities(can: &Capabilities, trial: &Trial) -> String {
         (sessions.delete, "delete"),
         (can.fork, "fork"),
         (modes, "modes or options"),
+        (can.additional_directories, "additional directories"),
         (can.prompt.image, "images"),
         (can.prompt.audio, "audio"),
         (can.prompt.embedded_context, "embedded files"),
@@ -264,7 +265,7 @@ mod tests {
         let answer = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true}}}"#;
         let trial = Trial::Made { within: Duration::ZERO, modes: true };
         let expected = "load, modes or options, MCP by stdio, MCP by http; not: resume, close, list, delete, fork, \
-                        images, audio, embedded files, MCP by sse, logout";
+                        additional directories, images, audio, embedded files, MCP by sse, logout";
         assert_eq!(abilities(&Capabilities::of_answer(answer), &trial), expected);
     }
 

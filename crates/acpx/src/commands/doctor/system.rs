@@ -69,6 +69,13 @@ fn home(home: &Path, report: &mut Report) -> Result<(), CliError> {
         None => "an unknown file system",
     };
     if !home.exists() {
+        let above = home.ancestors().skip(1).find(|above| above.exists()).unwrap_or(home);
+        // Whether one can be made there, only the making of one says.
+        if tempfile::tempdir_in(above).is_err() {
+            let hint = "set ACPX_HOME to a directory that you can write to".to_owned();
+            let words = format!("{shown} is not there, and no directory can be made in {}", above.display());
+            return report.say(&Finding::fail("home", words, Some(hint)));
+        }
         return report
             .say(&Finding::ok("home", format!("{shown} is not there yet; the first session makes it")));
     }

@@ -22,8 +22,11 @@ pub(crate) fn run(
     let mut console = config.console(output)?;
     let reach = Reach::of_environment()?;
     let directory = match &command.directory {
-        Some(directory) => std::path::absolute(directory)
-            .map_err(|error| CliError::Directory { path: directory.clone(), reason: system_words(&error) })?,
+        Some(directory) => std::path::absolute(directory).map_err(|error| CliError::Directory {
+            path: directory.clone(),
+            reason: system_words(&error),
+            flag: "sessions migrate DIR",
+        })?,
         None => reach.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };

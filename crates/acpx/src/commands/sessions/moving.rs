@@ -7,7 +7,7 @@ use acpx_core::model::{AbsolutePath, Record};
 use acpx_core::store::real_path;
 use serde_json::json;
 
-use super::super::kept::{Kept, has_name, told};
+use super::super::kept::{Kept, has_name, id_of, told};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Moved};
 use crate::patience::Patience;
@@ -53,6 +53,9 @@ async fn meant(kept: &Kept, settings: &Settings) -> Result<Record, CliError> {
             let name = settings.session.as_ref();
             let mut there = kept.open_with(Some(settings)).await?;
             there.retain(|record| name.is_some() && has_name(record, name));
+            if let Some(id) = id_of(settings).filter(|_| there.is_empty()) {
+                return Err(CliError::NoId(id));
+            }
             Err(CliError::NoneLost {
                 agent: settings.typed_agent(),
                 name: name.map(ToString::to_string),

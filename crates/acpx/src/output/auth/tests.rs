@@ -87,6 +87,12 @@ fn what_became_of_a_login_is_one_line_and_missing_variables_are_a_failure() {
         written(Format::Text, |console| logged(&agent, &missing, console)),
         "By key needs variables to be set:\n  KEY (not set)\n  ORG (not set, optional)\n"
     );
+    let mut said = Vec::new();
+    let mut console = Console::over(Mode::default(), std::io::sink(), &mut said);
+    logged(&agent, &missing, &mut console).unwrap();
+    drop(console);
+    let next = "[acpx] set what is missing and try again: export KEY=…\n";
+    assert_eq!(String::from_utf8(said).unwrap(), next);
     assert_eq!(
         written(Format::Json, |console| logged(&agent, &missing, console)),
         "{\"action\":\"auth_result\",\"methodId\":\"env\",\"status\":\"variables-missing\",\"missing\":[\"KEY\"]}\n"

@@ -1,7 +1,7 @@
 use acpx_core::model::{Direction, EventKind, LineageIndex};
 
 use super::*;
-use crate::output::samples::{at, formats, record};
+use crate::output::samples::{at, formats, mode, record, written};
 
 /// An event of a turn, a second after the one before.
 fn event(seq: u64, turn: u64, direction: Direction, kind: EventKind, body: &str) -> Event {
@@ -112,8 +112,10 @@ fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
 #[test]
 fn the_last_entries_are_shown_and_counted_among_all() {
     let identity = record().identity();
-    let [text, ..] = formats(|console| history(&identity, &said(), 1, console).unwrap());
+    let (text, more) =
+        written(mode(Format::Text), |console| history(&identity, &said(), 1, console).unwrap());
     assert_eq!(text, "session: r1 (1/4 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
+    assert_eq!(more, "[acpx] --limit 4 shows all of it\n");
     let empty = formats(|console| history(&identity, &History::new(record().id), 5, console).unwrap());
     let json = r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":5,"count":0,"total":0,"entries":[]}"#;
     assert_eq!(empty, ["No history\n".to_owned(), String::new(), format!("{json}\n")]);

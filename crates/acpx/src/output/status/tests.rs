@@ -211,7 +211,7 @@ fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_wha
 }
 
 #[test]
-fn a_turn_that_was_interrupted_is_told_until_there_is_another() {
+fn a_turn_that_was_interrupted_is_told_until_another_is_sent() {
     let ended = Record { agent_run: Some(run(Some(AgentEnd::Asked.words()))), ..record() };
     let interrupted = turn(2, TurnState::Interrupted { at: at(50) });
     let snapshot = Snapshot {
@@ -233,11 +233,16 @@ fn a_turn_that_was_interrupted_is_told_until_there_is_another() {
     let told = (&json["summary"], &json["interruptedTurn"]["number"]);
     let summary = "the turn that ran was interrupted; the next prompt restores the session";
     assert_eq!(told, (&serde_json::json!(summary), &serde_json::json!(2)));
+    let waiting = [turn(3, TurnState::Queued)];
+    let [text, ..] =
+        formats(|console| status(&Snapshot { open_turns: &waiting, ..snapshot.clone() }, console).unwrap());
+    assert!(text.contains(line) && text.contains("\nlastPromptTime: 2023-11-14T22:14:03.000Z\n"), "{text}");
 }
 
 #[test]
 fn a_snapshot_is_whole_and_has_no_null() {
-    let record = record();
+    let additional_directories = vec![AbsolutePath::new("/more").unwrap()];
+    let record = Record { additional_directories, ..record() };
     let turns = [
         turn(2, TurnState::Dispatched { at: at(45) }),
         turn(3, TurnState::Queued),
@@ -253,7 +258,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
     let snapshot = Snapshot {
         record: &record,
         open_turns: &turns,
-        last_turn: turns.last(),
+        last_turn: turns.first(),
         forgets: false,
         usage: Some(SessionUsage {
             used: 53_000,
@@ -281,11 +286,13 @@ usage: 53000 of 200000 tokens, 1 USD
 turn: 2 (q2) since 2023-11-14T22:14:05.000Z
 queued: 2, waiting since 2023-11-14T22:14:03.000Z
 waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z; its last line came 3723 s ago
+cwd: /w
+summary: the agent works on a turn
 ";
     assert_eq!(text, expected);
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
-        r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
+        r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","additionalDirectories":["/more"],"pid":4242,"uptime":"01:02:03","#,
         r#""lastPromptTime":"2023-11-14T22:14:04.000Z","usage":{"used":53000,"size":200000,"cost":{"amount":1,"currency":"USD"}},"turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
         r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z","#,
         r#""waitingFor":{"what":"answer","method":"session/prompt","since":"2023-11-14T22:14:05.000Z","lastLineAt":"2023-11-14T22:14:10.000Z"}}"#,
@@ -322,6 +329,8 @@ uptime: -
 lastPromptTime: -
 lastExit: signal 9
 lastExitAt: 2023-11-14T22:14:15.000Z
+cwd: /w
+summary: the agent ended unexpectedly; the next prompt restores the session
 ";
     assert_eq!(text, expected);
     let expected = concat!(

@@ -26,6 +26,8 @@ fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {
         assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
         let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.ends_with(WRONG), "{message}");
+        let hint = "mend the entry; other agents can be used all the same";
+        assert_eq!(refused.json()["error"]["data"]["hint"], hint, "{line:?}");
     }
     let reading: [&[&str]; 9] = [
         &["demo", "status"],
@@ -61,7 +63,7 @@ fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_
     place.configure(r#"{"agents":"#);
     let file = text(place.acpx_home().join("config.json"));
     let of_it = |verb: &'static str| [verb, "-s", record];
-    let going_on: [&[&str]; 10] = [
+    let going_on: [&[&str]; 11] = [
         &["pending"],
         &["host", "status"],
         &["demo", "status"],
@@ -69,6 +71,7 @@ fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_
         &["own", "status"],
         &["own", "status", "-s", "work"],
         &["own", "sessions", "list"],
+        &["sessions", "list"],
         &["own", "sessions", "history"],
         &["own", "cancel"],
         &["own", "sessions", "close", "work"],

@@ -147,8 +147,11 @@ fn a_host_killed_in_mid_turn_interrupts_it_and_the_queue_goes_on_with_the_next_p
     let seen = (&result["status"], &result["error"]["code"], lost.code);
     assert_eq!(seen, (&json!("interrupted"), &json!("INTERRUPTED"), Some(1)), "{lost:?}");
     assert!(result["error"]["hint"].is_string(), "{result}");
+    // Whoever asked has come to the next host, which has said in the store what became of the turn.
     let status = place.json(&["demo", "status"]);
-    assert_eq!(status["queued"], 2, "{status}");
+    assert_eq!((&status["queued"], &status["interruptedTurn"]["number"]), (&json!(2), &json!(2)), "{status}");
+    let text = place.ok(&["demo", "status"]);
+    assert!(text.contains("\ninterrupted: 2 (") && text.contains("\nqueued: 2, "), "{text}");
     let recalled = place.ok(&["demo", "recall"]);
     assert!(recalled.ends_with("1. one\n2. two wait\n3. three\n4. four\n\n[done] end_turn\n"), "{recalled}");
     assert_eq!(turns(&place, &record), ["ended", "interrupted", "ended", "ended", "ended"]);

@@ -69,6 +69,10 @@ fn what_is_deleted_is_not_found_by_any_command() {
             let (code, _, exit) = done.failure();
             assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)), "{command:?} {name}");
         }
+        let by_id = place.acpx(&[command, &["-s", id(&made)]].concat());
+        let expected =
+            "acpx: there is no session with the id ID\nhint: acpx sessions list has those there are\n";
+        assert_eq!(by_id.err, expected.replace("ID", id(&made)), "{command:?}");
     }
 }
 

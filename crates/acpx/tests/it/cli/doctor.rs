@@ -70,6 +70,22 @@ fn what_is_broken_fails_with_what_to_do_and_the_look_goes_on() {
 }
 
 #[test]
+fn a_home_that_cannot_be_made_fails_and_one_that_can_is_not_made() {
+    let place = Place::new();
+    let file = place.beside("file");
+    fs::write(&file, "text").unwrap();
+    let look = |home: &std::path::Path| {
+        findings(&Done::of(place.command(&["--format", "json", "doctor"]).env("ACPX_HOME", home))).0
+    };
+    let found = look(&file.join("a/b"));
+    let words = format!("{0}/a/b is not there, and no directory can be made in {0}", file.display());
+    assert_eq!((level(&found, "home"), detail(&found, "home")), ("fail", words.as_str()));
+    let coming = place.beside("c");
+    let found = look(&coming.join("d"));
+    assert_eq!((level(&found, "home"), coming.exists()), ("ok", false), "{found:?}");
+}
+
+#[test]
 fn what_a_configuration_cannot_mean_is_told_and_so_are_directories_that_are_gone() {
     let place = Place::new();
     let (old, here) = (place.work().join("old"), place.work().join("here"));

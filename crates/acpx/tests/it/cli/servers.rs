@@ -86,6 +86,36 @@ fn servers_are_given_had_again_from_their_file_and_their_secrets_are_never_kept_
 }
 
 #[test]
+fn a_prompt_whose_servers_and_directories_come_too_late_for_its_agent_says_so() {
+    let place = Place::new();
+    let can = json!({ "sessionCapabilities": { "additionalDirectories": {} } });
+    let forgetful = |script: Script| {
+        script.serve([
+            ("initialize", Script::new().reply(json!({ "protocolVersion": 1, "agentCapabilities": can }))),
+            ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+            ("session/prompt", Script::new().say("hello").end("end_turn")),
+        ])
+    };
+    let agent = place.scripted(&forgetful(forgetful(Script::new()).next_start()));
+    let file = json!({ "mcpServers": [{ "name": "files", "command": "sh", "args": [], "env": [] }] });
+    std::fs::write(place.work().join("mcp.json"), file.to_string()).unwrap();
+    std::fs::create_dir(place.work().join("more")).unwrap();
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "hello"]);
+    let late = place.acpx(&["--mcp-config", "mcp.json", "--add-dir", "more", "scripted", "hello"]);
+    assert_eq!(late.code, Some(0), "{late:?}");
+    let why = "since it is at work, somebody else is at the session, or it could not bring the session back";
+    for (what, flag) in [("MCP servers", "--mcp-config"), ("additional directories", "--add-dir")] {
+        let line = format!(
+            "[acpx] the agent keeps the {what} that it has, {why}; give {flag} again with a later prompt, or with sessions new\n"
+        );
+        assert!(late.err.contains(&line), "{late:?}");
+    }
+    assert_eq!(given(&agent, "session/new"), (Vec::new(), false));
+    place.ok(&["host", "stop"]);
+}
+
+#[test]
 fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
     let place = Place::new();
     let run = |line: &[&str]| {
