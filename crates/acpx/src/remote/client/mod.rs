@@ -150,7 +150,7 @@ impl RelayError {
     /// Whether there is no use in going there again: whoever is there does not let us in, or would refuse it again.
     fn is_final(&self) -> bool {
         match self {
-            Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) => true,
+            Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) | Self::GivenUp { .. } => true,
             // A server that has begun anew does not know the connection, or still has the stream of the one before.
             Self::Refused {
                 status:
@@ -161,7 +161,6 @@ impl RelayError {
                 ..
             } => false,
             Self::Refused { status, .. } => status.is_client_error(),
-            Self::GivenUp { why, .. } => why.is_final(),
             Self::Unreachable { .. } | Self::Silent { .. } | Self::Foreign { .. } | Self::Lost { .. } => {
                 false
             }
