@@ -57,7 +57,8 @@ const AT_A_TERMINAL: &str = "this is for an editor to start, which speaks the Ag
     acpx help acp says how, and Ctrl-D ends it";
 
 fn tell(bridged: &Bridged, console: &mut Console<'_>) {
-    match bridged.garbage.lines {
+    // What was answered was not passed over.
+    match bridged.garbage.lines - bridged.garbage.answerable {
         0 => {}
         1 => console.say("1 line from the editor was no message of the protocol, and was passed over"),
         lines => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use acpx_core::host::HostError;
 use acpx_core::host::meta::{RestoreMeta, WaitingMeta};
-use acpx_core::model::{Record, Seq, SessionIdentity, TurnState};
+use acpx_core::model::{Record, Seq, SessionIdentity, TurnState, Unasked};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
@@ -68,6 +68,8 @@ pub(super) fn run(
         let mut view = TurnView::new(settings.mode, Some(record.identity()));
         if desk.is_some() {
             view.ask_here();
+        } else if settings.policy.unasked == Unasked::Wait {
+            view.wait_for_answers(&settings.policy);
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::since(begun, settings.timeout)?.outliving_terminal();

@@ -27,7 +27,7 @@ impl RememberedObject {
 pub(super) fn usage(usage: &SessionUsage, out: &mut dyn Write) -> io::Result<()> {
     let SessionUsage { used, size, cost } = usage;
     let cost = cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
-    line(out, format_args!("usage: {used} of {size} tokens{cost}"))
+    line(out, format_args!("context: {used} of {size} tokens{cost}"))
 }
 
 /// What an agent remembers of a conversation, in words, where that is less than all of it.

@@ -170,6 +170,18 @@ pub enum AgentError {
         /// What the error means for a session.
         reading: Reading,
     },
+    /// It is an acpx, on another machine for instance, and the host there went away while the turn ran.
+    #[error(
+        "the turn was interrupted where the agent {agent:?} is, and may be done there in part: {message}"
+    )]
+    InterruptedThere {
+        /// The agent.
+        agent: String,
+        /// Its words.
+        message: String,
+        /// The error object as received.
+        acp: Arc<str>,
+    },
     /// It offers logins, no credential is known for any, and nothing was to be done without.
     #[error("the agent {agent:?} offers logins, and there is no credential for any of them: {ways}")]
     NoCredential {
@@ -301,6 +313,7 @@ impl AgentError {
                 "AUTH_REQUIRED"
             }
             Self::Refused { .. } => "AGENT_REFUSED",
+            Self::InterruptedThere { .. } => "INTERRUPTED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
             Self::DirectoriesUnsupported { .. } => "DIRECTORIES_UNSUPPORTED",

@@ -193,7 +193,7 @@ impl TurnError {
 impl From<&AgentError> for TurnError {
     fn from(error: &AgentError) -> Self {
         let acp = match error {
-            AgentError::Refused { acp, .. } => Some(acp.clone()),
+            AgentError::Refused { acp, .. } | AgentError::InterruptedThere { acp, .. } => Some(acp.clone()),
             _ => None,
         };
         Self { code: error.code().into(), message: error.to_string().into(), acp }

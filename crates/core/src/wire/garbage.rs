@@ -12,6 +12,8 @@ use super::Limits;
 pub struct GarbageReport {
     /// Lines that were no messages; blank ones are not counted.
     pub lines: u64,
+    /// Those of them that are worth an answer: whoever has sent them may wait for one.
+    pub answerable: u64,
     /// Their bytes, line ends not counted.
     pub bytes: u64,
     /// The latest of them, oldest first, each cut to a bounded length.
@@ -22,6 +24,7 @@ pub struct GarbageReport {
 #[derive(Debug)]
 pub(super) struct Garbage {
     lines: u64,
+    answerable: u64,
     bytes: u64,
     recent: VecDeque<String>,
     keep_lines: usize,
@@ -32,6 +35,7 @@ impl Garbage {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             lines: 0,
+            answerable: 0,
             bytes: 0,
             recent: VecDeque::new(),
             keep_lines: limits.garbage_lines,
@@ -53,11 +57,17 @@ impl Garbage {
         self.recent.push_back(String::from_utf8_lossy(head).into_owned());
     }
 
+    /// The line that was counted last is worth an answer.
+    pub(super) fn wants_an_answer(&mut self) {
+        self.answerable += 1;
+    }
+
     pub(super) fn lines(&self) -> u64 {
         self.lines
     }
 
     pub(super) fn report(&self) -> GarbageReport {
-        GarbageReport { lines: self.lines, bytes: self.bytes, recent: self.recent.iter().cloned().collect() }
+        let recent = self.recent.iter().cloned().collect();
+        GarbageReport { lines: self.lines, answerable: self.answerable, bytes: self.bytes, recent }
     }
 }

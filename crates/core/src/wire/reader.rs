@@ -184,6 +184,7 @@ impl Sink {
             Err(problem) => {
                 self.garbage(bytes, bytes.len() as u64)?;
                 if problem.wants_an_answer() {
+                    self.inbox.with(|state| state.garbage.wants_an_answer());
                     self.queue.send(Err(Unread::new(problem, bytes))).await.map_err(|_| End::Aborted)?;
                 }
                 Ok(())
@@ -195,7 +196,10 @@ impl Sink {
     async fn too_long(&mut self, dropped: &Dropped) -> Result<(), End> {
         self.garbage(&dropped.head, dropped.bytes)?;
         if dropped.head.trim_ascii_start().starts_with(b"{") {
-            self.inbox.with(|state| state.dropped += 1);
+            self.inbox.with(|state| {
+                state.dropped += 1;
+                state.garbage.wants_an_answer();
+            });
             let problem = Malformed::TooLong { limit: self.inbox.limits.line_bytes };
             let id = request_id(&dropped.head).unwrap_or_else(RpcId::null);
             self.queue.send(Err(Unread { problem, id })).await.map_err(|_| End::Aborted)?;

@@ -282,7 +282,7 @@ model: -
 mode: -
 uptime: 01:02:03
 lastPromptTime: 2023-11-14T22:14:04.000Z
-usage: 53000 of 200000 tokens, 1 USD
+context: 53000 of 200000 tokens, 1 USD
 turn: 2 (q2) since 2023-11-14T22:14:05.000Z
 queued: 2, waiting since 2023-11-14T22:14:03.000Z
 waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z; its last line came 3723 s ago

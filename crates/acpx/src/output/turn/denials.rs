@@ -39,23 +39,20 @@ enum Asked {
 }
 
 impl Denials {
-    /// Takes the next line.
-    pub(super) fn take(&mut self, event: &WatchedEvent) {
+    /// Takes the next line; what is asked for with it.
+    pub(super) fn take(&mut self, event: &WatchedEvent) -> Option<ToolUse> {
         let line = event.message.get();
         // Most lines are pieces of a message, and need not be read to know it. A request has an id, and may have any words
         // in it.
         let may_be_told =
             !line.contains("session/update") || line.contains("toolCallId") || line.contains(r#""id""#);
         match event.direction {
-            Direction::FromAgent if may_be_told => {
-                let Ok(message) = Message::parse(line) else { return };
-                self.told(event, &message);
-            }
+            Direction::FromAgent if may_be_told => self.told(event, &Message::parse(line).ok()?),
             Direction::ToAgent => {
-                let Ok(message) = Message::parse(line) else { return };
-                self.answered(&message);
+                self.answered(&Message::parse(line).ok()?);
+                None
             }
-            Direction::FromAgent | Direction::Ours => {}
+            Direction::FromAgent | Direction::Ours => None,
         }
     }
 
@@ -64,19 +61,24 @@ impl Denials {
         self.denied.as_ref()
     }
 
-    fn told(&mut self, event: &WatchedEvent, message: &Message) {
+    fn told(&mut self, event: &WatchedEvent, message: &Message) -> Option<ToolUse> {
         for update in self.updates.read(event) {
             if let Update::Tool { call, fields } = update {
                 self.known.remember(&call, &fields);
             }
         }
-        let (Some(method), Some(id)) = (message.method(), message.id()) else { return };
+        let (method, id) = (message.method()?, message.id()?);
         let params = message.params().unwrap_or("null");
         let asked = match method {
             "session/request_permission" => Some(Asked::Permission(self.known.permission(params))),
             _ => tool_request_use(method, params).map(Asked::Tool),
         };
+        let wanted = asked.as_ref().map(|asked| match asked {
+            Asked::Permission(request) => request.tool.clone(),
+            Asked::Tool(tool) => tool.clone(),
+        });
         self.open.begin(id, asked);
+        wanted
     }
 
     fn answered(&mut self, answer: &Message) {

@@ -18,8 +18,8 @@ mod used;
 use std::io::{self, Write};
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, Carried, Direction, EndedProcess, Fact, SessionIdentity, SettingValue,
-    Timestamp,
+    AcpSessionId, AgentSessionId, Carried, Decision, Direction, EndedProcess, Fact, PermissionPolicy,
+    SessionIdentity, SettingValue, Timestamp,
 };
 use serde::Serialize;
 
@@ -46,7 +46,13 @@ pub(crate) struct TurnView {
     view: View,
     signs: Signs,
     denials: Denials,
+    /// By what it is known that a question waits for an answer from elsewhere, where one may.
+    waiting: Option<PermissionPolicy>,
 }
+
+/// What is said to whoever sees a question that waits.
+const HOW_TO_ANSWER: &str =
+    "it waits for an answer: acpx pending shows the question, acpx approve ID or acpx deny ID answers it";
 
 #[derive(Debug)]
 enum View {
@@ -63,7 +69,7 @@ impl TurnView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { session, view, signs: Signs::default(), denials: Denials::default() }
+        Self { session, view, signs: Signs::default(), denials: Denials::default(), waiting: None }
     }
 
     /// Permissions are asked for on the terminal, and need not be shown before they are answered.
@@ -71,6 +77,11 @@ impl TurnView {
         if let View::Text(view) = &mut self.view {
             view.ask_here();
         }
+    }
+
+    /// What this policy would ask waits until somebody answers it from elsewhere.
+    pub(crate) fn wait_for_answers(&mut self, policy: &PermissionPolicy) {
+        self.waiting = Some(policy.clone());
     }
 
     /// What the agent was not allowed, if it was not allowed something.
@@ -89,18 +100,22 @@ impl TurnView {
             return self.fact(event, console);
         }
         self.signs.take(event.direction, event.message.get());
-        self.denials.take(event);
+        let wanted = self.denials.take(event);
         match &mut self.view {
-            View::Text(view) => view.message(event, &mut *console.out),
+            View::Text(view) => view.message(event, &mut *console.out)?,
             View::Json => {
                 console.out.write_all(event.message.get().as_bytes())?;
-                console.out.write_all(b"\n")
+                console.out.write_all(b"\n")?;
             }
-            View::Quiet(view) => {
-                view.message(event);
-                Ok(())
-            }
+            View::Quiet(view) => view.message(event),
         }
+        if let (Some(policy), Some(tool)) = (&self.waiting, wanted)
+            && policy.rule(&tool).decision == Decision::Ask
+        {
+            console.flush()?;
+            console.say(HOW_TO_ANSWER);
+        }
+        Ok(())
     }
 
     /// Shows how the turn ended.
@@ -156,6 +171,9 @@ impl TurnView {
                 self.tell(&News::SettingNotRestored { option, value, reason }, console)
             }
             Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => {
+                if let View::Text(view) = &mut self.view {
+                    view.end_line(&mut *console.out)?;
+                }
                 console.flush()?;
                 console.say(&detail(&fact).unwrap_or_default());
                 Ok(())
@@ -199,10 +217,10 @@ fn detail(fact: &Fact) -> Option<String> {
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
         Fact::LinesDropped { lines, limit } => {
-            Some(format!("lost: {} of the agent, longer than {limit} bytes", counted(*lines)))
+            Some(format!("not taken: {} of the agent, longer than {limit} bytes", counted(*lines)))
         }
         Fact::LinesUnread { lines } => {
-            Some(format!("lost: {} of the agent, not of the protocol", counted(*lines)))
+            Some(format!("ignored: {} of the agent, not of the protocol", counted(*lines)))
         }
         Fact::ProcessesEnded { processes } => {
             let words = |process: &EndedProcess| format!("{} ({})", process.name, process.pid);

@@ -184,7 +184,11 @@ impl TextView {
     /// Ends the line that stands there.
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
-        if self.place == Place::Words { writeln!(out) } else { Ok(()) }
+        if self.place == Place::Words {
+            self.place = Place::WordsLine;
+            writeln!(out)?;
+        }
+        Ok(())
     }
 
     fn update(&mut self, update: Update, out: &mut dyn Write) -> io::Result<()> {

@@ -107,6 +107,18 @@ pub(crate) enum RelayError {
         /// What it said at the end.
         reason: String,
     },
+    /// It was there, and is not any more.
+    #[error(
+        "the conversation with {address} could not be taken up again{}; whether the last prompt arrived there is not known",
+        if .why.is_final() { "" } else { " in a minute" }
+    )]
+    GivenUp {
+        /// Where.
+        address: String,
+        /// What became of the last try.
+        #[source]
+        why: Box<RelayError>,
+    },
 }
 
 impl RelayError {
@@ -128,6 +140,7 @@ impl RelayError {
             Self::TokenFile { .. } => {
                 Some("put the token of that machine into the file, and name it from the root")
             }
+            Self::GivenUp { why, .. } => why.hint(),
             Self::Tls(_) | Self::Refused { .. } | Self::Foreign { .. } | Self::Lost { .. } => None,
         }
     }
@@ -137,7 +150,7 @@ impl RelayError {
     /// Whether there is no use in going there again: whoever is there does not let us in, or would refuse it again.
     fn is_final(&self) -> bool {
         match self {
-            Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) => true,
+            Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) | Self::GivenUp { .. } => true,
             Self::Refused { status, .. } => status.is_client_error() && !is_mended_anew(*status),
             Self::Unreachable { .. } | Self::Silent { .. } | Self::Foreign { .. } | Self::Lost { .. } => {
                 false
@@ -224,11 +237,14 @@ impl Lines {
             last.abort();
         }
         let why = locked(&self.why).take();
+        let address = self.relay.place();
+        let given_up = |why| RelayError::GivenUp { address: address.clone(), why: Box::new(why) };
         match (why, done) {
-            (Some(why), _) => Err(why),
             (None, Ok(())) => Ok(()),
-            (None, Err(HostError::Lost)) => Err(RelayError::Silent { address: self.relay.place() }),
-            (None, Err(error)) => Err(self.relay.lost(&error)),
+            (Some(why), Ok(())) => Err(why),
+            (Some(why), Err(_)) => Err(given_up(why)),
+            (None, Err(HostError::Lost)) => Err(given_up(RelayError::Silent { address: address.clone() })),
+            (None, Err(error)) => Err(given_up(self.relay.lost(&error))),
         }
     }
 }
@@ -328,19 +344,33 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use super::*;
 
     #[tokio::test]
-    async fn a_line_that_ended_in_silence_says_so_and_one_that_was_done_with_does_not() {
+    async fn a_conversation_that_is_given_up_says_so_and_one_that_was_done_with_or_never_began_does_not() {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
-        let over = async |done| {
-            let (last, why) = (std::sync::Mutex::default(), Arc::default());
+        let over = async |why: Option<RelayError>, done| {
+            let (last, why) = (std::sync::Mutex::default(), Arc::new(std::sync::Mutex::new(why)));
             let over = Lines { relay: Arc::clone(&relay), last, why }.over(done).await;
-            over.map_err(|error| error.to_string())
+            over.map_err(|error| (error.to_string(), error.source().map(ToString::to_string)))
         };
-        assert_eq!(over(Ok(())).await, Ok(()));
-        let silent = "http://127.0.0.1:7/acp does not answer".to_owned();
-        assert_eq!(over(Err(HostError::Lost)).await, Err(silent));
+        let lost = || Err(HostError::Lost);
+        assert_eq!(over(None, Ok(())).await, Ok(()));
+        let given_up = |time: &str, why: &str| {
+            let words = format!(
+                "the conversation with http://127.0.0.1:7/acp could not be taken up again{time}; \
+                 whether the last prompt arrived there is not known"
+            );
+            Err((words, Some(format!("http://127.0.0.1:7/acp {why}"))))
+        };
+        assert_eq!(over(None, lost()).await, given_up(" in a minute", "does not answer"));
+        // One that does not let us in is not tried for long; one that was never there was told nothing.
+        let refused = || Some(relay.refused_with(StatusCode::UNAUTHORIZED, "no"));
+        assert_eq!(over(refused(), lost()).await, given_up("", "answered 401 Unauthorized: no"));
+        let never = ("http://127.0.0.1:7/acp answered 401 Unauthorized: no".to_owned(), None);
+        assert_eq!(over(refused(), Ok(())).await, Err(never));
     }
 
     #[test]

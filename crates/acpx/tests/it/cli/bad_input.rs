@@ -4,6 +4,8 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place, text};
+#[cfg(target_os = "linux")]
+use crate::terminal::OnTerminal;
 
 /// The options that every command of the test takes, and the code of what it meets.
 struct Case {
@@ -112,8 +114,20 @@ fn an_agent_that_prints_garbage_is_heard_all_the_same() {
     place.scripted(&script);
     let done = place.acpx(&["--format", "quiet", "scripted", "exec", "hi"]);
     // What it prints before it is asked anything is nobody's; within a turn something may be lost by it.
-    let err = "[acpx] lost: 1 line of the agent, not of the protocol\n".to_owned();
+    let err = "[acpx] ignored: 1 line of the agent, not of the protocol\n".to_owned();
     assert_eq!(done, Done { out: "hello there\n".to_owned(), err, code: Some(0) });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_said_beside_the_words_of_an_agent_begins_on_a_line_of_its_own() {
+    let place = Place::new();
+    let script = Script::new().initialize(json!({})).session_new("s1");
+    place.scripted(&script.prompt(|turn| turn.line("noise").say("own words").end("end_turn")));
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "exec", "hi"]));
+    terminal
+        .wait_for("own words\n[acpx] ignored: 1 line of the agent, not of the protocol\n\n[done] end_turn\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
 }
 
 #[test]
@@ -274,8 +288,8 @@ fn lines_that_are_no_messages_are_said_once_in_a_turn_and_those_of_the_start_are
         .prompt(|turn| turn.say("quiet").end("end_turn"));
     place.scripted(&script);
     place.ok(&["scripted", "sessions", "new"]);
-    let told = "[acpx] lost: 2 lines of the agent, not of the protocol\n";
+    let told = "[acpx] ignored: 2 lines of the agent, not of the protocol\n";
     let [first, second] = ["one", "two"].map(|words| place.acpx(&["scripted", words]));
-    assert_eq!((first.err.matches("lost: ").count(), first.err.contains(told)), (1, true), "{first:?}");
-    assert_eq!((second.err.contains("lost: "), second.code), (false, Some(0)), "{second:?}");
+    assert_eq!((first.err.matches("ignored: ").count(), first.err.contains(told)), (1, true), "{first:?}");
+    assert_eq!((second.err.contains("ignored: "), second.code), (false, Some(0)), "{second:?}");
 }

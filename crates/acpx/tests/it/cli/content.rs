@@ -139,9 +139,9 @@ hi
     assert_eq!((&session["notices"], &session["compaction"]), (&json!({}), &json!({})));
     let usage = json!({ "used": 53, "size": 200, "cost": { "amount": 0.25, "currency": "USD" } });
     assert_eq!(place.json(&["scripted", "status"])["usage"], usage);
-    assert!(place.ok(&["scripted", "status"]).contains("\nusage: 53 of 200 tokens, 0.25 USD\n"));
+    assert!(place.ok(&["scripted", "status"]).contains("\ncontext: 53 of 200 tokens, 0.25 USD\n"));
     assert_eq!(place.json(&["scripted", "sessions", "show"])["usage"], usage);
-    assert!(place.ok(&["scripted", "sessions", "show"]).contains("\nusage: 53 of 200 tokens, 0.25 USD\n"));
+    assert!(place.ok(&["scripted", "sessions", "show"]).contains("\ncontext: 53 of 200 tokens, 0.25 USD\n"));
 }
 
 #[test]

@@ -140,7 +140,10 @@ fn a_question_that_waits_is_listed_and_shown_by_status_until_it_is_answered_from
     assert_eq!(place.json(&["pending"]), json!({ "action": "pending", "questions": [] }));
     let waiting = ["--non-interactive-permissions", "wait", "scripted", "go"];
     for (verb, code) in [("approve", 0), ("deny", 5)] {
-        let running = place.start(&waiting);
+        let mut running = place.start(&waiting);
+        running.wait_for_word(
+            "[acpx] it waits for an answer: acpx pending shows the question, acpx approve ID or",
+        );
         let id = open_question(&place);
         let status = place.json(&["scripted", "status"]);
         assert_eq!(status["questions"][0]["questionId"], id, "{status}");

@@ -35,8 +35,13 @@ fn garbage_is_counted_on_stderr_and_never_on_stdout() {
         ("a\n\nb\n", "2 lines from the editor were no messages of the protocol, and were passed over"),
     ];
     for (said, words) in rows {
-        let expected = Done { out: String::new(), err: format!("[acpx] {words}\n"), code: Some(0) };
+        let err = format!("[acpx] {words}\n");
+        let expected = Done { out: String::new(), err: err.clone(), code: Some(0) };
         assert_eq!(place.acpx_told(said, &["demo", "acp"]), expected);
+        // What is answered was not passed over.
+        let Done { out, err: told, code } = place.acpx_told(&format!("[]\n{said}"), &["demo", "acp"]);
+        assert!(out.contains("-32600"), "{out}");
+        assert_eq!((told, code), (err, Some(0)));
     }
 }
 

@@ -99,6 +99,30 @@ fn a_session_with_an_agent_on_another_machine_outlives_its_http_connection() {
 }
 
 #[test]
+fn a_turn_whose_far_host_dies_is_interrupted_here_too_and_not_refused_by_its_agent() {
+    let (far, near) = (Place::new(), Place::new());
+    let served = Served::new(&far, &[]);
+    let agent = ["--agent", served.websocket.as_str()];
+    near.ok(&[&agent[..], &["sessions", "new"]].concat());
+    let mut turn = near.start(&[&["--format", "json"], &agent[..], &["wait"]].concat());
+    turn.wait_for("Waiting until cancelled");
+    crate::acpx::kill_hard(far.host_pid());
+    let done = turn.done();
+    let lines = done.lines();
+    let result = lines.last().unwrap();
+    let error = &result["error"];
+    assert_eq!(
+        (&result["status"], &error["code"], done.code),
+        (&json!("interrupted"), &json!("INTERRUPTED"), Some(1)),
+        "{result}"
+    );
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("may be done there in part: turn 1 was interrupted"), "{message}");
+    assert_eq!(error["hint"], "what was said until then is kept; prompt again to go on");
+    assert_eq!(error["acp"]["data"]["acpx"]["code"], "INTERRUPTED", "{error}");
+}
+
+#[test]
 fn an_agent_elsewhere_is_configured_with_its_token_in_a_file_and_the_token_is_nowhere_else() {
     let (far, near) = (Place::new(), Place::new());
     let secret = far.ok(&["token", "new"]);

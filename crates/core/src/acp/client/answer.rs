@@ -171,6 +171,11 @@ fn refused(speaker: Speaker<'_>, method: &str, raw: &str, remembers: bool) -> Ag
     let error = RpcError::read(raw);
     let data: Value =
         error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
+    // An acpx elsewhere says what became of the turn as we do.
+    if method == "session/prompt" && data.pointer("/acpx/code").is_some_and(|code| code == "INTERRUPTED") {
+        let (agent, acp) = (speaker.agent.to_owned(), Arc::from(raw));
+        return AgentError::InterruptedThere { agent, message: error.message, acp };
+    }
     let refused = AgentError::Refused {
         agent: speaker.agent.to_owned(),
         method: method.to_owned(),

@@ -195,6 +195,7 @@ async fn garbage_is_counted_and_remembered_up_to_a_bound_and_never_answered() {
     assert_eq!(incoming.end(), Some(End::Eof));
     let expected = GarbageReport {
         lines: 6,
+        answerable: 2,
         bytes: 11 + 2 + too_long.len() as u64 + 6 + 8 + 2,
         recent: vec!["ca\u{e9}\u{fffd}".into(), "{\"id\"".into(), "\u{fffd}\u{fffd}".into()],
     };
