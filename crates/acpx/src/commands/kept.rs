@@ -37,6 +37,12 @@ impl Kept {
         Ok(Self { store: Reach::of_environment()?.kept()? })
     }
 
+    /// Leaves the store without closing it, at the end of a command: what SQLite would free piece by piece goes with the
+    /// process, and whoever only reads has nothing to put away.
+    pub(super) fn leave(self) {
+        std::mem::forget(self);
+    }
+
     /// The store, if there is one.
     pub(super) fn store(&self) -> Option<&SqliteStore> {
         self.store.as_ref()

@@ -72,7 +72,9 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             questions: &questions,
             record: &record,
         };
-        Ok(status(&snapshot, &mut console)?)
+        status(&snapshot, &mut console)?;
+        kept.leave();
+        Ok(())
     })?;
     Ok(Exit::Success.into())
 }

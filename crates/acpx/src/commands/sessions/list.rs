@@ -40,6 +40,7 @@ pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> 
     for record in &mut records {
         record.title = title(store, record).await?;
     }
+    kept.leave();
     Ok(records)
 }
 
