@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 
 use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::host::{Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
@@ -126,6 +127,8 @@ pub(crate) fn for_agents() -> Vec<(OsString, OsString)> {
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::Runtime)?;
+    // By its address: the runtime is built once for all commands, and not once with each of them in it.
+    let work: Pin<&mut dyn Future<Output = _>> = pin!(work);
     let done = runtime.block_on(work);
     // A thread that waits for a dead disk is not waited for.
     runtime.shutdown_background();

@@ -82,8 +82,11 @@ pub(crate) fn parse(
         [verb, ..] => verb.to_owned(),
         [] => String::new(),
     };
-    let matches = grammar(&path).try_get_matches_from(&typed);
-    match matches.and_then(|matches| Verb::from_arg_matches(&matches)) {
+    let mut grammar = grammar(&path);
+    let matches = grammar.try_get_matches_from_mut(&typed);
+    // To free it piece by piece takes as long as to build it, and it is needed once: it goes with the process.
+    std::mem::forget(grammar);
+    match matches.and_then(|mut matches| Verb::from_arg_matches_mut(&mut matches)) {
         Ok(verb) => Ok(Request::Run(Box::new(Invocation::new(verb, agent)?))),
         Err(error) => match error.kind() {
             ErrorKind::DisplayVersion => Ok(Request::Version),
