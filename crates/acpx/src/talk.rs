@@ -30,7 +30,7 @@ use crate::output::Console;
 use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
 
-pub(crate) use self::unsent::unsent_prompt;
+pub(crate) use self::unsent::unsent_turn;
 pub(crate) use self::waited::waiting_for;
 
 use self::person::answered;
@@ -414,7 +414,7 @@ impl<'a> Talk<'a> {
             match said {
                 FromHost::Event(event) => {
                     let unsent = self.unsent(&event).await?;
-                    if let Err(error) = self.show(&event, unsent.as_deref()) {
+                    if let Err(error) = self.show(&event, unsent.as_ref()) {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
                         self.show(&event, None)?;

@@ -179,7 +179,7 @@ fn count<N: FromStr>(text: &str) -> Result<N, String> {
 /// A place in a conversation.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PlaceArgs {
-    /// Where to begin: start, turn:N, message:ID or seq:N
+    /// Where to begin: start, turn:N, message:ID or seq:N; turns are numbered in the output, and JSON has seq
     #[arg(long, value_name = "PLACE", value_parser = place)]
     pub(super) from: Option<Cursor>,
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use acpx_core::host::{Refusal, WatchedEvent};
-use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, TurnId};
+use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, Turn, TurnId};
 use acpx_core::store::Store;
 
-use super::unsent::unsent_prompt;
+use super::unsent::unsent_turn;
 use super::{Next, Talk};
 use crate::error::CliError;
 use crate::output::{FollowView, TurnView};
@@ -52,13 +52,11 @@ impl<'a> Talk<'a> {
         Self { shown: Some(Shown { what: Showing::All { view, record, store }, next }), ..self }
     }
 
-    /// The prompt that is shown before an event: where everything is followed, that of a turn that is over without an
-    /// agent having been sent it.
-    pub(super) async fn unsent(&self, event: &WatchedEvent) -> Result<Option<String>, CliError> {
+    /// The turn whose prompt is shown before an event: where everything is followed, one that is over without an agent
+    /// having been sent it.
+    pub(super) async fn unsent(&self, event: &WatchedEvent) -> Result<Option<Turn>, CliError> {
         match self.shown.as_ref().map(|shown| &shown.what) {
-            Some(Showing::All { view, record, store }) => {
-                Ok(unsent_prompt(view, event, store, record).await?)
-            }
+            Some(Showing::All { view, record, store }) => Ok(unsent_turn(view, event, store, record).await?),
             Some(Showing::Turn { .. }) | None => Ok(None),
         }
     }
@@ -113,7 +111,7 @@ impl<'a> Talk<'a> {
 
     /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it. Where everything
     /// is followed, a prompt may stand before it.
-    pub(super) fn show(&mut self, event: &WatchedEvent, unsent: Option<&str>) -> io::Result<()> {
+    pub(super) fn show(&mut self, event: &WatchedEvent, unsent: Option<&Turn>) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
         if let Some(desk) = &mut self.desk {
@@ -121,7 +119,7 @@ impl<'a> Talk<'a> {
         }
         let (view, request, turn) = match &mut shown.what {
             Showing::All { view, .. } => {
-                unsent.map_or(Ok(()), |words| view.unsent(words, self.console))?;
+                unsent.map_or(Ok(()), |turn| view.unsent(turn, self.console))?;
                 return view.event(event, self.console);
             }
             Showing::Turn { view, request, turn } => (view, request, turn),

@@ -3,26 +3,24 @@
 
 use std::sync::Arc;
 
-use acpx_core::acp::prompt_words;
 use acpx_core::host::{KeptEvents, WatchedEvent};
-use acpx_core::model::RecordId;
+use acpx_core::model::{RecordId, Turn};
 use acpx_core::store::{Store, StoreError};
 
 use crate::output::FollowView;
 
-/// The words of such a prompt, if its turn ends with this event and they would be shown.
-pub(crate) async fn unsent_prompt(
+/// The turn of such a prompt, if it ends with this event and its words would be shown.
+pub(crate) async fn unsent_turn(
     view: &FollowView,
     event: &WatchedEvent,
     store: &Arc<dyn Store>,
     record: &RecordId,
-) -> Result<Option<String>, StoreError> {
+) -> Result<Option<Turn>, StoreError> {
     let Some((turn, is_begun)) = view.ends_unasked(event) else { return Ok(None) };
     let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
     // What was begun before the view began was sent, for all that is known.
     if !is_begun && kept.has_begun(turn).await? {
         return Ok(None);
     }
-    let turn = store.turn_numbered(record.clone(), turn).await?;
-    Ok(turn.map(|turn| prompt_words(&turn.prompt)))
+    store.turn_numbered(record.clone(), turn).await
 }

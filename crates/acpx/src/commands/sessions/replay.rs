@@ -14,7 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::output::{Console, FollowView};
 use crate::reach::block_on;
 use crate::settings::Settings;
-use crate::talk::unsent_prompt;
+use crate::talk::unsent_turn;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -51,8 +51,8 @@ async fn show(
         // What comes while this is shown is for those who watch.
         let is_meant = |seq: Seq| Some(seq) <= record.last_seq;
         for event in page.iter().filter(|event| is_meant(event.seq)).filter_map(WatchedEvent::of) {
-            if let Some(words) = unsent_prompt(&view, &event, store, &record.id).await? {
-                view.unsent(&words, &mut console)?;
+            if let Some(turn) = unsent_turn(&view, &event, store, &record.id).await? {
+                view.unsent(&turn, &mut console)?;
             }
             view.event(&event, &mut console)?;
         }

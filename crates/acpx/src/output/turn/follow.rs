@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use acpx_core::acp;
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, TurnId};
+use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, Turn, TurnId};
 use acpx_core::wire::Message;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -111,11 +111,10 @@ impl FollowView {
     }
 
     /// Shows the prompt of a turn that no agent was sent.
-    pub(crate) fn unsent(&mut self, words: &str, console: &mut Console<'_>) -> io::Result<()> {
-        match &mut self.view {
-            View::Text(view) if !words.trim().is_empty() => view.prompt(words, &mut *console.out),
-            View::Text(_) | View::Json | View::Quiet(_) => Ok(()),
-        }
+    pub(crate) fn unsent(&mut self, turn: &Turn, console: &mut Console<'_>) -> io::Result<()> {
+        let View::Text(view) = &mut self.view else { return Ok(()) };
+        let words = acp::prompt_words(&turn.prompt);
+        if words.trim().is_empty() { Ok(()) } else { view.prompt(Some(turn.id), &words, &mut *console.out) }
     }
 
     /// No more comes.
@@ -172,7 +171,7 @@ fn text(
         _ => {}
     }
     match words {
-        Some(words) => view.prompt(&words, &mut *console.out),
+        Some(words) => view.prompt(event.turn, &words, &mut *console.out),
         None => view.message(event, &mut *console.out),
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use acpx_core::acp::block_words;
-use acpx_core::model::{Carried, ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
+use acpx_core::model::{
+    Carried, ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, TurnId, Update,
+};
 use acpx_core::wire::Message;
 use serde_json::Value;
 
@@ -140,10 +142,17 @@ impl TextView {
         self.terminals.take(fact);
     }
 
-    /// Shows what the user asked.
-    pub(super) fn prompt(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
+    /// Shows what the user asked, and in which turn: it can be named by that.
+    pub(super) fn prompt(
+        &mut self,
+        turn: Option<TurnId>,
+        words: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[user] {}", words.replace('\n', "\n       "))
+        let label = turn.map_or_else(|| "[user] ".to_owned(), |turn| format!("[user, turn {}] ", turn.0));
+        let indent = format!("\n{:1$}", "", label.len());
+        writeln!(out, "{label}{}", words.replace('\n', &indent))
     }
 
     /// Shows how a turn ended. What comes next belongs to another.

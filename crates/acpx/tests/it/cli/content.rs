@@ -81,8 +81,9 @@ fn what_went_along_is_told_in_history_and_replay_and_so_is_what_was_refused() {
     assert_eq!(quiet, expected);
     let replayed = place.ok(&["scripted", "sessions", "replay"]);
     let begin = format!(
-        "[user] look\n       {image}\n\n{drawn}\n\n[done] end_turn\n\n[user] {image}\n\n{drawn}\n\n[done] end_turn\n\n\
-         [user] [audio audio/wav]\n\n[error] CONTENT_UNSUPPORTED: "
+        "[user, turn 1] look\n               {image}\n\n{drawn}\n\n[done] end_turn\n\n\
+         [user, turn 2] {image}\n\n{drawn}\n\n[done] end_turn\n\n\
+         [user, turn 3] [audio audio/wav]\n\n[error] CONTENT_UNSUPPORTED: "
     );
     assert!(replayed.starts_with(&begin), "{replayed}");
 }

@@ -62,7 +62,7 @@ fn a_prompt_that_waited_when_its_host_died_is_told_to_wait_and_leaves_its_words_
     let history = place.ok(&["--format", "quiet", "demo", "sessions", "history"]);
     assert_eq!(history, format!("{cut}[not sent] later\n"));
     let replay = place.ok(&["demo", "sessions", "replay"]);
-    assert!(replay.ends_with("\n[user] later\n\n[done] cancelled\n"), "{replay}");
+    assert!(replay.ends_with("\n[user, turn 2] later\n\n[done] cancelled\n"), "{replay}");
 }
 
 #[test]

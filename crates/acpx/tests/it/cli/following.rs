@@ -42,9 +42,12 @@ fn a_session_is_shown_again_from_any_place_with_no_host_and_no_agent() {
     assert_eq!(from(&format!("message:{record}:turn:2")), second);
     assert_eq!(place.json_lines(&["demo", "sessions", "replay", "--last", "1"]), second);
     let text = place.ok(&["demo", "sessions", "replay", "--from", "turn:2"]);
-    assert!(text.starts_with("[user] second words\n") && text.ends_with("[done] end_turn\n"), "{text}");
+    assert!(
+        text.starts_with("[user, turn 2] second words\n") && text.ends_with("[done] end_turn\n"),
+        "{text}"
+    );
     let quiet = place.ok(&["--format", "quiet", "demo", "sessions", "replay", "--last", "1"]);
-    assert!(!quiet.contains("[user]") && quiet.ends_with('\n'), "{quiet}");
+    assert!(!quiet.contains("[user") && quiet.ends_with('\n'), "{quiet}");
     assert_eq!(place.processes(), [0; 0]);
     assert_eq!(place.json_lines(&["demo", "sessions", "replay", record]), all, "by its id");
     let nowhere = place.acpx(&["--format", "json", "demo", "sessions", "replay", "--from", "turn:3"]);
@@ -58,9 +61,9 @@ fn a_session_is_shown_again_and_watched_by_its_name() {
     place.ok(&["demo", "sessions", "new", "-s", "other"]);
     place.ok(&["demo", "-s", "other", "third words"]);
     let shown = place.ok(&["demo", "sessions", "replay", "other"]);
-    assert!(shown.starts_with("[user] third words\n"), "{shown}");
+    assert!(shown.starts_with("[user, turn 1] third words\n"), "{shown}");
     let mut watching = place.start(&["demo", "sessions", "watch", "other", "--from", "start"]);
-    watching.wait_for("[user] third words");
+    watching.wait_for("[user, turn 1] third words");
     watching.signal(Signal::INT);
     let done = watching.done();
     assert!(done.code == Some(0) && !done.out.contains("first words"), "{done:?}");
@@ -78,12 +81,15 @@ fn whoever_watches_sees_the_prompt_that_was_cancelled_before_it_was_sent() {
     place.until("the second prompt waits", |status| status["queued"] == 1);
     second.signal(Signal::INT);
     assert_eq!(second.done().code, Some(130));
-    watching.wait_for("[user] second");
+    watching.wait_for("[user, turn 2] second");
     first.signal(Signal::INT);
     assert_eq!(first.done().code, Some(130));
     watching.signal(Signal::INT);
     let shown = watching.done().out;
-    assert!(shown.contains("[user] second\n") && shown.contains("[user] first wait\n"), "{shown}");
+    assert!(
+        shown.contains("[user, turn 2] second\n") && shown.contains("[user, turn 1] first wait\n"),
+        "{shown}"
+    );
 }
 
 #[test]

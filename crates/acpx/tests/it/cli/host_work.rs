@@ -64,7 +64,7 @@ fn a_prompt_a_replay_and_the_history_say_what_was_read_written_and_run_and_what_
 "
     );
     assert_eq!(place.ok(&["--approve-all", "scripted", "go"]), shown);
-    assert_eq!(place.ok(&["scripted", "sessions", "replay"]), format!("[user] go\n\n{shown}"));
+    assert_eq!(place.ok(&["scripted", "sessions", "replay"]), format!("[user, turn 1] go\n\n{shown}"));
     let row = format!(
         "[client:fs/write_text_file] {work}/in.txt [client:terminal/create] $ sh -c 'echo hello w; exit 4' hello w [exit code 4] [client:fs/read_text_file (failed)] {work}/none: {missing} [tool:run it]"
     );

@@ -52,7 +52,10 @@ fn shown_as(mode: Mode) -> String {
 
 #[test]
 fn a_session_in_text_is_its_turns_with_what_was_asked_in_them() {
-    let expected = "[user] do\n       it\n\nwell, done\n\n[done] end_turn\n\n[user] do\n       it\n\nhalf\n";
+    let indent = " ".repeat("[user, turn 1] ".len());
+    let expected = format!(
+        "[user, turn 1] do\n{indent}it\n\nwell, done\n\n[done] end_turn\n\n[user] do\n       it\n\nhalf\n"
+    );
     assert_eq!(shown(Format::Text), expected);
 }
 
