@@ -414,6 +414,7 @@ pub(crate) fn awaited(waiting: &WaitingMeta) -> String {
         ("permission", _) => format!("somebody's answer to what the agent wants to do ({questions})"),
         ("elicitation", _) => format!("somebody's answer to what the agent asks ({questions})"),
         ("command", _) => "a command or a file that the agent wants".to_owned(),
+        ("agent-away", _) => "the way to the agent's machine, which is gone and is looked for".to_owned(),
         ("agent-read", _) => "the agent, which does not read what it was sent".to_owned(),
         (WaitingMeta::AGENT_END, _) => "the end of the agent's process".to_owned(),
         (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),

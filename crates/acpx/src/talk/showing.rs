@@ -4,9 +4,11 @@
 use std::io;
 use std::sync::Arc;
 
+use acpx_core::acp;
 use acpx_core::host::{Refusal, WatchedEvent};
-use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, Turn, TurnId};
+use acpx_core::model::{Direction, Fact, ProtocolVersion, RecordId, RequestId, Seq, Turn, TurnId};
 use acpx_core::store::Store;
+use acpx_core::wire::Message;
 
 use super::unsent::unsent_turn;
 use super::{Next, Talk};
@@ -109,8 +111,8 @@ impl<'a> Talk<'a> {
         matches!(shown, Some(Showing::Turn { turn: Some(_), .. }))
     }
 
-    /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it. Where everything
-    /// is followed, a prompt may stand before it.
+    /// Shows what belongs to our turn, and how the agent was brought back for it, which belongs to none. Where everything is
+    /// followed, a prompt may stand before it.
     pub(super) fn show(&mut self, event: &WatchedEvent, unsent: Option<&Turn>) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
@@ -131,9 +133,20 @@ impl<'a> Talk<'a> {
         {
             *turn = Some(TurnId(begun));
         }
-        if event.turn.is_none() || event.turn == *turn {
-            view.event(event, self.console)?;
-        }
-        Ok(())
+        let is_meant = event.turn.map_or_else(|| !is_conversation(event), |of| *turn == Some(of));
+        if is_meant { view.event(event, self.console) } else { Ok(()) }
     }
+}
+
+/// Whether an event of no turn is part of the conversation all the same: what was said where this host was not. It is no
+/// answer to anything that is asked here.
+fn is_conversation(event: &WatchedEvent) -> bool {
+    let Ok(message) = Message::parse(event.message.get()) else { return false };
+    let is_update = event.direction == Direction::FromAgent && message.method() == Some("session/update");
+    let params = message.params().unwrap_or("null");
+    is_update
+        && match event.version {
+            ProtocolVersion::V1 => acp::update(params).is_history(),
+            ProtocolVersion::V2 => acp::update_v2(params).is_history(),
+        }
 }

@@ -12,6 +12,7 @@ mod agent_info;
 mod capabilities;
 mod content;
 mod cursor;
+pub(crate) mod far_host;
 mod login;
 pub(crate) mod offers;
 mod passing;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::model::ProtocolVersion;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, locate, without};
+use crate::wire::splice::{Splice, Step, locate, put, without};
 
 use super::content::even_null;
 
@@ -57,6 +57,13 @@ impl Besides {
         let meta = meta.filter(|meta| !is_empty(meta)).map(Into::into);
         let unknown = unknown.map(|unknown| (version, unknown.into()));
         (meta.is_some() || unknown.is_some()).then_some(Self { meta, unknown })
+    }
+
+    /// The same with something that we say under `_meta.acpx` to an agent that is a host of ours. The value is JSON.
+    pub(crate) fn with_ours(besides: Option<&Self>, name: &str, value: &str) -> Self {
+        let Self { meta, unknown } = besides.cloned().unwrap_or_default();
+        let said = put(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
+        Self { meta: said.map(Into::into).or(meta), unknown }
     }
 
     /// The members to be added to an object of params for an agent of this version, each after a comma. What is not known

@@ -209,6 +209,7 @@ async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
             Meaning::Answer(_)
             | Meaning::Update(_)
             | Meaning::State(..)
+            | Meaning::Way(_)
             | Meaning::Withdrawn(_)
             | Meaning::Inquired(..)
             | Meaning::Nothing => continue,

@@ -5,9 +5,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::acp;
-use crate::model::{Carried, Conversation, Entry, Exchange, Message, MessageKind, RecordId, Seq, Timestamp};
+use crate::model::{
+    Carried, Content, Conversation, Entry, Event, Exchange, Message, MessageKind, RecordId, Seq, Timestamp,
+};
 use crate::store::{Store, StoreError};
 
+use super::far::Far;
 use super::task::SessionTask;
 
 /// How many events are folded at a time.
@@ -22,17 +25,25 @@ impl SessionTask {
         &mut self,
     ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<Carried>), StoreError> {
         self.history = None;
+        let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
+        self.far = is_host.then(|| Far::new(self.keeper.lineage()));
         if !self.keeper.has_record() {
             return Ok((Vec::new(), None, None));
         }
         let (store, record) = (Arc::clone(&self.shared.store), self.keeper.record().clone());
+        let hear = |event: &Event, content: &Content| {
+            if let Some(far) = &mut self.far {
+                far.hear(event, content);
+            }
+        };
         let (conversation, carried) = if self.machine.carries_history() {
-            let whole = fold(&store, &record).await?;
+            let whole = into(Conversation::new(record.clone()), &store, &record, hear).await?;
             let (text, carried) = transcript(&whole);
             self.history = Some(text);
             (whole, Some(carried))
         } else {
-            (brief(&store, &record).await?, None)
+            // As much as a replay is compared with, however long it is.
+            (into(Conversation::brief(record.clone()), &store, &record, hear).await?, None)
         };
         self.knowledge.remember(conversation.memory());
         self.keeper.keep_memory(self.knowledge.memory());
@@ -42,18 +53,14 @@ impl SessionTask {
 
 /// Folds a record's events.
 pub(super) async fn fold(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
-    into(Conversation::new(record.clone()), store, record).await
-}
-
-/// Folds as much of a record's events as a replay is compared with, however long they are.
-async fn brief(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
-    into(Conversation::brief(record.clone()), store, record).await
+    into(Conversation::new(record.clone()), store, record, |_, _| {}).await
 }
 
 async fn into(
     mut conversation: Conversation,
     store: &Arc<dyn Store>,
     record: &RecordId,
+    mut hear: impl FnMut(&Event, &Content),
 ) -> Result<Conversation, StoreError> {
     let mut from = Seq::FIRST;
     loop {
@@ -61,7 +68,9 @@ async fn into(
         let Some(last) = events.last() else { return Ok(conversation) };
         from = last.seq.next();
         for event in &events {
-            conversation.apply(event, acp::content(event));
+            let content = acp::content(event);
+            hear(event, &content);
+            conversation.apply(event, content);
         }
     }
 }

@@ -28,6 +28,7 @@ mod denial;
 mod disk;
 mod error;
 mod examining;
+mod far;
 mod fate;
 mod follow;
 mod forking;

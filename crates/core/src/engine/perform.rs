@@ -7,18 +7,23 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
-use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
+use crate::acp::{Besides, Cursor, far_host};
+use crate::machine::{
+    AgentState, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed,
+};
 use crate::model::{
     AgentError, AgentProfile, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope,
     Setting, Timestamp, Turn, TurnId, title_of,
 };
 
 use crate::store::StoreError;
+use crate::wire::encode::json_string;
 
 use super::advice::Advisor;
 use super::agent::{self, LiveAgent};
 use super::consulting::Consulting;
 use super::deleting::Deletion;
+use super::far::Far;
 use super::fate::End;
 use super::history;
 use super::moving::Moving;
@@ -96,6 +101,7 @@ impl SessionTask {
                     self.gather(now, turn, effect);
                 }
             }
+            self.stop_unwanted();
         }
     }
 
@@ -262,7 +268,13 @@ impl SessionTask {
         match call {
             Call::New => None,
             Call::Fork => Some(connection.fork_session(session, place)),
-            Call::Resume => Some(connection.resume()?.request(session, place)),
+            Call::Resume => {
+                let missed = self.far.as_ref().and_then(Far::missed);
+                let from = |seq| Besides::with_ours(place.besides, "replayFrom", &Cursor::json_from(seq));
+                let besides = missed.map(from);
+                let place = SessionPlace { besides: besides.as_ref().or(place.besides), ..place };
+                Some(connection.resume()?.request(session, place))
+            }
             Call::Replay => Some(connection.replay()?.request(session, place)),
             Call::Load => Some(connection.load()?.request(session, place)),
             Call::List => {
@@ -271,7 +283,11 @@ impl SessionTask {
                 Some(Ok(connection.list()?.request(cwd, None)))
             }
             Call::Prompt { turn, prompt, carry_history } => {
-                let besides = self.metas.take(turn);
+                let mut besides = self.metas.take(turn);
+                if let Some(request) = self.machine.running_request().filter(|_| connection.is_host()) {
+                    let name = json_string(&far_host::name_of(self.keeper.record(), request));
+                    besides = Some(Besides::with_ours(besides.as_ref(), "requestId", &name));
+                }
                 let history = self.history.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
@@ -319,15 +335,16 @@ impl SessionTask {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
+                if self.is_own_prompt(&update, &line) {
+                    return self.keeper.keep_aside(self.now(), self.machine.current_turn(), line.body);
+                }
                 self.knowledge.hear(&update);
                 self.keeper.keep_memory(self.knowledge.memory());
                 self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
-            Meaning::State(state, background) => {
-                let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-                return self.step(Input::State { state, background, body: line.body, own });
-            }
+            Meaning::State(state, background) => return self.take_state(state, background, line),
+            Meaning::Way(way) => return self.take_way(way),
             Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
             _ => {}
         }
@@ -356,10 +373,24 @@ impl SessionTask {
             Meaning::Answer(answer) => self.take_answer(answer),
             Meaning::Update(_)
             | Meaning::State(..)
+            | Meaning::Way(_)
             | Meaning::Tool(..)
             | Meaning::Inquired(..)
             | Meaning::Nothing => {}
         }
+    }
+
+    /// Takes what the agent says of its own state. What a host of ours says of it beside the protocol is no part of the
+    /// conversation.
+    fn take_state(&mut self, state: AgentState, background: bool, line: Line) {
+        let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        self.note_far_state(&state, &line);
+        let is_part = line.kind == EventKind::Update;
+        let body = is_part.then(|| line.body.clone());
+        if !is_part {
+            self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+        }
+        self.step(Input::State { state, background, body, own });
     }
 
     fn take_answer(&mut self, answer: Answer) {

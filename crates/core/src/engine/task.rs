@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
-use crate::machine::{AskId, Deadline, Input, SessionMachine};
+use crate::machine::{AskId, Deadline, Input, OnResume, SessionMachine};
 use crate::model::{AgentRun, RequestId};
 use crate::store::StoreError;
 use crate::wire::{RpcError, RpcId};
@@ -23,6 +23,7 @@ use super::advice::{Consultations, Consulted};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
 use super::commands::Command;
 use super::deleting::Deletion;
+use super::far::Far;
 use super::fate::End;
 use super::inquiry::Unanswered;
 use super::keeper::Keeper;
@@ -123,6 +124,8 @@ pub(super) struct SessionTask {
     pub(super) garbage_before: u64,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
+    /// What is known of the agent, if it is a host of ours.
+    pub(super) far: Option<Far>,
     /// What is known of the agent's memory.
     pub(super) knowledge: Knowledge,
     /// What the user said first in a session that is being adopted, and whether that is all of it.
@@ -185,6 +188,7 @@ impl SessionTask {
             dropped_before: 0,
             garbage_before: 0,
             history: None,
+            far: None,
             knowledge,
             first_words: String::new(),
             first_words_end: false,
@@ -305,7 +309,8 @@ impl SessionTask {
         self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at, carried) = self.read_history().await?;
-        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried });
+        let on_resume = self.far.as_ref().map_or(OnResume::Nothing, Far::on_resume);
+        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume });
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::machine::{Awaited, Deadline, PassId};
 use crate::model::{AgentError, Missed, Timestamp};
 
 use super::advice::QuestionKind;
+use super::far::Far;
 use super::task::{Ask, SessionTask};
 
 /// What a session waits for.
@@ -17,6 +18,8 @@ pub struct Waiting {
     pub is_served: bool,
     /// Whether the agent has to read what it was sent before it is heard again.
     pub is_unread: bool,
+    /// Whether the way to the agent, on another machine, has to be found again.
+    pub is_away: bool,
     /// What the questions are about that somebody has to answer, if that is it: the first one decides.
     pub question: Option<QuestionKind>,
     /// Since when.
@@ -39,6 +42,7 @@ struct Seen {
     what: Awaited,
     is_served: bool,
     is_unread: bool,
+    is_away: bool,
 }
 
 impl Glance {
@@ -73,12 +77,13 @@ impl SessionTask {
         };
         let is_served = is_at_work && self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
         let is_unread = matches!(what, Awaited::Answer(_) | Awaited::TurnEnd) && self.agent_is_behind();
-        Some(Seen { what, is_served, is_unread })
+        let is_away = self.agent.is_some() && self.far.as_ref().is_some_and(Far::is_away);
+        Some(Seen { what, is_served, is_unread, is_away })
     }
 
     /// What the session waits for at the moment.
     pub(super) fn waiting(&self) -> Option<Waiting> {
-        let Seen { what, is_served, is_unread } = self.seen()?;
+        let Seen { what, is_served, is_unread, is_away } = self.seen()?;
         let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
@@ -86,7 +91,7 @@ impl SessionTask {
             Some(Ask::Refused(_)) | None => None,
         });
         let since = self.glance.since.unwrap_or_else(|| self.now());
-        Some(Waiting { what, is_served, is_unread, question, since, heard: self.glance.heard })
+        Some(Waiting { what, is_served, is_unread, is_away, question, since, heard: self.glance.heard })
     }
 
     /// The error for whoever has waited in vain, for as long as the start wait, for the session to be awake or for the

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinHandle;
 
-use crate::acp::agent::ClientLink;
+use crate::acp::agent::{ClientFacts, ClientLink};
 use crate::acp::offers::as_result;
 use crate::acp::render::{CONTENT_EVERY, Rendering};
 use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session, SessionError};
@@ -20,9 +20,10 @@ use crate::wire::WireError;
 
 use super::elicited::Elicited;
 use super::fault;
+use super::others_turns::OthersTurns;
 use super::own_prompts::OwnPrompts;
 use super::progress::{Progress, Reporting};
-use super::replaying::{catch_up, teach};
+use super::replaying::{catch_up, standing, teach};
 use super::seats::Seat;
 use super::watched;
 
@@ -76,6 +77,8 @@ pub(super) enum How {
 pub(super) struct Updates {
     pub(super) rendering: Rendering,
     pub(super) own: OwnPrompts,
+    /// The turns that are not its own, for a client that wants to know of them.
+    pub(super) others: Option<OthersTurns>,
     pub(super) store: Arc<dyn Store>,
     pub(super) engine: Engine,
     pub(super) elicited: Elicited,
@@ -290,6 +293,10 @@ impl Updates {
     /// Takes in what the client knows.
     async fn catch_up(&mut self, record: &RecordId, from: Seq) -> Result<(), StoreError> {
         catch_up(&mut self.rendering, &self.store, record, from).await?;
+        if let Some(others) = &mut self.others {
+            let client = ClientFacts::default();
+            others.stand(&standing(&self.store, record, &client, from, None).await?);
+        }
         // How the session stands it has been told.
         drop(self.rendering.pause());
         Ok(())
@@ -302,7 +309,9 @@ impl Updates {
         {
             self.rendering.offers(&as_result(&session.offered()));
         }
-        let mut lines = self.rendering.tell(event, &|request| self.own.has(request));
+        let is_own = |request: &str| self.own.has(request);
+        let mut lines = self.rendering.tell(event, &is_own);
+        lines.extend(self.others.as_mut().and_then(|others| others.take(event, is_own)));
         lines.extend(self.elicited.completed(record, event));
         Ok(lines)
     }

@@ -32,6 +32,7 @@ use super::fault;
 use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
+use super::others_turns::{OthersTurns, wants_states};
 use super::passed;
 use super::seats::{ConnectionId, Offers, Seat, Somebody};
 
@@ -130,7 +131,8 @@ impl Connection {
         let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
         let (engine, elicited) = (self.host.engine.clone(), self.elicited.clone());
-        How::Updates(Box::new(Updates { rendering, own, store, engine, elicited }))
+        let others = wants_states(&link.client()).then(|| OthersTurns::new(record));
+        How::Updates(Box::new(Updates { rendering, own, others, store, engine, elicited }))
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {

@@ -69,6 +69,9 @@ pub struct GreetingMeta {
     /// Whether a client that is joined by a bridge wants the number of its event with every update.
     #[serde(skip_serializing_if = "is_false")]
     pub seq: bool,
+    /// Whether a client of version 1 wants to be told of turns that it has not asked for.
+    #[serde(skip_serializing_if = "is_false")]
+    pub states: bool,
 }
 
 /// Under `client` in `initialize`: what holds for every request of a connection that says nothing else.

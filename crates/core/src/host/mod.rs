@@ -29,6 +29,7 @@ pub mod meta;
 mod methods;
 mod offering;
 mod opening;
+mod others_turns;
 mod own_prompts;
 mod passed;
 mod pending;

@@ -18,6 +18,7 @@ use super::connection::{Connection, client_session, problem, record_of};
 use super::fault;
 use super::meta::{AgentMeta, ReplayMeta, RestoreMeta};
 use super::opening::Opened;
+use super::others_turns::{OthersTurns, wants_states};
 use super::replaying::{CursorError, KeptEvents, Replaying, standing};
 
 /// Where a client of version 2 says from where it wants to be told a conversation.
@@ -83,7 +84,7 @@ impl Connection {
     }
 
     /// Tells a client of version 2 how the session stands before the event that it is told on from, and the last end of
-    /// work if it missed that.
+    /// work if it missed that; and one of version 1 that wants to know it, that a turn runs.
     async fn tell_standing(
         &self,
         record: &RecordId,
@@ -91,12 +92,18 @@ impl Connection {
         missed: Option<Seq>,
         link: &ClientLink,
     ) -> Result<(), CallError> {
-        if link.client().protocol == ProtocolVersion::V1 {
+        let client = link.client();
+        if client.protocol == ProtocolVersion::V1 && !wants_states(&client) {
             return Ok(());
         }
-        let state = standing(&self.host.store, record, &link.client(), from, missed).await;
+        let state = standing(&self.host.store, record, &client, from, missed).await;
         let state = state.map_err(fault::not_kept)?;
-        let told = link.pass_on(state.standing_line(record, missed)).await;
+        let news = match client.protocol {
+            ProtocolVersion::V1 => OthersTurns::standing(record, &state),
+            ProtocolVersion::V2 => Some(state.standing_line(record, missed)),
+        };
+        let Some(news) = news else { return Ok(()) };
+        let told = link.pass_on(news).await;
         told.map_err(|source| CallError::NotTold { session: client_session(record), source })
     }
 

@@ -56,6 +56,8 @@ pub enum Input {
         spoken_at: Option<Timestamp>,
         /// How much of it a fresh session will be told, if it is to be told.
         carried: Option<Carried>,
+        /// What a resume brings.
+        on_resume: OnResume,
     },
     /// The agent did not come that far; nothing of it is left.
     StartFailed(AgentError),
@@ -120,8 +122,8 @@ pub enum Input {
         state: AgentState,
         /// Whether something goes on beside its turns, whatever it says of those.
         background: bool,
-        /// The line, to be kept.
-        body: Arc<str>,
+        /// The line, to be kept; one that is no part of the conversation is kept already.
+        body: Option<Arc<str>>,
         /// The name of the turn, should the agent begin one by this.
         own: RequestId,
     },
@@ -203,6 +205,15 @@ pub enum AgentState {
     Idle(Option<Result<Stopped, AgentError>>),
     /// It says something that we do not know.
     Other,
+}
+
+/// What an agent tells with `session/resume`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnResume {
+    /// Nothing, as the protocol says.
+    Nothing,
+    /// All that was said since the last that is kept, and nothing else: a host of ours goes on after a number.
+    Missed,
 }
 
 /// A request of the agent, as raw JSON-RPC id.

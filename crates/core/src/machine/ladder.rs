@@ -15,7 +15,7 @@ use crate::model::{
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
-use super::{Advertised, Awakening, Call, Deadline, Effect, Rung, SessionMachine};
+use super::{Advertised, Awakening, Call, Deadline, Effect, OnResume, Rung, SessionMachine};
 
 /// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
 const TAIL: Duration = Duration::from_secs(2);
@@ -27,6 +27,7 @@ impl SessionMachine {
         advertised: Advertised,
         habits: Habits,
         exchanges: Vec<Exchange>,
+        on_resume: OnResume,
     ) {
         if !matches!(self.state, State::Starting) {
             return;
@@ -48,12 +49,14 @@ impl SessionMachine {
             return self.create(advertised, Some(reset));
         }
         let is_unwritten = habits.needs_prompt_before_load && exchanges.is_empty() && !self.is_adopting;
-        let ladder =
-            Ladder { advertised, habits, exchanges, tried_resume: false, tried_load: false, lost: false };
+        let (tried_resume, tried_load, lost) = (false, false, false);
+        let ladder = Ladder { advertised, habits, exchanges, on_resume, tried_resume, tried_load, lost };
         if is_unwritten {
             return self.fresh(now, &ladder);
         }
-        let can_choose = advertised.resume && (advertised.load || advertised.replay);
+        // Where a resume tells what was missed, it need not be known before whether there is any.
+        let can_choose =
+            advertised.resume && (advertised.load || advertised.replay) && on_resume == OnResume::Nothing;
         // The agent's list says what a session is called that we do not know, and where it works.
         if advertised.list && (can_choose || (self.is_adopting && advertised.restores())) {
             self.do_(Effect::Ask(Call::List));
@@ -107,7 +110,11 @@ impl SessionMachine {
             Rung::Replay => Call::Replay,
         }));
         self.do_(Effect::Arm(Deadline::Setup));
-        let alignment = Alignment::new(ladder.exchanges.clone(), &ladder.habits.notes);
+        let alignment = if rung == Rung::Resume && ladder.on_resume == OnResume::Missed {
+            Alignment::of_missed()
+        } else {
+            Alignment::new(ladder.exchanges.clone(), &ladder.habits.notes)
+        };
         self.state = State::Restoring(Restore { ladder, rung, alignment });
     }
 

@@ -30,7 +30,7 @@ mod waiting;
 mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
-pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
+pub use input::{Advertised, AgentState, AskId, Deadline, Input, OnResume, Stopped};
 pub use passing::{MAX_PASSES, Pass, PassId};
 pub use waiting::Awaited;
 
@@ -169,10 +169,10 @@ impl SessionMachine {
             }
             Input::Park => self.park(),
             Input::Leave => self.leave(now),
-            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume } => {
                 self.carried = carried;
                 self.spoken_at = spoken_at.or(self.spoken_at);
-                self.agent_ready(now, advertised, habits, exchanges);
+                self.agent_ready(now, advertised, habits, exchanges, on_resume);
             }
             Input::StartFailed(error) => self.start_failed(now, &error),
             Input::AgentGone(error) => self.agent_gone(now, &error),
@@ -213,6 +213,14 @@ impl SessionMachine {
     pub fn current_turn(&self) -> Option<TurnId> {
         match &self.state {
             State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(turn.id),
+            _ => None,
+        }
+    }
+
+    /// The name of the turn that runs.
+    pub fn running_request(&self) -> Option<&RequestId> {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(&turn.request),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use crate::model::{
     TurnOutcome,
 };
 
-use super::{Advertised, AskId, Awakening, Rung, Stopped};
+use super::{Advertised, AskId, Awakening, OnResume, Rung, Stopped};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,7 @@ pub(super) struct Ladder {
     pub(super) habits: Habits,
     /// The conversation so far.
     pub(super) exchanges: Vec<Exchange>,
+    pub(super) on_resume: OnResume,
     pub(super) tried_resume: bool,
     pub(super) tried_load: bool,
     /// The agent said plainly that it no longer has the session.

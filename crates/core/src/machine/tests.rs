@@ -115,13 +115,13 @@ fn in_mode(mode: &str) -> SessionMachine {
 /// What an agent of version 2 says of itself.
 fn state(state: AgentState) -> Input {
     let own = RequestId::new("own").unwrap();
-    Input::State { state, background: false, body: Arc::from("state"), own }
+    Input::State { state, background: false, body: Some(Arc::from("state")), own }
 }
 
 /// What one says that has work beside its turns.
 fn beside(state: AgentState) -> Input {
     let own = RequestId::new("own").unwrap();
-    Input::State { state, background: true, body: Arc::from("state"), own }
+    Input::State { state, background: true, body: Some(Arc::from("state")), own }
 }
 
 fn ask() -> AskId {
@@ -167,14 +167,15 @@ fn ready_after(answered: u64, advertised: Advertised) -> Input {
         exchanges,
         spoken_at: Some(at(100)),
         carried: None,
+        on_resume: OnResume::Nothing,
     }
 }
 
 /// A started agent that behaves so, in a conversation of one answered prompt.
 fn ready_with(habits: Habits, advertised: Advertised) -> Input {
     match ready(advertised) {
-        Input::AgentReady { exchanges, spoken_at, carried, .. } => {
-            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried }
+        Input::AgentReady { exchanges, spoken_at, carried, on_resume, .. } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume }
         }
         other => other,
     }

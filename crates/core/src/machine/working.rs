@@ -1,6 +1,7 @@
 //! Turns of agents of version 2, which say by their state when they work: a prompt's answer tells that the agent has
 //! it, and being idle ends the turn. An agent that works unasked has a turn of its own, so that prompts wait behind
-//! it and clients see it.
+//! it and clients see it. So has a host of ours that is an agent, whichever version it speaks, while it works for others
+//! or on what was asked before it was lost.
 
 use std::sync::Arc;
 
@@ -13,19 +14,25 @@ use super::state::{Live, Prompting, State};
 use super::{AgentState, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
-    pub(super) fn agent_state(&mut self, now: Timestamp, state: AgentState, body: Arc<str>, own: RequestId) {
+    pub(super) fn agent_state(
+        &mut self,
+        now: Timestamp,
+        state: AgentState,
+        body: Option<Arc<str>>,
+        own: RequestId,
+    ) {
         match (&mut self.state, state) {
             (State::Parked | State::Starting | State::Closed, _) => {}
             (State::Idle(_), AgentState::Working) => {
                 self.begin_own_turn(now, own);
-                self.do_(Effect::Keep(body));
+                self.keep_said(body);
             }
             (State::Prompting(_), state) => {
-                self.do_(Effect::Keep(body));
+                self.keep_said(body);
                 self.state_in_a_turn(now, state);
             }
             (State::Closing(_, Some(_)), AgentState::Idle(how)) => {
-                self.do_(Effect::Keep(body));
+                self.keep_said(body);
                 self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
             }
             (state, told) => {
@@ -42,8 +49,14 @@ impl SessionMachine {
                         AgentState::Other => {}
                     }
                 }
-                self.do_(Effect::Keep(body));
+                self.keep_said(body);
             }
+        }
+    }
+
+    fn keep_said(&mut self, body: Option<Arc<str>>) {
+        if let Some(body) = body {
+            self.do_(Effect::Keep(body));
         }
     }
 

@@ -130,6 +130,11 @@ impl Alignment {
         }
     }
 
+    /// No comparison: all that comes goes beyond what we have.
+    pub fn of_missed() -> Self {
+        Self { place: Place::Beyond, ..Self::new(Vec::new(), &[]) }
+    }
+
     /// Takes one replayed history update.
     pub fn step(&mut self, update: &Update) -> ReplayStep {
         self.seen = true;
@@ -162,8 +167,11 @@ impl Alignment {
         ReplayStep::Drop
     }
 
-    /// Ends the comparison; `None` if nothing was replayed.
+    /// Ends the comparison; `None` if nothing was replayed, or nothing compared.
     pub fn verdict(&self) -> Option<Verdict> {
+        if self.place == Place::Beyond && self.passed == 0 {
+            return None;
+        }
         let is_missing = self.skipped || self.remaining().iter().any(Exchange::must_come);
         let verdict = match self.place {
             Place::Beyond => Verdict::Longer,

@@ -242,6 +242,8 @@ impl Conversation {
             | Fact::TerminalOutput { .. }
             | Fact::TerminalEnded { .. }
             | Fact::AgentEnded { .. }
+            | Fact::AgentAway {}
+            | Fact::AgentBack {}
             | Fact::ProcessesEnded { .. }
             | Fact::Closed {} => {}
         }

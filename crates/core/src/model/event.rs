@@ -195,6 +195,10 @@ pub enum Fact {
         /// How, in words.
         how: String,
     },
+    /// The way to an agent on another machine is gone, and is looked for.
+    AgentAway {},
+    /// It is there again.
+    AgentBack {},
     /// What an agent had started was ended with it, though it had left the agent's process group.
     ProcessesEnded {
         /// Which processes.

@@ -364,12 +364,22 @@ fn everything_that_can_be_waited_for_is_said_in_words_also_what_we_do_not_know()
         let waiting = WaitingMeta { what: what.to_owned(), method, questions, since, last_line_at: None };
         waiting_words(&waiting, at(60)).replace(", since 2023-11-14T22:13:20.000Z", "")
     };
-    let whats = ["agent-start", "load-time", "turn-end", "agent-read", "permission", "agent-end", "client"];
+    let whats = [
+        "agent-start",
+        "load-time",
+        "turn-end",
+        "agent-away",
+        "agent-read",
+        "permission",
+        "agent-end",
+        "client",
+    ];
     let said: Vec<_> = whats.into_iter().chain(["host", "rain"]).map(words).collect();
     let expected = [
         "the start of the agent",
         "the time from which the agent loads sessions",
         "the agent, which has the prompt",
+        "the way to the agent's machine, which is gone and is looked for",
         "the agent, which does not read what it was sent",
         "somebody's answer to what the agent wants to do (7, \"a\")",
         "the end of the agent's process",

@@ -162,6 +162,8 @@ fn text(
         }
         Some(
             fact @ (Fact::AgentEnded { .. }
+            | Fact::AgentAway {}
+            | Fact::AgentBack {}
             | Fact::ProcessesEnded { .. }
             | Fact::LinesDropped { .. }
             | Fact::LinesUnread { .. }),

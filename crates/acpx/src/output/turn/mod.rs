@@ -170,13 +170,14 @@ impl TurnView {
                 console.say(&not_restored(option.as_deref(), &value, &reason));
                 self.tell(&News::SettingNotRestored { option, value, reason }, console)
             }
-            Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => {
-                if let View::Text(view) = &mut self.view {
-                    view.end_line(&mut *console.out)?;
-                }
-                console.flush()?;
-                console.say(&detail(&fact).unwrap_or_default());
-                Ok(())
+            Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => self.say(&fact, console),
+            Some(fact @ Fact::AgentAway {}) => {
+                self.say(&fact, console)?;
+                self.tell(&News::AgentAway {}, console)
+            }
+            Some(fact @ Fact::AgentBack {}) => {
+                self.say(&fact, console)?;
+                self.tell(&News::AgentBack {}, console)
             }
             fact => {
                 if let (Some(fact), View::Text(view)) = (&fact, &mut self.view) {
@@ -186,6 +187,16 @@ impl TurnView {
                 Ok(())
             }
         }
+    }
+
+    /// Says a fact to people, on a line of its own.
+    fn say(&mut self, fact: &Fact, console: &mut Console<'_>) -> io::Result<()> {
+        if let View::Text(view) = &mut self.view {
+            view.end_line(&mut *console.out)?;
+        }
+        console.flush()?;
+        console.say(&detail(fact).unwrap_or_default());
+        Ok(())
     }
 
     /// The record goes on in another ACP session.
@@ -216,6 +227,8 @@ fn detail(fact: &Fact) -> Option<String> {
         }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
+        Fact::AgentAway {} => Some("the way to the agent's machine is gone; looking for it".to_owned()),
+        Fact::AgentBack {} => Some("the way to the agent's machine is there again".to_owned()),
         Fact::LinesDropped { lines, limit } => {
             Some(format!("not taken: {} of the agent, longer than {limit} bytes", counted(*lines)))
         }
@@ -262,6 +275,10 @@ enum News {
     },
     /// The agent cannot load the session before this moment.
     LoadDelayed { until: Timestamp },
+    /// The way to the agent, on another machine, is gone and looked for.
+    AgentAway {},
+    /// It is there again.
+    AgentBack {},
     /// A setting is not as it was wished.
     SettingNotRestored {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,6 +294,8 @@ impl News {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
             Self::LoadDelayed { .. } => "load_delayed",
+            Self::AgentAway {} => "agent_away",
+            Self::AgentBack {} => "agent_back",
             Self::SettingNotRestored { .. } => "setting_not_restored",
         }
     }

@@ -68,12 +68,16 @@ fn misses_nothing(url: impl Fn(&Served) -> String) {
     eventually("the turn ends over there", || {
         far.ok(&["scripted", "sessions", "replay", session]).contains("while it lasts")
     });
+    let status = [&agent[..], &["status"]].concat();
+    eventually("it is said what is waited for", || near.json(&status)["waitingFor"]["what"] == "agent-away");
     let _served = Served::agent(&far, "scripted", &["--listen", &address]);
     let done = turn.done();
     assert_eq!(done.code, Some(0), "{done:?}");
+    let said = "the way to the agent's machine is gone; looking for it\n[acpx] the way to the agent's machine is there again";
+    assert!(done.err.contains(said), "{done:?}");
     assert!(done.out.contains("before the loss\nwhile it lasts\n"), "{done:?}");
     let kept = near.ok(&[&agent[..], &["sessions", "replay"]].concat());
-    for (words, times) in [("before the loss\nwhile it lasts", 1), ("the loss", 1), ("tell me", 1)] {
+    for (words, times) in [("before the loss\n", 1), ("\nwhile it lasts\n", 1), ("tell me", 1)] {
         assert_eq!(kept.matches(words).count(), times, "{kept}");
     }
 }

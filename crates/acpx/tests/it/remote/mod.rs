@@ -8,6 +8,7 @@ mod fakes;
 mod http;
 mod sdk;
 mod survival;
+mod taking_up;
 mod tls;
 mod tokens;
 mod websocket;

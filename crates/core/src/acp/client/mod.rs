@@ -18,7 +18,7 @@ use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
 use super::content::is_foreign;
-use super::{AgentInfo, Capabilities};
+use super::{AgentInfo, Capabilities, far_host};
 
 mod answer;
 mod call;
@@ -67,6 +67,8 @@ pub struct AgentConnection {
     tools: KnownTools,
     /// What is kept out of every line.
     secrets: Secrets,
+    /// Whether it is a host of ours.
+    is_host: bool,
 }
 
 /// One line exchanged with the agent, as it is kept: secret values replaced.
@@ -113,6 +115,8 @@ pub enum Meaning {
     Elicitation(AskId, Arc<str>),
     /// It wants a file or a terminal; and the request's params, as it wrote them.
     Tool(AskId, ToolRequest, Arc<str>),
+    /// The way to it is gone and looked for, or there again: it is on another machine.
+    Way(FarWay),
     /// It no longer wants an answer to a request.
     Withdrawn(AskId),
     /// It asks for something that it cannot have; why.
@@ -125,6 +129,15 @@ pub enum Meaning {
     Nothing,
 }
 
+/// How the way to an agent on another machine stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FarWay {
+    /// It is looked for.
+    Gone,
+    /// It is there again.
+    There,
+}
+
 impl Meaning {
     /// The request that it is, if it wants an answer.
     pub fn ask(&self) -> Option<&AskId> {
@@ -135,6 +148,7 @@ impl Meaning {
             | Self::Refused(ask, _) => Some(ask),
             Self::Update(_)
             | Self::State(..)
+            | Self::Way(_)
             | Self::Withdrawn(_)
             | Self::Answer(_)
             | Self::Inquired(..)
@@ -157,6 +171,11 @@ impl AgentConnection {
     /// The result of `initialize`, as the agent wrote it.
     pub fn answer(&self) -> &Arc<str> {
         &self.answer
+    }
+
+    /// Whether the agent is a host of ours, which numbers what it tells.
+    pub fn is_host(&self) -> bool {
+        self.is_host
     }
 
     /// What the agent says of itself.
@@ -217,6 +236,14 @@ impl AgentConnection {
         let meaning = match inbound {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
+            Inbound::Notification(_) if self.is_host => match message.method() {
+                Some(far_host::STATE) => {
+                    self.state(message.params().unwrap_or("null")).unwrap_or(Meaning::Nothing)
+                }
+                Some(far_host::AWAY) => Meaning::Way(FarWay::Gone),
+                Some(far_host::BACK) => Meaning::Way(FarWay::There),
+                _ => Meaning::Nothing,
+            },
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
@@ -251,11 +278,8 @@ impl AgentConnection {
         let params = message.params().unwrap_or("null");
         let update = match self.version {
             ProtocolVersion::V1 => super::update(params),
-            ProtocolVersion::V2 => match super::state_update(params) {
-                Some(state) => {
-                    let state = answer::state(self.speaker(), state);
-                    return Meaning::State(state, super::has_background(params));
-                }
+            ProtocolVersion::V2 => match self.state(params) {
+                Some(state) => return state,
                 None => super::update_v2(params),
             },
         };
@@ -263,6 +287,12 @@ impl AgentConnection {
             self.tools.remember(call, fields);
         }
         Meaning::Update(update)
+    }
+
+    /// Whether the agent works, if the params of an update say that.
+    fn state(&self, params: &str) -> Option<Meaning> {
+        let state = answer::state(self.speaker(), super::state_update(params)?);
+        Some(Meaning::State(state, super::has_background(params)))
     }
 
     /// What a request means; `written` is the message as it came, where `message` has no secrets.

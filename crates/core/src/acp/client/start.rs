@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
-use super::super::login_ways;
+use super::super::{far_host, login_ways};
 use super::answer::{self, Speaker};
 use super::call::json;
 use super::known_tools::KnownTools;
@@ -52,6 +52,7 @@ impl AgentConnection {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
                 let login_ways = ways_in_words(&login_ways(&answer)).map(Into::into);
+                let is_host = far_host::is_host(&answer);
                 let connection = Self {
                     agent,
                     peer,
@@ -66,6 +67,7 @@ impl AgentConnection {
                     inquiries,
                     tools,
                     secrets,
+                    is_host,
                 };
                 Ok(Started { connection, lines })
             }

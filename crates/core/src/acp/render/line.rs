@@ -117,10 +117,22 @@ impl<'a> UpdateLine<'a> {
     /// The text of a chunk that is text and nothing more, as it is written between its quotes. One whose id is none
     /// says more than its text, in whatever way.
     pub(super) fn plain_text(&self) -> Option<&'a str> {
-        let has_others = self.params.has_others || self.params.meta.is_some() || self.head.has_others;
+        let has_meta = self.params.meta.is_some_and(|meta| !is_ours_alone(meta));
+        let has_others = self.params.has_others || has_meta || self.head.has_others;
         let has_bad_id = self.head.message_id.is_some_and(|id| inside_quotes(id.get()).is_none());
         if !has_others && !has_bad_id { plain_text(self.head.content?.get()) } else { None }
     }
+}
+
+/// Whether a `_meta` says nothing but what a host of ours says of an update, which is not passed on.
+fn is_ours_alone(meta: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Ours {
+        #[serde(rename = "acpx")]
+        _acpx: IgnoredAny,
+    }
+    serde_json::from_str::<Ours>(meta.get()).is_ok()
 }
 
 impl Kind {

@@ -22,7 +22,7 @@ mod tool;
 pub(crate) use entities::KnownIds;
 pub(crate) use live::{CONTENT_EVERY, Rendering, without_booleans};
 pub(crate) use replay::{Bounds, Replay};
-pub(crate) use state::SessionState;
+pub(crate) use state::{SessionState, turn_state};
 pub(crate) use survey::Survey;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::line::UpdateLine;
 use crate::model::{ClientName, Seq, Timestamp};
 use crate::wire::encode;
-use crate::wire::splice::{Splice, Step, locate, range_in};
+use crate::wire::splice::{Object, Splice, Step, locate, range_in};
 
 /// What we say of an update beside it, under `_meta.acpx` of its notification.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -99,15 +99,25 @@ impl<'a> PassedOn<'a> {
         drop(self.splice.replace(at..at, text));
     }
 
-    /// Says what we have to say beside the line.
+    /// Says what we have to say beside the line, in the place of what the agent may say there: a host of ours that is an
+    /// agent has numbers of its own.
     pub(super) fn say(&mut self, line: &UpdateLine<'a>, beside: &Beside<'_>) {
-        let Some(acpx) = beside.json() else { return };
-        match line.params.meta {
-            None => {
+        match (line.params.meta, beside.json()) {
+            (None, None) => {}
+            (None, Some(acpx)) => {
                 let start = range_in(self.body, line.params.text).start + 1;
                 self.insert(start, &format!(r#""_meta":{{"acpx":{acpx}}},"#));
             }
-            Some(meta) => self.say_within(meta, &acpx),
+            (Some(meta), Some(acpx)) => self.say_within(meta, &acpx),
+            (Some(_), None) => self.leave_theirs_out(line),
+        }
+    }
+
+    fn leave_theirs_out(&mut self, line: &UpdateLine<'a>) {
+        let start = range_in(self.body, line.params.text).start;
+        let cuts = Object::read(line.params.text).and_then(|params| params.without(&["_meta"], &["acpx"]));
+        for cut in cuts.into_iter().flatten() {
+            drop(self.splice.replace(start + cut.start..start + cut.end, ""));
         }
     }
 

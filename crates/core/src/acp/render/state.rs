@@ -178,6 +178,11 @@ impl SessionState {
         }
     }
 
+    /// The turn that runs, and the name of its prompt.
+    pub(crate) fn running_turn(&self) -> Option<(u64, &str)> {
+        self.turn.as_ref().map(|running| (running.turn, &*running.request_id))
+    }
+
     /// Whether nothing works.
     pub(super) fn is_idle(&self) -> bool {
         self.now == Stand::Idle
@@ -278,6 +283,19 @@ impl SessionState {
             }
             _ => None,
         }
+    }
+}
+
+/// The update of version 2 that tells how a turn stands by a fact, whoever its agent is.
+pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
+    match fact {
+        Fact::TurnStarted { .. } => Some(running_update()),
+        Fact::TurnEnded { turn, error: Some(error), .. } => {
+            let turn = RunningTurn { turn: *turn, request_id: request_id.to_owned() };
+            Some(failed(turn, error, None, None))
+        }
+        Fact::TurnEnded { stop_reason, .. } => Some(stopped(stop_reason.as_deref().unwrap_or("error"), None)),
+        _ => None,
     }
 }
 

@@ -11,6 +11,8 @@ use crate::model::{
     TurnId,
 };
 
+use crate::wire::Message;
+
 mod over_turns;
 mod properties;
 mod second_agents;
@@ -193,6 +195,31 @@ fn a_turn_is_told_again_with_its_chunks_joined_and_its_tool_call_once() {
         "client": { "name": "zed", "version": "1" },
     });
     assert_eq!(lines[0]["params"]["_meta"]["acpx"], asked);
+}
+
+#[test]
+fn what_an_agent_says_in_our_place_is_not_passed_on_and_keeps_no_words_apart() {
+    let mut log = Log::new();
+    log.begin(1, "x");
+    let said = |words: &str, meta: &str| {
+        let update = text("agent_message_chunk", words);
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s1","update":{update},"_meta":{meta}}}}}"#
+        )
+    };
+    let theirs = r#"{"acpx":{"seq":900,"at":"2020-01-01T00:00:00.000Z"}}"#;
+    for (words, meta) in [("a", theirs), ("b", theirs), ("c", r#"{"x":1.0,"acpx":{"seq":902}}"#)] {
+        log.push(Direction::FromAgent, EventKind::Update, &said(words, meta));
+    }
+    let live = log.live(Arc::default());
+    let alone = |words| format!(r#"{{"sessionId":"r","update":{}}}"#, text("agent_message_chunk", words));
+    let beside = alone("c").replace("}}}", r#"}},"_meta":{"x":1.0}}"#);
+    let expected = [alone("a"), alone("b"), beside];
+    let params = |line: &String| Message::parse(line.as_str()).unwrap().params().unwrap().to_owned();
+    assert_eq!(live[1..].iter().map(params).collect::<Vec<_>>(), expected);
+    let told = updates(&log.replay());
+    let text = |words| text("agent_message_chunk", words);
+    assert_eq!(told[1..], [(4, text("ab")), (5, text("c"))]);
 }
 
 #[test]

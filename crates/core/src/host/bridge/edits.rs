@@ -18,15 +18,10 @@ pub(super) fn with_client(message: &Message, client: &str) -> Option<String> {
     with_params(message, &splice::put(message.params()?, &["_meta", "acpx", "client"], client)?)
 }
 
-/// An `initialize` that wants the numbers of events.
+/// An `initialize` that wants the numbers of events, and to be told of the turns of others.
 pub(super) fn with_numbers(message: &Message) -> Option<String> {
-    with_params(message, &splice::put(message.params()?, &["_meta", "acpx", "seq"], "true")?)
-}
-
-/// Whether the answer to `initialize` is that of a host of ours.
-pub(super) fn is_from_host(answer: &Message) -> bool {
-    let path = ["_meta", "acpx", "protocol"].map(Step::Key);
-    answer.result().is_some_and(|result| locate(result, &path).is_some())
+    let params = splice::put(message.params()?, &["_meta", "acpx", "seq"], "true")?;
+    with_params(message, &splice::put(&params, &["_meta", "acpx", "states"], "true")?)
 }
 
 /// Whether the client that initializes wants the numbers of events.
@@ -76,16 +71,6 @@ pub(super) fn replays(method: &str, message: &Message) -> bool {
     let says_from =
         || says(&[Step::Key("replayFrom")]) || says(&["_meta", "acpx", "replayFrom"].map(Step::Key));
     method == "session/load" || method == "session/resume" && says_from()
-}
-
-/// The number of an event that an answer tells: the last that its client knows of. The answer to a turn that failed
-/// tells it too.
-pub(super) fn told_seq(answer: &Message) -> Option<u64> {
-    let (told, path): (_, &[Step<'_>]) = match (answer.result(), answer.error()) {
-        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(Step::Key)),
-        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(Step::Key)),
-    };
-    serde_json::from_str(&told[locate(told, path)?]).ok()
 }
 
 /// The request that a withdrawal names.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::acp::session_of;
+use crate::acp::{far_host, session_of};
 use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::super::fault;
@@ -38,6 +38,8 @@ pub(super) struct Memory {
     kept_bytes: usize,
     /// Whether a host came before this one. The ids of its requests may come again.
     is_another_host: bool,
+    /// Whether the client was told that the way to the host is gone.
+    is_away: bool,
 }
 
 /// The params that a session was set up with.
@@ -108,6 +110,7 @@ impl Memory {
             asked: 0,
             kept_bytes: 0,
             is_another_host: false,
+            is_away: false,
         }
     }
 
@@ -155,6 +158,17 @@ impl Memory {
         self.own.clear();
         self.is_another_host = true;
         self.questions.drain().map(|(id, _)| edits::withdrawal(&id)).collect()
+    }
+
+    /// The way to the host is not found at once: what the client hears of that.
+    pub(super) fn is_away(&mut self) -> Option<String> {
+        let is_told = !self.terms.loses_lines || std::mem::replace(&mut self.is_away, true);
+        (!is_told).then(|| encode::notification(far_host::AWAY, "{}"))
+    }
+
+    /// It is there again: what the client hears of that.
+    pub(super) fn is_back(&mut self) -> Option<String> {
+        std::mem::take(&mut self.is_away).then(|| encode::notification(far_host::BACK, "{}"))
     }
 
     /// The `initialize` for another host, if one was answered before.
@@ -216,7 +230,8 @@ impl Memory {
     fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
         let line = match method {
             "initialize" => {
-                self.wants_seq = edits::wants_seq(message);
+                // What is told here is kept, and gone on from by whoever comes after this bridge.
+                self.wants_seq = edits::wants_seq(message) || self.terms.loses_lines;
                 match &self.terms.greeting {
                     Greeting::Client(client) => edits::with_client(message, client),
                     Greeting::Numbers => edits::with_numbers(message),
@@ -293,8 +308,12 @@ impl Memory {
                 Some(request) => self.withdraw_question(&request),
                 None => as_it_is(),
             },
+            // It is the client's own, and this host does not know yet whose turn it is.
+            far_host::STATE if self.is_about_own_prompt(message) => Pass::Nothing,
             // A name that its client does not know tells it nothing.
-            turns::ACCEPTED if self.accepted_one_named_here(message) => Pass::Nothing,
+            turns::ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => {
+                Pass::Nothing
+            }
             _ => as_it_is(),
         }
     }
@@ -345,6 +364,13 @@ impl Memory {
         })
     }
 
+    /// Whether a notification is about a prompt whose answer the client waits for.
+    fn is_about_own_prompt(&self, message: &Message) -> bool {
+        let params = message.params().unwrap_or_default();
+        let named = session_of(params).zip(far_host::prompt_of(params));
+        named.is_some_and(|(session, name)| self.has_asked(&session, &name))
+    }
+
     /// Whether the client waits for the answer to a prompt of this name.
     fn has_asked(&self, session: &str, name: &str) -> bool {
         let is_meant = |asked: &Asked| {
@@ -361,7 +387,7 @@ impl Memory {
         let Some(result) = message.result() else { return self.not_replayed(asked) };
         match &*asked.method {
             "initialize" => {
-                self.terms.is_host |= edits::is_from_host(message);
+                self.terms.is_host |= far_host::is_host(result);
                 self.greeting.clone_from(&asked.request);
             }
             "session/new" | "session/fork" => {
@@ -402,7 +428,7 @@ impl Memory {
 
     /// The client knows what happened until the event that an answer tells.
     fn tell_of(&mut self, session: &str, answer: &Message) {
-        if let Some(seq) = edits::told_seq(answer) {
+        if let Some(seq) = far_host::seq_of_answer(answer) {
             let told = self.told.entry(session.to_owned()).or_insert(seq);
             *told = seq.max(*told);
         }

@@ -57,9 +57,20 @@ impl<W: Way> Joined<'_, W> {
             for line in withdrawals {
                 tell(to_client, line).await?;
             }
+            // One that is there at once was hardly gone.
+            let away = if wait.is_zero() { None } else { self.memory().is_away() };
+            if let Some(line) = away {
+                tell(to_client, line).await?;
+            }
             sleep(wait).await;
             match self.attempt(to_client).await {
-                Ok(host) => return Ok(Some(host)),
+                Ok(host) => {
+                    let back = self.memory().is_back();
+                    if let Some(line) = back {
+                        tell(to_client, line).await?;
+                    }
+                    return Ok(Some(host));
+                }
                 Err(Trouble::Lost) => {}
                 Err(Trouble::ClientGone) => return Err(Over::ClientGone),
                 Err(Trouble::Failed(failed)) => {

@@ -18,8 +18,8 @@ pub struct WaitingAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMeta {
-    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command`, `agent-read` or
-    /// `agent-end`.
+    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command`, `agent-read`,
+    /// `agent-away` or `agent-end`.
     pub what: String,
     /// The method that the agent has to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,8 +41,10 @@ impl WaitingMeta {
 
 impl From<Waiting> for WaitingMeta {
     fn from(waiting: Waiting) -> Self {
-        let Waiting { what, is_served, is_unread, question, since, heard } = waiting;
+        let Waiting { what, is_served, is_unread, is_away, question, since, heard } = waiting;
         let (what, method) = match what {
+            // Nothing else comes before it is found.
+            _ if is_away => ("agent-away", None),
             // What it wants is not looked at before it has read.
             _ if is_unread => ("agent-read", None),
             _ if is_served => ("command", None),

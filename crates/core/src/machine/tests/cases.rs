@@ -260,7 +260,8 @@ fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other()
         panic!("a started agent")
     };
     let told = Some(Carried::LastPart);
-    let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried: told };
+    let on_resume = OnResume::Nothing;
+    let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried: told, on_resume };
     let effects = feed(&mut machine, [ready, opened]);
     let is_told = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { carried, .. }) if *carried == told);
     assert!(effects.iter().any(is_told), "{effects:?}");
@@ -418,6 +419,28 @@ fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
     assert_eq!(kept_lines(&shown), ["elsewhere", "second", "state"]);
     let effects = feed(&mut machine, [Input::Restored { inner: None }]);
     let restored = Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Longer) };
+    assert_eq!(awakenings(&effects), [Ok(restored)]);
+}
+
+#[test]
+fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_for_before() {
+    let mut machine = kept(1);
+    let Input::AgentReady { habits, exchanges, spoken_at, carried, .. } = ready(ALL) else {
+        panic!("a started agent")
+    };
+    let (advertised, on_resume) = (Advertised { list: true, ..ALL }, OnResume::Missed);
+    let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume };
+    assert_eq!(calls(&feed(&mut machine, [wake(Fallback::Fresh), ready])), [&Call::Resume]);
+    let missed = [
+        chunk(MessageKind::Agent, "first"),
+        chunk(MessageKind::User, "one"),
+        chunk(MessageKind::Agent, "more"),
+    ];
+    let told: Vec<_> = missed.into_iter().flat_map(|input| feed(&mut machine, [input])).collect();
+    assert_eq!(kept_lines(&told), ["first", "one", "more"]);
+    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    // Nothing was compared, so what the agent remembers is what it did.
+    let restored = Awakening::Restored { rung: Rung::Resume, replay: None };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
 }
 

@@ -15,7 +15,8 @@ const UNWRITTEN: Habits = Habits {
 
 /// A started agent that behaves so, in a conversation without a prompt.
 fn ready_before_any_prompt(habits: Habits) -> Input {
-    Input::AgentReady { advertised: ALL, habits, exchanges: Vec::new(), spoken_at: None, carried: None }
+    let (exchanges, spoken_at, carried, on_resume) = (Vec::new(), None, None, OnResume::Nothing);
+    Input::AgentReady { advertised: ALL, habits, exchanges, spoken_at, carried, on_resume }
 }
 
 #[test]

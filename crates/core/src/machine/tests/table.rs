@@ -397,6 +397,8 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
         Fact::LinesUnread { .. } => "lines unread",
+        Fact::AgentAway {} => "agent away",
+        Fact::AgentBack {} => "agent back",
         Fact::PermissionAsked { .. } => "permission asked",
         Fact::SettingNotRestored { .. } => "setting not restored",
         Fact::TerminalStarted { .. } => "terminal started",

@@ -304,7 +304,7 @@ fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_o
         [(r#"{"protocolVersion":1,"_meta":{}}"#, false, r#"{"sessionId":"s"}"#), (hosts, true, named)]
     {
         let mut memory = Memory { prefix: "p".to_owned(), ..Memory::new(Terms::far()) };
-        let greeting = r#"{"_meta":{"acpx":{"seq":true}},"protocolVersion":1}"#;
+        let greeting = r#"{"_meta":{"acpx":{"states":true,"seq":true}},"protocolVersion":1}"#;
         let asked = memory.asks(0, "initialize", r#"{"protocolVersion":1}"#);
         assert_eq!(asked, to_host(request(&id(0), "initialize", greeting)));
         assert!(!memory.can_go_on());
@@ -313,6 +313,24 @@ fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_o
         let asked = memory.asks(1, "session/prompt", r#"{"sessionId":"s"}"#);
         assert_eq!(asked, to_host(request(&id(1), "session/prompt", prompt)));
     }
+}
+
+#[test]
+fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_its_own() {
+    let mut memory = Memory::new(Terms::far());
+    memory.client_says(&message(&request(
+        &id(1),
+        "session/prompt",
+        r#"{"_meta":{"acpx":{"requestId":"own"}},"sessionId":"s"}"#,
+    )));
+    let state = |of: &str| {
+        let update = r#"{"sessionUpdate":"state_update","state":"running"}"#;
+        let params =
+            format!(r#"{{"sessionId":"s","update":{update},"_meta":{{"acpx":{{"requestId":"{of}"}}}}}}"#);
+        notification(far_host::STATE, &params)
+    };
+    assert_eq!(memory.host_says(&message(&state("own"))), Pass::Nothing);
+    assert_eq!(memory.host_says(&message(&state("another"))), to_client(state("another")));
 }
 
 #[test]

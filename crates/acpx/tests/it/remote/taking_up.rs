@@ -1,0 +1,137 @@
+//! A session with an acpx elsewhere is taken up again after the host here, or the way there, was gone for good: what was
+//! said there meanwhile is told, and none of it is taken for the answer to another prompt.
+
+use acpx_testkit::Script;
+use serde_json::json;
+
+use super::Served;
+use crate::acpx::{Place, eventually, kill_hard};
+
+/// A home that serves an agent whose turns wait in their middle until a file is there, and one that uses it.
+struct Homes {
+    // A home is looked over when it goes, and what runs in it has to be gone before.
+    served: Served,
+    near: Place,
+    far: Place,
+}
+
+impl Homes {
+    fn new() -> Self {
+        let (far, near) = (Place::new(), Place::new());
+        let turn = Script::new()
+            .say("the beginning\n")
+            .await_file(&far.beside("gate"))
+            .say("and the end")
+            .end("end_turn");
+        let script = Script::new().initialize(json!({})).serve([
+            ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+            ("session/prompt", turn),
+        ]);
+        far.scripted(&script);
+        let served = Served::agent(&far, "scripted", &[]);
+        let homes = Self { served, near, far };
+        homes.near.ok(&homes.with(&["sessions", "new"]));
+        homes
+    }
+
+    /// A command line of the near home about that agent.
+    fn with<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
+        [&["--agent", self.served.websocket.as_str()], words].concat()
+    }
+
+    /// Lets the turn that waits end.
+    fn open(&self) {
+        std::fs::write(self.far.beside("gate"), "").unwrap();
+    }
+
+    /// What is kept over there.
+    fn told_there(&self) -> String {
+        let session = self.near.json(&self.with(&["sessions", "show"]))["acpxSessionId"].clone();
+        self.far.ok(&["scripted", "sessions", "replay", session.as_str().unwrap()])
+    }
+
+    /// What was said, by whom, as it is kept here.
+    fn said(&self) -> Vec<String> {
+        let history = self.near.ok(&self.with(&["sessions", "history"]));
+        let entry = |line: &str| line.split('\t').skip(1).collect::<Vec<_>>().join(": ");
+        history.lines().skip(1).map(entry).collect()
+    }
+
+    /// Begins a turn and loses the host here in its middle.
+    fn lose_host(&self) {
+        let mut turn = self.near.start(&self.with(&["first"]));
+        turn.wait_for("the beginning");
+        kill_hard(self.near.host_pid());
+        assert_eq!(turn.done().code, Some(1));
+    }
+}
+
+#[test]
+fn what_was_said_there_while_no_host_ran_here_is_told_once_when_the_session_is_taken_up() {
+    let homes = Homes::new();
+    homes.lose_host();
+    homes.open();
+    eventually("the turn ends over there", || homes.told_there().contains("[done] end_turn"));
+    let answer = homes.near.ok(&homes.with(&["--format", "quiet", "second"]));
+    assert_eq!(answer, "the beginning\nand the end\n");
+    let said = [
+        "user: first",
+        "assistant: the beginning [interrupted]",
+        "assistant: and the end",
+        "user: second",
+        "assistant: the beginning and the end",
+    ];
+    assert_eq!(homes.said(), said);
+}
+
+#[test]
+fn the_rest_of_a_turn_that_still_runs_there_is_a_turn_of_its_own_and_the_next_prompt_waits_for_it() {
+    let homes = Homes::new();
+    homes.lose_host();
+    let second = homes.near.start(&homes.with(&["--format", "quiet", "second"]));
+    let session = homes.near.json(&homes.with(&["sessions", "show"]))["acpxRecordId"].clone();
+    let status = homes.with(&["status", "-s", session.as_str().unwrap()]);
+    eventually("the second prompt waits behind what runs there", || {
+        let status = homes.near.json(&status);
+        status["queued"] == 1 && status["summary"] == "the agent works on a turn"
+    });
+    homes.open();
+    let done = second.done();
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "the beginning\nand the end\n"), "{done:?}");
+    let said = [
+        "user: first",
+        "assistant: the beginning [interrupted]",
+        "assistant: and the end",
+        "user: second",
+        "assistant: the beginning and the end",
+    ];
+    assert_eq!(homes.said(), said);
+    assert_eq!(homes.told_there().matches("[user").count(), 2, "{}", homes.told_there());
+}
+
+#[test]
+fn what_was_cancelled_here_while_the_way_there_was_gone_is_cancelled_there() {
+    let (far, near) = (Place::new(), Place::new());
+    let served = Served::new(&far, &[]);
+    let (address, url) = (served.place.clone(), served.websocket.clone());
+    let agent = ["--agent", url.as_str()];
+    let made = near.json(&[&agent[..], &["sessions", "new"]].concat());
+    let session = made["acpxSessionId"].as_str().unwrap();
+    let mut turn = near.start(&[&agent[..], &["wait"]].concat());
+    turn.wait_for("Waiting until cancelled.");
+    let relay = near.json(&[&agent[..], &["status"]].concat())["pid"].as_u64().unwrap();
+    served.kill();
+    near.ok(&[&agent[..], &["cancel"]].concat());
+    kill_hard(u32::try_from(relay).unwrap());
+    let done = turn.done();
+    assert!(done.out.ends_with("[done] cancelled\n"), "{done:?}");
+    assert!(!far.ok(&["demo", "sessions", "replay", session]).contains("[done]"), "it still runs there");
+    let _served = Served::new(&far, &["--listen", &address]);
+    let answer = near.ok(&[&agent[..], &["--format", "quiet", "hello"]].concat());
+    assert_eq!(answer, "You said: hello\n");
+    let told = far.ok(&["demo", "sessions", "replay", session]);
+    assert!(
+        told.contains("[done] cancelled") && told.ends_with("You said: hello\n\n[done] end_turn\n"),
+        "{told}"
+    );
+}
