@@ -6,12 +6,15 @@
 use std::io::{self, Write};
 
 use acpx_core::acp;
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, Turn, TurnId};
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, ChunkContent, Direction, Fact, MessageKind, SessionIdentity, Turn, TurnId,
+    Update,
+};
 use acpx_core::wire::Message;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::quiet::words;
+use super::message::{OpenMessage, Piece};
 use super::text::TextView;
 use super::updates::Updates;
 use crate::cli::Format;
@@ -38,6 +41,7 @@ enum View {
 #[derive(Debug, Default)]
 struct Quiet {
     updates: Updates,
+    message: OpenMessage,
     /// Whether words stand at the end whose line has not ended.
     is_open: bool,
 }
@@ -181,7 +185,20 @@ impl Quiet {
         if let Some(Fact::TurnEnded { .. }) = fact {
             return if std::mem::take(&mut self.is_open) { writeln!(out) } else { Ok(()) };
         }
-        for text in self.updates.read(event).into_iter().filter_map(words) {
+        for update in self.updates.read(event) {
+            let Update::Chunk { kind, message_id, content: ChunkContent::Text(text) } = update else {
+                continue;
+            };
+            if text.is_empty() {
+                continue;
+            }
+            let begins = self.message.begins(Piece { kind, turn: event.turn, id: message_id });
+            if kind != MessageKind::Agent {
+                continue;
+            }
+            if begins && self.is_open {
+                writeln!(out)?;
+            }
             self.is_open = !text.ends_with('\n');
             out.write_all(text.as_bytes())?;
         }

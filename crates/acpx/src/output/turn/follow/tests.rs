@@ -9,13 +9,20 @@ fn shown(format: Format) -> String {
     shown_as(mode(format))
 }
 
+/// A piece of a message, with an id if it has one.
+fn chunk(kind: &str, id: Option<&str>, text: &str) -> String {
+    let id = id.map(|id| format!(r#""messageId":"{id}","#)).unwrap_or_default();
+    let update = format!(r#"{{"sessionUpdate":"{kind}",{id}"content":{{"type":"text","text":{text:?}}}}}"#);
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s2","update":{update}}}}}"#
+    )
+}
+
+fn update(kind: &str, text: &str) -> String {
+    chunk(kind, None, text)
+}
+
 fn shown_as(mode: Mode) -> String {
-    let update = |kind: &str, text: &str| {
-        let update = format!(r#"{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"{text}"}}}}"#);
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s2","update":{update}}}}}"#
-        )
-    };
     let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"do\nit"}]}}"#;
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
     let events = [
@@ -28,11 +35,16 @@ fn shown_as(mode: Mode) -> String {
         (Direction::ToAgent, prompt.to_owned()),
         (Direction::FromAgent, update("agent_message_chunk", "half")),
     ];
+    let of_turn = |seq| (2..7).contains(&seq).then_some(TurnId(1));
+    followed(mode, (1..).zip(events).map(|(seq, (direction, line))| (direction, of_turn(seq), line)))
+}
+
+/// What is shown of these events.
+fn followed(mode: Mode, events: impl IntoIterator<Item = (Direction, Option<TurnId>, String)>) -> String {
     let (out, err) = written(mode, |console| {
         let mut view = FollowView::new(mode, record().identity());
-        for (seq, (direction, message)) in (1..).zip(events) {
+        for (seq, (direction, turn, message)) in (1..).zip(events) {
             let message = RawValue::from_string(message).unwrap();
-            let turn = (2..7).contains(&seq).then_some(TurnId(1));
             let event = WatchedEvent {
                 seq: Seq(seq),
                 at: at(0),
@@ -68,6 +80,50 @@ fn a_session_for_those_who_want_to_know_what_is_done_has_the_requests_that_set_i
 #[test]
 fn a_session_for_those_who_want_the_words_alone_has_a_line_for_each_turn() {
     assert_eq!(shown(Format::Quiet), "well, done\nhalf\n");
+}
+
+/// What an agent has told of a session that was not begun here: no prompt of ours is in it.
+fn adopted(format: Format) -> String {
+    let told = [
+        update("user_message_chunk", "What is A?\n"),
+        update("user_message_chunk", "And why?\n"),
+        update("agent_message_chunk", "A is "),
+        update("agent_message_chunk", "one."),
+        update("user_message_chunk", "What is B?"),
+        chunk("agent_message_chunk", Some("m1"), "B is two."),
+        chunk("agent_message_chunk", Some("m2"), "Or three.\n"),
+        chunk("user_message_chunk", Some("m3"), "And C?"),
+        chunk("user_message_chunk", Some("m4"), "And D?"),
+    ];
+    let told = told.map(|line| (Direction::FromAgent, None, line));
+    let echo = (Direction::FromAgent, Some(TurnId(1)), update("user_message_chunk", "an echo"));
+    followed(mode(format), told.into_iter().chain([echo]))
+}
+
+#[test]
+fn an_adopted_session_in_text_is_every_message_in_a_paragraph_of_its_own_the_users_too() {
+    let expected = "\
+[user] What is A?
+       And why?
+
+A is one.
+
+[user] What is B?
+
+B is two.
+
+Or three.
+
+[user] And C?
+
+[user] And D?
+";
+    assert_eq!(adopted(Format::Text), expected);
+}
+
+#[test]
+fn an_adopted_session_for_those_who_want_the_words_alone_has_a_line_for_each_message() {
+    assert_eq!(adopted(Format::Quiet), "A is one.\nB is two.\nOr three.\n");
 }
 
 #[test]
