@@ -5,13 +5,13 @@ use std::io::{self, Write};
 
 use acpx_core::acp::block_words;
 use acpx_core::model::{
-    Carried, ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, TurnId, Update,
+    Carried, ChunkContent, ClientName, Direction, Fact, FactError, MessageKind, Terminals, TurnId, Update,
 };
 use acpx_core::wire::Message;
 use serde_json::Value;
 
 use super::host_work::HostWork;
-use super::message::{OpenMessage, Piece};
+use super::message::{OpenMessage, Piece, line_end_below, user_label};
 use super::tool::{Telling, Tool};
 use super::updates::Updates;
 use super::used::Used;
@@ -27,8 +27,6 @@ const THOUGHT_CHARS: usize = 900;
 const PERMISSION: &str = "session/request_permission";
 /// Requests that are no section of their own: the turn itself.
 const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"];
-/// What stands before the user's words, and the end of a line within them.
-const USER: (&str, &str) = ("[user] ", "\n       ");
 
 /// What has been shown so far.
 #[derive(Debug, Default)]
@@ -151,17 +149,17 @@ impl TextView {
         self.terminals.take(fact);
     }
 
-    /// Shows what the user asked, and in which turn: it can be named by that.
+    /// Shows what the user asked, in which turn, which can be named by that, and with which client.
     pub(super) fn prompt(
         &mut self,
         turn: Option<TurnId>,
+        client: Option<&ClientName>,
         words: &str,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.section(out)?;
-        let label = turn.map_or_else(|| "[user] ".to_owned(), |turn| format!("[user, turn {}] ", turn.0));
-        let indent = format!("\n{:1$}", "", label.len());
-        writeln!(out, "{label}{}", words.replace('\n', &indent))
+        let label = user_label(turn, client);
+        writeln!(out, "{label}{}", words.replace('\n', &line_end_below(&label)))
     }
 
     /// Shows how a turn ended. What comes next belongs to another.
@@ -311,7 +309,8 @@ impl TextView {
 
     /// Shows words of the user that no prompt of ours has.
     fn user(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
-        let (label, line_end) = USER;
+        let label = user_label(None, None);
+        let line_end = line_end_below(&label);
         let words = text.trim_end_matches('\n');
         let ends = match self.place {
             Place::User { ends } if !begins => ends,
@@ -327,7 +326,7 @@ impl TextView {
             return Ok(());
         }
         self.place = Place::User { ends: after };
-        write!(out, "{}{}", line_end.repeat(ends), words.replace('\n', line_end))
+        write!(out, "{}{}", line_end.repeat(ends), words.replace('\n', &line_end))
     }
 
     fn tool(&mut self, call: Box<str>, fields: &str, out: &mut dyn Write) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use acpx_core::model::{ProtocolVersion, Seq, TurnId};
 
 use super::*;
-use crate::output::samples::{at, mode, record, written};
+use crate::output::samples::{at, mode, record, turn, written};
 
 fn shown(format: Format) -> String {
     shown_as(mode(format))
@@ -39,22 +39,18 @@ fn shown_as(mode: Mode) -> String {
     followed(mode, (1..).zip(events).map(|(seq, (direction, line))| (direction, of_turn(seq), line)))
 }
 
+fn event(seq: u64, direction: Direction, turn: Option<TurnId>, message: String) -> WatchedEvent {
+    let message = RawValue::from_string(message).unwrap();
+    let version = ProtocolVersion::V1;
+    WatchedEvent { seq: Seq(seq), at: at(0), direction, turn, version, is_aside: false, message }
+}
+
 /// What is shown of these events.
 fn followed(mode: Mode, events: impl IntoIterator<Item = (Direction, Option<TurnId>, String)>) -> String {
     let (out, err) = written(mode, |console| {
         let mut view = FollowView::new(mode, record().identity());
         for (seq, (direction, turn, message)) in (1..).zip(events) {
-            let message = RawValue::from_string(message).unwrap();
-            let event = WatchedEvent {
-                seq: Seq(seq),
-                at: at(0),
-                direction,
-                turn,
-                version: ProtocolVersion::V1,
-                is_aside: false,
-                message,
-            };
-            view.event(&event, console).unwrap();
+            view.event(&event(seq, direction, turn, message), console).unwrap();
         }
         view.finish(console).unwrap();
     });
@@ -69,6 +65,45 @@ fn a_session_in_text_is_its_turns_with_what_was_asked_in_them() {
         "[user, turn 1] do\n{indent}it\n\nwell, done\n\n[done] end_turn\n\n[user] do\n       it\n\nhalf\n"
     );
     assert_eq!(shown(Format::Text), expected);
+}
+
+#[test]
+fn a_prompt_in_text_says_who_has_asked_where_a_client_has_named_itself_and_a_name_makes_no_line() {
+    let asked = |turn: u64, client: &str, words: &str| {
+        let started = format!(r#"{{"fact":"turn_started","turn":{turn},"requestId":"q"{client}}}"#);
+        let prompt = format!(
+            r#"{{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{{"prompt":[{{"type":"text","text":"{words}"}}]}}}}"#
+        );
+        [(Direction::Ours, Some(TurnId(turn)), started), (Direction::ToAgent, Some(TurnId(turn)), prompt)]
+    };
+    let long = format!(r#","client":{{"name":"{}"}}"#, "z".repeat(100));
+    let events = [
+        asked(1, r#","client":{"name":"Zed","version":"1"}"#, r"a\nb"),
+        asked(2, "", "c"),
+        asked(3, r#","client":{"name":"Zed] ok\n[user, turn 9"}"#, "d"),
+        asked(4, r#","client":{"name":" "}"#, "e"),
+        asked(5, &long, "f"),
+    ];
+    let indent = " ".repeat("[user, turn 1, Zed] ".len());
+    let expected = format!(
+        "[user, turn 1, Zed] a\n{indent}b\n\n[user, turn 2] c\n\n[user, turn 3, Zed) ok (user, turn 9] d\n\n\
+         [user, turn 4] e\n\n[user, turn 5, {}…] f\n",
+        "z".repeat(40)
+    );
+    assert_eq!(followed(mode(Format::Text), events.into_iter().flatten()), expected);
+}
+
+#[test]
+fn a_prompt_that_was_not_sent_says_who_has_asked_too() {
+    let (out, _) = written(mode(Format::Text), |console| {
+        let mut view = FollowView::new(mode(Format::Text), record().identity());
+        let line = r#"{"fact":"turn_started","turn":1,"requestId":"q","client":{"name":"Zed"}}"#;
+        view.event(&event(1, Direction::Ours, Some(TurnId(1)), line.to_owned()), console).unwrap();
+        let prompt = r#"[{"type":"text","text":"do it"}]"#.into();
+        let unsent = Turn { prompt, ..turn(1, acpx_core::model::TurnState::Queued) };
+        view.unsent(&unsent, console).unwrap();
+    });
+    assert_eq!(out, "[user, turn 1, Zed] do it\n");
 }
 
 #[test]
