@@ -54,7 +54,8 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
-            Self::NoId(_) | Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
+            Self::NoId { hint, .. } => Some(hint.clone().into()),
+            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None),
             Self::ExecDisabled { .. } => {

@@ -20,7 +20,7 @@ pub(crate) fn run(settings: &Settings, from: Option<&Cursor>) -> Result<ExitCode
     let reach = Reach::of_environment()?;
     block_on(async {
         let kept = Kept::open()?;
-        let (record, _) = kept.need(settings).await?;
+        let (record, _) = kept.need(settings, "watch").await?;
         let followed = follow(settings, from, &reach, kept, &record).await;
         followed.map_err(|error| error.about(record.identity()))
     })?;
