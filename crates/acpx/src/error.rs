@@ -185,6 +185,15 @@ pub(crate) enum CliError {
         #[source]
         source: io::Error,
     },
+    /// Nobody can be served there.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// Whoever read our output has gone.
     #[error("cannot write to stdout")]
     Output(#[from] io::Error),
@@ -400,7 +409,7 @@ impl CliError {
             Self::Signalled => "SIGNALLED",
             Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
-            Self::Runtime(_) | Self::System { .. } => "SYSTEM",
+            Self::Runtime(_) | Self::System { .. } | Self::Listen { .. } => "SYSTEM",
         };
         code.into()
     }

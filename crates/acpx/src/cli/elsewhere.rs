@@ -20,7 +20,7 @@ Only this machine is served unless --listen says otherwise, and then a token (ac
 Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.")]
 #[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
 pub(super) struct ServeArgs {
-    /// Listen at this address and port; port 0 is any that is free
+    /// Listen at this IP address, or at localhost, and this port; port 0 is any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
     pub(super) listen: SocketAddr,
     /// Speak TLS with this certificate and those above it, in PEM
@@ -52,7 +52,8 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     // A name would have to be looked up, and might lead anywhere; this one leads here.
     let text =
         text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    text.parse().map_err(|_| "expected an IP address with a port, as in 127.0.0.1:7000".to_owned())
+    text.parse()
+        .map_err(|_| "expected an IP address, or localhost, with a port, as in 127.0.0.1:7000".to_owned())
 }
 
 /// Make, list and revoke the tokens that let clients in from elsewhere
