@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::host::meta::{AwakeningMeta, SessionMeta};
-use acpx_core::model::{AgentSpec, Record, RecordId, SessionName};
+use acpx_core::model::{AgentSpec, ProtocolVersion, Record, RecordId, SessionName};
 
 use super::Console;
 use super::record::{BY_ID, command, name};
@@ -92,6 +92,15 @@ pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
              not bring the session back; give {flag} again with a later prompt, or with sessions new"
         ));
     }
+}
+
+/// Says that an agent which was there is not spoken to in the version of the protocol that is wanted.
+pub(crate) fn keeps_its_version(wanted: ProtocolVersion, console: &mut Console<'_>) {
+    console.say(&format!(
+        "the agent runs, and goes on in the version of the protocol that it was started with; give --protocol {} again \
+         when it has gone",
+        wanted.number()
+    ));
 }
 
 /// Says, if that was asked for, which agent is started and where.
