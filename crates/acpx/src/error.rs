@@ -67,8 +67,13 @@ pub(crate) enum CliError {
         flag: &'static str,
     },
     /// No session has this id.
-    #[error("there is no session with the id {0}")]
-    NoId(String),
+    #[error("there is no session with the id {id}")]
+    NoId {
+        /// The id.
+        id: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// Nothing is kept under this name here or further up.
     #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched.as_deref()))]
     NoSession {
@@ -177,6 +182,15 @@ pub(crate) enum CliError {
         /// What was tried.
         doing: String,
         /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody can be served there.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -387,7 +401,7 @@ impl CliError {
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
             Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::NoId(_) | Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
+            Self::NoId { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
@@ -395,7 +409,7 @@ impl CliError {
             Self::Signalled => "SIGNALLED",
             Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
-            Self::Runtime(_) | Self::System { .. } => "SYSTEM",
+            Self::Runtime(_) | Self::System { .. } | Self::Listen { .. } => "SYSTEM",
         };
         code.into()
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::asking::Under;
+use crate::cli::Options;
 use crate::config::McpFile;
 use crate::error::CliError;
 use crate::output::{self, Console};
@@ -47,6 +48,13 @@ pub(crate) struct Given {
 }
 
 impl Given {
+    /// The servers that are typed for a session that is there. Without the flag it brings none and changes none.
+    pub(crate) fn typed(settings: &Settings, options: &Options) -> Result<Option<Self>, CliError> {
+        let Some(file) = &options.mcp_config else { return Ok(None) };
+        let file = McpFile::load(settings.cwd.as_path().join(file))?;
+        Ok(Some(Self::of(&file, &settings.cwd)?))
+    }
+
     /// The servers of a file, their programs found.
     pub(crate) fn of(file: &McpFile, cwd: &AbsolutePath) -> Result<Self, CliError> {
         let path = std::env::var_os("PATH");

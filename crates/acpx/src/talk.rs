@@ -164,7 +164,7 @@ impl<'a> Talk<'a> {
         Self { desk, ..self }
     }
 
-    /// Shows what is watched until no more will come.
+    /// Shows what is watched until no more will come, since its record is deleted.
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
         loop {
             match self.hear(client, None).await? {
@@ -420,6 +420,7 @@ impl<'a> Talk<'a> {
                         self.show(&event, None)?;
                         return Ok(Next::Unwritable);
                     }
+                    self.say_if_closed(&event).await?;
                 }
                 FromHost::Question { id, params } => {
                     let flushed = self.flushed();

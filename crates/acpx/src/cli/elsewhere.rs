@@ -17,10 +17,16 @@ use crate::remote::guard::read_origin;
 #[command(after_help = "\
 The address is printed; ACP is spoken there at /acp, over WebSocket and over HTTP with streams of events.
 Only this machine is served unless --listen says otherwise, and then a token (acpx token new) and TLS are needed.
-Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.")]
+Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.
+
+Examples:
+  acpx claude serve                            for programs on this machine, at the address that is printed
+  acpx claude serve --listen 0.0.0.0:7443 --tls-cert chain.pem --tls-key key.pem
+                                               for other machines, which have a token of acpx token new
+  acpx --agent wss://this.example:7443 'hi'    from there, with the token as ACPX_REMOTE_TOKEN")]
 #[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
 pub(super) struct ServeArgs {
-    /// Listen at this address and port; port 0 is any that is free
+    /// Listen at this IP address, or at localhost, and this port; port 0 is any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
     pub(super) listen: SocketAddr,
     /// Speak TLS with this certificate and those above it, in PEM
@@ -52,7 +58,8 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     // A name would have to be looked up, and might lead anywhere; this one leads here.
     let text =
         text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    text.parse().map_err(|_| "expected an IP address with a port, as in 127.0.0.1:7000".to_owned())
+    text.parse()
+        .map_err(|_| "expected an IP address, or localhost, with a port, as in 127.0.0.1:7000".to_owned())
 }
 
 /// Make, list and revoke the tokens that let clients in from elsewhere
@@ -66,6 +73,13 @@ pub(super) enum TokenVerb {
 
 /// Make a token and show it, this once
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Whoever has it comes in at acpx serve as you: with acpx it is ACPX_REMOTE_TOKEN in the environment there, and any other
+client sends it as Authorization: Bearer TOKEN.
+
+Examples:
+  acpx token new --name laptop               show one, this once
+  acpx token revoke ID                       take it back; acpx token list has its id")]
 #[command(override_usage = "acpx token new [FLAGS]")]
 pub(super) struct TokenNewArgs {
     /// What it is for, to know it by later

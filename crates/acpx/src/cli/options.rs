@@ -107,12 +107,19 @@ A rule is a tool's kind, its title, the first word of that, its name, or *. What
 approved, then what is to be asked; defaultAction (approve, deny or escalate) is for all others. Every part may be
 left out.";
 
+const AGENT_HELP: &str = "\
+Start this command line as the agent, or go to the one at this URL, instead of one known by name
+
+A URL of an agent on another machine, where acpx serve runs for instance, begins with wss:// or ws:// (a WebSocket),
+https:// or http://. The token for it is ACPX_REMOTE_TOKEN in the environment. Without TLS only this machine is gone
+to, unless --insecure stands behind the URL: --agent 'ws://10.0.0.7:7000/acp --insecure'.";
+
 /// What every session command takes, whether it makes use of all of it or not: programs that call us put the
 /// same flags before every verb.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionArgs {
-    /// Start this command line as the agent, instead of one known by name
-    #[arg(long, value_name = "COMMAND", help_heading = EVERYWHERE)]
+    /// Start this command line as the agent, or go to the one at this URL, instead of one known by name
+    #[arg(long, value_name = "COMMAND|URL", help_heading = EVERYWHERE, long_help = AGENT_HELP)]
     pub(super) agent: Option<String>,
     /// Work in this directory instead of the current one
     #[arg(long, value_name = "DIR", help_heading = EVERYWHERE)]

@@ -78,6 +78,14 @@ pub(super) struct NewArgs {
 
 /// Begin a session here unless there is one, here or further up
 #[derive(Debug, Args)]
+#[command(after_help = "\
+One that is there is given what is typed of --model, --mcp-config, --add-dir and --protocol, and its agent is started
+for that; without these flags nothing is started.
+
+Examples:
+  acpx claude sessions ensure                  for a script: whether it is there or not, it is then
+  acpx claude sessions ensure -s api           likewise for the session named api
+  acpx claude --model opus sessions ensure     and have it work with this model")]
 #[command(override_usage = "acpx [AGENT] sessions ensure [FLAGS]")]
 pub(super) struct EnsureArgs {
     #[command(flatten)]
@@ -146,6 +154,13 @@ pub(super) struct HistoryArgs {
 
 /// Show what was said again, from any place
 #[derive(Debug, Args)]
+#[command(after_help = "\
+It reads what is kept, and starts nothing. NAME may be a session's id.
+
+Examples:
+  acpx claude sessions replay --last 2           the last two turns
+  acpx claude sessions replay api --from turn:3  the session named api, from its third turn on
+  acpx claude sessions replay --format json      every event, for a program")]
 #[command(override_usage = "acpx [AGENT] sessions replay [FLAGS] [NAME]")]
 pub(super) struct ReplayArgs {
     #[command(flatten)]
@@ -161,6 +176,14 @@ pub(super) struct ReplayArgs {
 
 /// Follow what happens in a session until interrupted; its agent is not started
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Without --from it begins with what comes next. It ends with Ctrl-C, or when the session is deleted; that, and a close,
+is said on stderr. NAME may be a session's id.
+
+Examples:
+  acpx claude sessions watch                 what happens from now on
+  acpx claude sessions watch --from start    all of it first
+  acpx claude sessions watch --format json   every event as it comes, for a program")]
 #[command(override_usage = "acpx [AGENT] sessions watch [FLAGS] [NAME]")]
 pub(super) struct WatchArgs {
     #[command(flatten)]

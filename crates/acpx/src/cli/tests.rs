@@ -594,6 +594,18 @@ fn help_is_given_for_every_command_however_it_is_asked_for() {
         ),
         (&["help", "prompt"], "Tell a fresh session the conversation so far"),
         (&["help", "demo-agent"], "Do not offer session/load"),
+        (&["--help"], "acpx --agent wss://"),
+        (&["--help"], "ACPX_REMOTE_TOKEN"),
+        (&["help", "prompt"], "begins with wss:// or ws:// (a WebSocket),"),
+        (&["help", "prompt"], "ACPX_REMOTE_TOKEN"),
+        (&["sessions", "list", "-h"], "or go to the one at this URL"),
+        (&["help", "sessions", "replay"], "acpx claude sessions replay --last 2 "),
+        (&["help", "sessions", "watch"], "Without --from it begins with what comes next"),
+        (&["help", "sessions", "watch"], "acpx claude sessions watch --from start "),
+        (&["help", "sessions", "ensure"], "acpx claude --model opus sessions ensure "),
+        (&["help", "serve"], "acpx claude serve --listen "),
+        (&["help", "token", "new"], "acpx token new --name laptop "),
+        (&["help", "token", "new"], "ACPX_REMOTE_TOKEN"),
     ];
     for (line, part) in cases {
         match parsed(line) {

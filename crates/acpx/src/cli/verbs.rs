@@ -33,6 +33,7 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx claude sessions watch           follow it, whoever asks; sessions replay shows it again
   acpx pending                         what agents ask and nobody has answered
   acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
@@ -40,6 +41,7 @@ Examples:
   acpx claude auth                     see how to log in with claude
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
   acpx --agent './mine --acp' status   an agent of your own
+  acpx --agent wss://far.example 'hi'  one on another machine; the token for it is ACPX_REMOTE_TOKEN
   acpx --format json sessions list     every session, for a program
 
 Flags stand before or after the command. After an agent's name the first word that is no command begins the

@@ -102,7 +102,24 @@ impl Kept {
             return Ok(Other::Closed(closed.id));
         }
         let lost: Vec<Record> = self.lost_of(settings).await?;
-        Ok(if lost.is_empty() { Other::None } else { Other::Lost(lost.iter().map(told).collect()) })
+        if !lost.is_empty() {
+            return Ok(Other::Lost(lost.iter().map(told).collect()));
+        }
+        Ok(if self.may_be_remote(settings).await? { Other::Remote } else { Other::None })
+    }
+
+    /// Whether the name is an id that nothing here ever had, and that the agent may have: it has said, when it was last
+    /// asked, that it lists its sessions and can bring them back.
+    async fn may_be_remote(&self, settings: &Settings) -> Result<bool, CliError> {
+        let (Some(store), Some(id)) = (&self.store, id_of(settings)) else { return Ok(false) };
+        // What is deleted is wanted no more, also not from the agent.
+        let Ok(id) = RecordId::new(id.as_str()) else { return Ok(false) };
+        if store.record(id).await?.is_some() {
+            return Ok(false);
+        }
+        let last = store.agent_answer(settings.agent.command()).await?;
+        let sessions = last.map(|last| Capabilities::of_answer(&last.answer).sessions);
+        Ok(sessions.is_some_and(|sessions| sessions.list && sessions.restores()))
     }
 
     /// The open sessions without a scope in the nearest directory that has any. Only the records of these directories
@@ -143,11 +160,15 @@ impl Kept {
         Ok(records.into_iter().filter(|record| record.lifecycle == Lifecycle::Open).collect())
     }
 
-    /// The session that is meant; without it the command cannot go on.
-    pub(super) async fn need(&self, settings: &Settings) -> Result<(Record, &SqliteStore), CliError> {
+    /// The session that is meant, for a command behind `sessions` that shows it and cannot go on without it.
+    pub(super) async fn need(
+        &self,
+        settings: &Settings,
+        verb: &'static str,
+    ) -> Result<(Record, &SqliteStore), CliError> {
         match (self.meant(settings, Which::OpenOrClosed).await?, &self.store) {
             (Some(record), Some(store)) => Ok((record, store)),
-            _ => Err(no_session(settings, Remedy::LOOK)?),
+            _ => Err(self.missing(settings, Wanted::Shown(verb)).await?),
         }
     }
 
@@ -246,8 +267,10 @@ pub(super) fn id_of(settings: &Settings) -> Option<String> {
 
 /// That there is no such session, with where it was looked for and what to do about it.
 pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError, CliError> {
-    if let Some(id) = id_of(settings).filter(|_| remedy.other == Other::None) {
-        return Ok(CliError::NoId(id));
+    if let Some(id) = id_of(settings).filter(|_| matches!(remedy.other, Other::None | Other::Remote)) {
+        // Nobody makes a session of that name.
+        let remedy = if remedy.other == Other::None { Remedy::LOOK } else { remedy };
+        return Ok(CliError::NoId { id, hint: remedy.hint(&settings.typed_agent(), None) });
     }
     let walk = Walk::from(settings.cwd.as_path())?;
     Ok(CliError::NoSession {

@@ -70,7 +70,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Set(set) => set::run(&set, &settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
         Command::Sessions(SessionsCommand::Ensure) => {
-            sessions::new::ensure(&settings()?, &options, config.get()?)
+            sessions::ensure::run(&settings()?, &options, config.get()?)
         }
         Command::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
         Command::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),

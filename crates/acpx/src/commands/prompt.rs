@@ -19,7 +19,6 @@ use super::waiting::{self, is_in_doubt};
 use crate::agents;
 use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Format, Options, PromptCommand, Wait};
-use crate::config::McpFile;
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
@@ -39,7 +38,7 @@ pub(super) fn run(
     let (begun, input) = (Instant::now(), &command.input);
     let blocks = prompt_input::read_within(settings.timeout, input, settings.cwd.as_path())?;
     let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
-    let given = given(settings, options)?;
+    let given = Given::typed(settings, options)?;
     let mut console = Console::of_program(settings.mode);
     if prompt_input::words_look_like_blocks(input) {
         console.banner(output::WORDS_NOT_BLOCKS);
@@ -115,13 +114,6 @@ fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode,
         console.banner("nobody reads stdout any more; the turn goes on, and sessions watch shows it");
     }
     done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
-}
-
-/// The servers that a prompt brings. Without the flag it brings none and changes none.
-fn given(settings: &Settings, options: &Options) -> Result<Option<Given>, CliError> {
-    let Some(file) = &options.mcp_config else { return Ok(None) };
-    let file = McpFile::load(settings.cwd.as_path().join(file))?;
-    Ok(Some(Given::of(&file, &settings.cwd)?))
 }
 
 /// What came of it.

@@ -56,7 +56,7 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let mut patience = Patience::new(None)?;
-        let unusable = |source| CliError::System { doing: format!("listen on {address}"), source };
+        let unusable = |source| CliError::Listen { address, source };
         let (listener, address) = listen(address).await.map_err(unusable)?;
         let serving = Serving { agent: settings.typed_agent(), address, is_secure: acceptor.is_some() };
         output::serving(&serving, &mut console)?;

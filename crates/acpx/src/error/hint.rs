@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use std::io;
 
 use acpx_core::engine::SessionError;
+use tokio_rustls::rustls;
 
 use super::CliError;
 use super::remedy::WHERE_SESSIONS_ARE;
+use crate::remote::client::RelayError;
 use crate::remote::tls::TlsError;
 
 /// How to log in with an agent, as it stands on a command line.
@@ -28,7 +30,7 @@ impl CliError {
             Self::Config(error) => Some(error.hint().into()),
             Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names them").into()),
             Self::Input(error) => Some(error.hint().into()),
-            Self::Token(error) => Some(error.hint().into()),
+            Self::Token(error) => Some(error.hint()),
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
             Self::Tls(_) => Some("give a chain and its key in PEM".into()),
             Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
@@ -38,6 +40,10 @@ impl CliError {
             Self::Unshown { fate, .. } => Some((*fate).into()),
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
+            Self::Relay(error) if speaks_no_tls(error) => Some(
+                "nothing speaks TLS there: use ws:// or http://, with --insecure behind the URL if it is another machine"
+                    .into(),
+            ),
             Self::Relay(error) => error.hint().map(Into::into),
             Self::NoneLost { name: Some(_), there, .. } if there.is_empty() => {
                 Some(WHERE_SESSIONS_ARE.into())
@@ -54,12 +60,14 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
-            Self::NoId(_) | Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
+            Self::NoId { hint, .. } => Some(hint.clone().into()),
+            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None),
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
+            Self::Listen { source, .. } => listen_hint(source.kind()).map(Into::into),
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
             Self::Session(error) => hint_here(error.code(), error.hint()),
             Self::Store(error) => error.hint().map(Into::into),
@@ -146,6 +154,31 @@ fn protect(token: bool, tls: bool) -> &'static str {
         (false, false) => "make a token with acpx token new, and give --tls-cert and --tls-key",
         (false, true) => "make a token with acpx token new",
         (true, _) => "give --tls-cert and --tls-key; behind a proxy that has TLS, listen on 127.0.0.1",
+    }
+}
+
+/// Whether the other side answered TLS with something else: a server without it, as a rule.
+fn speaks_no_tls(error: &RelayError) -> bool {
+    match error {
+        RelayError::Unreachable { source, .. } => {
+            let reason = source.get_ref().and_then(|reason| reason.downcast_ref::<rustls::Error>());
+            matches!(reason, Some(rustls::Error::InvalidMessage(_)))
+        }
+        RelayError::GivenUp { why, .. } => speaks_no_tls(why),
+        _ => false,
+    }
+}
+
+fn listen_hint(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::AddrInUse => Some(
+            "another program listens there; give another port with --listen, or port 0 for any that is free",
+        ),
+        io::ErrorKind::AddrNotAvailable => Some(
+            "that is no address of this machine; 127.0.0.1 is this machine alone, and 0.0.0.0 all of its addresses",
+        ),
+        io::ErrorKind::PermissionDenied => Some("give a port above 1023 with --listen"),
+        _ => None,
     }
 }
 

@@ -21,7 +21,9 @@ pub(crate) enum Wanted {
     Closed,
     /// It was to be deleted.
     Deleted,
-    /// It was to be read: one that is there was meant.
+    /// It was to be shown by this command behind `sessions`.
+    Shown(&'static str),
+    /// It was to be looked at: one that is there was meant.
     Read,
 }
 
@@ -36,6 +38,8 @@ pub(crate) enum Other {
     Closed(RecordId),
     /// The own directories of these are gone, and their project may have moved here. There is one.
     Lost(Vec<LostSession>),
+    /// None here; one of this id may be the agent's own, which can bring sessions back.
+    Remote,
 }
 
 /// A session whose directory is gone.
@@ -52,7 +56,7 @@ const NAMED: usize = 3;
 pub(super) const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 
 impl Remedy {
-    /// For a command that reads a session.
+    /// For a command that looks at a session, and has no line for another one.
     pub(crate) const LOOK: Self = Self { wanted: Wanted::Read, other: Other::None };
 
     /// The remedy in words, for an agent and a session's name as they stand on the command line.
@@ -89,11 +93,30 @@ impl Remedy {
             (Wanted::Deleted, Other::Closed(id)) => {
                 format!("one is closed; delete it: acpx {agent} sessions delete {id}")
             }
-            (Wanted::Closed | Wanted::Deleted, Other::None | Other::Lost(_)) | (Wanted::Read, _) => {
-                WHERE_SESSIONS_ARE.to_owned()
+            (Wanted::Shown(verb), Other::Open(ids)) => {
+                let look = named(ids, |id| format!("acpx {agent} sessions {verb} {id}"));
+                format!("{}; look at {}: {look}", open_there(ids), it(ids))
             }
+            (Wanted::Shown(verb), Other::Lost(lost)) => {
+                let look = named(lost, |lost| {
+                    format!("acpx {agent} sessions {verb} {} (it worked in {})", lost.id, lost.cwd)
+                });
+                format!("the directory of one that may be meant is gone: {look}")
+            }
+            (Wanted::Said | Wanted::Shown(_), Other::Remote) => of_editors(agent),
+            (Wanted::Closed | Wanted::Deleted, Other::None | Other::Lost(_) | Other::Remote)
+            | (Wanted::Shown(_), Other::None | Other::Closed(_))
+            | (Wanted::Read, _) => WHERE_SESSIONS_ARE.to_owned(),
         }
     }
+}
+
+/// How a session that only the agent has is reached.
+fn of_editors(agent: &str) -> String {
+    format!(
+        "{WHERE_SESSIONS_ARE}; one that only the agent has, which acpx {agent} sessions list --remote marks with \
+         [remote], is opened by an editor that runs acpx {agent} acp, with session/load"
+    )
 }
 
 fn open_there(ids: &[RecordId]) -> String {

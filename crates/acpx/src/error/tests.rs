@@ -89,6 +89,17 @@ fn where_there_is_no_session_those_that_may_be_meant_are_named_with_the_line_tha
             hint(Wanted::Deleted, Other::Closed(id("a"))),
             "one is closed; delete it: acpx lo sessions delete a".to_owned(),
         ),
+        (
+            hint(Wanted::Shown("history"), Other::Open(vec![id("a")])),
+            format!("one {alone}; look at it: acpx lo sessions history a"),
+        ),
+        (
+            hint(Wanted::Shown("watch"), Other::Lost(vec![lost("a"), lost("b")])),
+            "the directory of one that may be meant is gone: acpx lo sessions watch a (it worked in /old/a) or \
+             acpx lo sessions watch b (it worked in /old/b)"
+                .to_owned(),
+        ),
+        (hint(Wanted::Shown("show"), Other::None), WHERE_SESSIONS_ARE.to_owned()),
         (hint(Wanted::Closed, Other::None), WHERE_SESSIONS_ARE.to_owned()),
         (Remedy::LOOK.hint("lo", None), WHERE_SESSIONS_ARE.to_owned()),
     ];

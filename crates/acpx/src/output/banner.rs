@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::host::meta::{AwakeningMeta, SessionMeta};
-use acpx_core::model::{AgentSpec, Record, RecordId, SessionName};
+use acpx_core::model::{AgentSpec, ProtocolVersion, Record, RecordId, SessionName};
 
 use super::Console;
 use super::record::{BY_ID, command, name};
@@ -61,6 +61,25 @@ pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord
     console.banner(&format!("session {name} ({record}) · {cwd}{routed} · agent {word}"));
 }
 
+/// Says which session is watched, and from where on. One that is closed says nothing until somebody goes on with it.
+pub(crate) fn watching(session: SessionLabel<'_>, from: &str, is_closed: bool, console: &mut Console<'_>) {
+    let SessionLabel { record, name, cwd } = session;
+    let (name, closed) = (name.unwrap_or("cwd"), if is_closed { " · closed" } else { "" });
+    let cwd = cwd.display();
+    console
+        .banner(&format!("watching session {name} ({record}) · {cwd}{closed} · {from}, until interrupted"));
+}
+
+/// Says that a session that is watched was closed. Whoever goes on with it opens it again.
+pub(crate) fn watched_closed(console: &mut Console<'_>) {
+    console.banner("the session was closed");
+}
+
+/// Says that a session that was watched is no more.
+pub(crate) fn watched_deleted(console: &mut Console<'_>) {
+    console.banner("the session was deleted; there is nothing more to watch");
+}
+
 /// Says that an agent which was there has not been given what a command brought along for it.
 pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
     let brought = [
@@ -73,6 +92,15 @@ pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
              not bring the session back; give {flag} again with a later prompt, or with sessions new"
         ));
     }
+}
+
+/// Says that an agent which was there is not spoken to in the version of the protocol that is wanted.
+pub(crate) fn keeps_its_version(wanted: ProtocolVersion, console: &mut Console<'_>) {
+    console.say(&format!(
+        "the agent runs, and goes on in the version of the protocol that it was started with; give --protocol {} again \
+         when it has gone",
+        wanted.number()
+    ));
 }
 
 /// Says, if that was asked for, which agent is started and where.

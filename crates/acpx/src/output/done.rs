@@ -31,7 +31,10 @@ pub(crate) enum HowEnsured<'a> {
     /// `sessions ensure` made it.
     Created,
     /// `sessions ensure` found it.
-    Existing,
+    Existing {
+        /// The flags that came to nothing, since its agent keeps what it has.
+        not_applied: &'a [&'static str],
+    },
 }
 
 #[derive(Serialize)]
@@ -45,6 +48,8 @@ struct EnsuredObject<'a> {
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replaced_record_id: Option<&'a RecordId>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    not_applied: &'a [&'static str],
 }
 
 /// Writes a session that is there now.
@@ -56,17 +61,18 @@ pub(crate) fn ensured(session: &Ensured<'_>, console: &mut Console<'_>) -> io::R
             HowEnsured::New { replaced: None } => writeln!(out, "{record}"),
             HowEnsured::New { replaced: Some(other) } => writeln!(out, "{record}\t(replaced {other})"),
             HowEnsured::Created => writeln!(out, "{record}\t(created)"),
-            HowEnsured::Existing => writeln!(out, "{record}\t(existing)"),
+            HowEnsured::Existing { .. } => writeln!(out, "{record}\t(existing)"),
         },
         Format::Json => {
-            let (created, replaced_record_id) = match session.how {
-                HowEnsured::New { replaced } => (true, replaced),
-                HowEnsured::Created => (true, None),
-                HowEnsured::Existing => (false, None),
+            let (created, replaced_record_id, not_applied) = match session.how {
+                HowEnsured::New { replaced } => (true, replaced, &[][..]),
+                HowEnsured::Created => (true, None, &[][..]),
+                HowEnsured::Existing { not_applied } => (false, None, not_applied),
             };
             let (identity, name) = (session.identity, session.name);
             let action = "session_ensured";
-            json_line(&EnsuredObject { action, created, identity, name, replaced_record_id }, out)
+            let object = EnsuredObject { action, created, identity, name, replaced_record_id, not_applied };
+            json_line(&object, out)
         }
     }?;
     console.flush()

@@ -36,7 +36,8 @@ use std::process::ExitCode;
 
 pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
 pub(crate) use self::banner::{
-    AgentWord, SessionLabel, WORDS_NOT_BLOCKS, awake, created, keeps_its_own, prompting, starting,
+    AgentWord, SessionLabel, WORDS_NOT_BLOCKS, awake, created, keeps_its_own, keeps_its_version, prompting,
+    starting, watched_closed, watched_deleted, watching,
 };
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};

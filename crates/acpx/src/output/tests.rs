@@ -26,7 +26,7 @@ fn a_session_that_is_there_now_is_told_by_its_ids() {
     assert_eq!(told(None, HowEnsured::New { replaced: None })[0], quiet);
     assert_eq!(told(None, HowEnsured::Created)[0], "r1\t(created)\n");
     assert_eq!(
-        told(None, HowEnsured::Existing),
+        told(None, HowEnsured::Existing { not_applied: &[] }),
         [
             "r1\t(existing)\n".to_owned(),
             quiet,

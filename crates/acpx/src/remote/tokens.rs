@@ -3,6 +3,7 @@
 //! A token is 256 random bits that are shown once. The file `tokens.json` has their hash, so whoever reads it cannot
 //! come in by it. A revoked token stays in the file: once a home has had a token, nobody comes in without one.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -46,10 +47,12 @@ pub(crate) enum TokenError {
     #[error("the name of a token has from 1 to {LONGEST_NAME} characters, and no control characters")]
     Name,
     /// There is no such token.
-    #[error("there is no token {id:?}")]
+    #[error("there is no token with the id {id:?}")]
     Unknown {
         /// The id that was given.
         id: String,
+        /// The ids of those that have it as their name and are not revoked.
+        named: Vec<String>,
     },
 }
 
@@ -65,8 +68,16 @@ impl TokenError {
     }
 
     /// What a person can do next.
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+    pub(crate) fn hint(&self) -> Cow<'static, str> {
+        let said = match self {
+            Self::Unknown { named, .. } => match &named[..] {
+                [] => "acpx token list has the ids",
+                [id] => return format!("that is the name of one: acpx token revoke {id}").into(),
+                several => {
+                    let count = several.len();
+                    return format!("that is the name of {count}; acpx token list has their ids").into();
+                }
+            },
             Self::File { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     "make room on the disk of the home"
@@ -78,8 +89,8 @@ impl TokenError {
             },
             Self::TooMany => "remove tokens.json from the home when no token of it is needed any more",
             Self::Name => "name it after whoever gets it, as in --name laptop",
-            Self::Unknown { .. } => "acpx token list has the ids",
-        }
+        };
+        said.into()
     }
 }
 
@@ -169,8 +180,12 @@ impl Tokens {
     /// Takes a token back. One that was taken back already stays as it is.
     pub(crate) fn revoke(&self, id: &str) -> Result<Token, TokenError> {
         self.change(|contents| {
-            let unknown = || TokenError::Unknown { id: id.to_owned() };
-            let kept = contents.tokens.iter_mut().find(|kept| kept.token_id == id).ok_or_else(unknown)?;
+            let Some(index) = contents.tokens.iter().position(|kept| kept.token_id == id) else {
+                let has_name = |kept: &&Kept| kept.revoked_at.is_none() && kept.name.as_deref() == Some(id);
+                let named = contents.tokens.iter().filter(has_name).map(|kept| kept.token_id.clone());
+                return Err(TokenError::Unknown { id: id.to_owned(), named: named.collect() });
+            };
+            let kept = &mut contents.tokens[index];
             kept.revoked_at.get_or_insert_with(|| now().to_string());
             Ok(kept.token())
         })

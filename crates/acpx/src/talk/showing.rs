@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use acpx_core::acp;
 use acpx_core::host::{Refusal, WatchedEvent};
-use acpx_core::model::{Direction, Fact, ProtocolVersion, RecordId, RequestId, Seq, Turn, TurnId};
+use acpx_core::model::{
+    Direction, Fact, Lifecycle, ProtocolVersion, Record, RecordId, RequestId, Seq, Turn, TurnId,
+};
 use acpx_core::store::Store;
 use acpx_core::wire::Message;
 
 use super::unsent::unsent_turn;
 use super::{Next, Talk};
 use crate::error::CliError;
-use crate::output::{FollowView, TurnView};
+use crate::output::{self, FollowView, TurnView};
 use crate::patience::Stop;
 
 /// What is shown of a session.
@@ -61,6 +63,24 @@ impl<'a> Talk<'a> {
             Some(Showing::All { view, record, store }) => Ok(unsent_turn(view, event, store, record).await?),
             Some(Showing::Turn { .. }) | None => Ok(None),
         }
+    }
+
+    /// Says that the record that is followed was closed, if it was by this event. A delete closes it too, and is told by
+    /// itself.
+    pub(super) async fn say_if_closed(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
+        let Some(Showing::All { record, store, .. }) = self.shown.as_ref().map(|shown| &shown.what) else {
+            return Ok(());
+        };
+        if !is_close(event) {
+            return Ok(());
+        }
+        let kept = store.record(record.clone()).await?;
+        let is_there = |record: &Record| !matches!(record.lifecycle, Lifecycle::Deleted { .. });
+        // What was said before it is seen before it.
+        if kept.as_ref().is_some_and(is_there) && self.flushed() {
+            output::watched_closed(self.console);
+        }
+        Ok(())
     }
 
     /// Shows what has been written; false if that is no longer possible.
@@ -149,4 +169,10 @@ fn is_conversation(event: &WatchedEvent) -> bool {
             ProtocolVersion::V1 => acp::update(params).is_history(),
             ProtocolVersion::V2 => acp::update_v2(params).is_history(),
         }
+}
+
+/// Whether the record is closed by an event.
+fn is_close(event: &WatchedEvent) -> bool {
+    event.direction == Direction::Ours
+        && matches!(Fact::from_body(event.message.get()), Some(Fact::Closed {}))
 }

@@ -20,7 +20,7 @@ const PAGE: usize = 4096;
 pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = Kept::open()?;
-        let (record, store) = kept.need(settings).await?;
+        let (record, store) = kept.need(settings, "history").await?;
         let mut said = History::new(record.id.clone());
         let mut from = Seq::FIRST;
         loop {

@@ -2,6 +2,7 @@
 
 pub(super) mod close;
 pub(super) mod delete;
+pub(super) mod ensure;
 pub(super) mod history;
 pub(super) mod list;
 pub(super) mod migrate;

@@ -7,8 +7,8 @@ use acpx_core::model::{AbsolutePath, Record};
 use acpx_core::store::real_path;
 use serde_json::json;
 
-use super::super::kept::{Kept, has_name, id_of, told};
-use crate::error::{CliError, Exit};
+use super::super::kept::{Kept, has_name, id_of, no_session, told};
+use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, Console, Moved};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
@@ -53,8 +53,8 @@ async fn meant(kept: &Kept, settings: &Settings) -> Result<Record, CliError> {
             let name = settings.session.as_ref();
             let mut there = kept.open_with(Some(settings)).await?;
             there.retain(|record| name.is_some() && has_name(record, name));
-            if let Some(id) = id_of(settings).filter(|_| there.is_empty()) {
-                return Err(CliError::NoId(id));
+            if id_of(settings).is_some() && there.is_empty() {
+                return Err(no_session(settings, Remedy::LOOK)?);
             }
             Err(CliError::NoneLost {
                 agent: settings.typed_agent(),

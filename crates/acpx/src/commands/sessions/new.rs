@@ -1,4 +1,4 @@
-//! `acpx sessions new` and `acpx sessions ensure`: a session with an agent, where a shell finds it.
+//! `acpx sessions new`: a session with an agent, where a shell finds it; and what makes one for `sessions ensure`.
 
 use std::process::ExitCode;
 
@@ -6,14 +6,13 @@ use acpx_core::host::HostError;
 use acpx_core::host::meta::{NewMeta, ShellMeta};
 use acpx_core::model::{RecordId, SessionName};
 
-use super::super::kept::{Kept, Which};
+use super::ensure::not_taken;
 use crate::cli::Options;
 use crate::config::Config;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
-use crate::scope::Walk;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::Talk;
@@ -24,22 +23,8 @@ pub(crate) fn new(settings: &Settings, options: &Options, config: &Config) -> Re
     make(settings, options, config, shell)
 }
 
-/// Makes one unless there is one, here or further up. One that is there is not touched.
-pub(crate) fn ensure(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
-    let there = block_on(async { Kept::open()?.find(settings, Which::Open).await })?;
-    if let Some(record) = there {
-        let identity = record.identity();
-        let ensured = Ensured { identity: &identity, name: name(settings), how: HowEnsured::Existing };
-        output::ensured(&ensured, &mut Console::of_program(settings.mode))?;
-        return Ok(Exit::Success.into());
-    }
-    let directories = Walk::from(settings.cwd.as_path())?.directories()?;
-    let unless_in = Some(directories.iter().map(ToString::to_string).collect());
-    let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in };
-    make(settings, options, config, shell)
-}
-
-fn make(
+/// Asks for one. Where another command has made it meanwhile, it may be that one.
+pub(super) fn make(
     settings: &Settings,
     options: &Options,
     config: &Config,
@@ -63,17 +48,19 @@ fn make(
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());
             output::created(SessionLabel { record, name, cwd }, &settings.agent, &mut console);
         }
+        output::keeps_its_own(&meta, &mut console);
+        let not_taken = not_taken(&meta);
         let how = match (is_ensure, meta.created) {
             (false, _) => HowEnsured::New { replaced: replaced.as_ref() },
             (true, true) => HowEnsured::Created,
-            (true, false) => HowEnsured::Existing,
+            (true, false) => HowEnsured::Existing { not_applied: &not_taken },
         };
         output::ensured(&Ensured { identity: &identity, name: name(settings), how }, &mut console)?;
         Ok(Exit::Success.into())
     })
 }
 
-fn name(settings: &Settings) -> Option<&str> {
+pub(super) fn name(settings: &Settings) -> Option<&str> {
     settings.session.as_ref().map(SessionName::as_str)
 }
 

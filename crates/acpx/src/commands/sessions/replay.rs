@@ -23,7 +23,7 @@ const PAGE: usize = 1024;
 pub(crate) fn run(settings: &Settings, command: &ReplayCommand) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = Kept::open()?;
-        let (record, _) = kept.need(settings).await?;
+        let (record, _) = kept.need(settings, "replay").await?;
         let Some((store, events)) = kept.into_events(&record) else { return Ok(()) };
         let shown = show(settings, command, &record, &store, &events).await;
         shown.map_err(|error| error.about(record.identity()))

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = Kept::open()?;
-        let (mut record, store) = kept.need(settings).await?;
+        let (mut record, store) = kept.need(settings, "show").await?;
         record.title = title(store, &record).await?;
         let last_prompt = kept.last_turn(&record).await?.map(|turn| turn.queued_at);
         let used = last_usage(&record, &kept.recent(&record, LOOKED_THROUGH).await?);

@@ -1,14 +1,15 @@
-//! `acpx sessions watch`: what happens in a session, whoever works in it, until it is interrupted. The agent is not
-//! started, and may be parked meanwhile.
+//! `acpx sessions watch`: what happens in a session, whoever works in it, until it is interrupted or the session is
+//! deleted. The agent is not started, and may be parked meanwhile. Which session it is, and what became of it, is said on
+//! stderr.
 
 use std::process::ExitCode;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Record, Seq};
+use acpx_core::model::{Lifecycle, Record, Seq};
 
 use crate::commands::kept::Kept;
 use crate::error::{CliError, Exit};
-use crate::output::{Console, FollowView};
+use crate::output::{self, Console, FollowView, SessionLabel};
 use crate::patience::{Patience, Stop};
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
@@ -19,7 +20,7 @@ pub(crate) fn run(settings: &Settings, from: Option<&Cursor>) -> Result<ExitCode
     let reach = Reach::of_environment()?;
     block_on(async {
         let kept = Kept::open()?;
-        let (record, _) = kept.need(settings).await?;
+        let (record, _) = kept.need(settings, "watch").await?;
         let followed = follow(settings, from, &reach, kept, &record).await;
         followed.map_err(|error| error.about(record.identity()))
     })?;
@@ -39,6 +40,8 @@ async fn follow(
         None => record.last_seq.map_or(Seq::FIRST, Seq::next),
     };
     let mut console = Console::of_program(settings.mode);
+    let is_closed = record.lifecycle != Lifecycle::Open;
+    output::watching(SessionLabel::of(record), &beginning(from), is_closed, &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
     let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(reach));
     let mut talk = talk.following(&mut view, record.id.clone(), store, next);
@@ -49,11 +52,34 @@ async fn follow(
             talk.look_on(&mut client).await
         };
         match seen(talk).await {
+            Ok(()) => Ok(End::Deleted),
             // This is how it ends.
-            Err(Trouble::Stopped(Stop::Signalled)) => Ok(()),
-            other => other,
+            Err(Trouble::Stopped(Stop::Signalled)) => Ok(End::Interrupted),
+            Err(trouble) => Err(trouble),
         }
     });
-    watched.await?;
-    Ok(view.finish(&mut console)?)
+    let end = watched.await?;
+    view.finish(&mut console)?;
+    if end == End::Deleted {
+        output::watched_deleted(&mut console);
+    }
+    Ok(())
+}
+
+/// Why nothing more is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Interrupted,
+    Deleted,
+}
+
+/// Where it begins, in words.
+fn beginning(from: Option<&Cursor>) -> String {
+    match from {
+        None => "from now on".to_owned(),
+        Some(Cursor::Start) => "from the start".to_owned(),
+        Some(Cursor::Turn(turn)) => format!("from turn {}", turn.0),
+        Some(Cursor::Seq(seq)) => format!("from seq {seq}"),
+        Some(Cursor::Message(id)) => format!("from message {id}"),
+    }
 }

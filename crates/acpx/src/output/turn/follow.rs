@@ -6,12 +6,15 @@
 use std::io::{self, Write};
 
 use acpx_core::acp;
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, Turn, TurnId};
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, ChunkContent, ClientName, Direction, Fact, MessageKind, SessionIdentity,
+    Turn, TurnId, Update,
+};
 use acpx_core::wire::Message;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::quiet::words;
+use super::message::{OpenMessage, Piece};
 use super::text::TextView;
 use super::updates::Updates;
 use crate::cli::Format;
@@ -22,8 +25,8 @@ use crate::output::{Console, Mode, WatchedEvent, json_line};
 pub(crate) struct FollowView {
     session: SessionIdentity,
     view: View,
-    /// The turn that began last.
-    begun: Option<TurnId>,
+    /// The turn that began last, and who asked for it, where that is known. A shell does not name itself.
+    begun: Option<(TurnId, Option<ClientName>)>,
     /// The turn whose prompt was shown last.
     asked: Option<TurnId>,
 }
@@ -38,6 +41,7 @@ enum View {
 #[derive(Debug, Default)]
 struct Quiet {
     updates: Updates,
+    message: OpenMessage,
     /// Whether words stand at the end whose line has not ended.
     is_open: bool,
 }
@@ -81,18 +85,19 @@ impl FollowView {
             self.session.session = session;
             self.session.agent_session = agent_session_id.as_deref().and_then(AgentSessionId::from_agent);
         }
-        if let Some(Fact::TurnStarted { turn, .. }) = &fact {
-            self.begun = Some(TurnId(*turn));
+        if let Some(Fact::TurnStarted { turn, client, .. }) = &fact {
+            self.begun = Some((TurnId(*turn), client.clone()));
         }
         match &mut self.view {
             View::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
-            View::Text(view) => {
-                let words = prompt(event);
-                if words.is_some() {
+            View::Text(view) => match prompt(event) {
+                Some(words) => {
                     self.asked = event.turn;
+                    let client = event.turn.and_then(|turn| asker(self.begun.as_ref(), turn));
+                    view.prompt(event.turn, client, &words, &mut *console.out)
                 }
-                text(view, event, fact.as_ref(), words, console)
-            }
+                None => text(view, event, fact.as_ref(), console),
+            },
             View::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
         }
     }
@@ -104,7 +109,8 @@ impl FollowView {
         let fact = is_shown.then(|| Fact::from_body(event.message.get())).flatten();
         match fact {
             Some(Fact::TurnEnded { turn, .. }) if self.asked != Some(TurnId(turn)) => {
-                Some((TurnId(turn), self.begun == Some(TurnId(turn))))
+                let begun = self.begun.as_ref().map(|(turn, _)| *turn);
+                Some((TurnId(turn), begun == Some(TurnId(turn))))
             }
             _ => None,
         }
@@ -114,7 +120,10 @@ impl FollowView {
     pub(crate) fn unsent(&mut self, turn: &Turn, console: &mut Console<'_>) -> io::Result<()> {
         let View::Text(view) = &mut self.view else { return Ok(()) };
         let words = acp::prompt_words(&turn.prompt);
-        if words.trim().is_empty() { Ok(()) } else { view.prompt(Some(turn.id), &words, &mut *console.out) }
+        if words.trim().is_empty() {
+            return Ok(());
+        }
+        view.prompt(Some(turn.id), asker(self.begun.as_ref(), turn.id), &words, &mut *console.out)
     }
 
     /// No more comes.
@@ -147,7 +156,6 @@ fn text(
     view: &mut TextView,
     event: &WatchedEvent,
     fact: Option<&Fact>,
-    words: Option<String>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     if let Some(fact) = fact {
@@ -172,10 +180,12 @@ fn text(
         }
         _ => {}
     }
-    match words {
-        Some(words) => view.prompt(event.turn, &words, &mut *console.out),
-        None => view.message(event, &mut *console.out),
-    }
+    view.message(event, &mut *console.out)
+}
+
+/// Who asked for a turn, if it is the one that began last.
+fn asker(begun: Option<&(TurnId, Option<ClientName>)>, turn: TurnId) -> Option<&ClientName> {
+    begun.filter(|(begun, _)| *begun == turn)?.1.as_ref()
 }
 
 impl Quiet {
@@ -183,7 +193,20 @@ impl Quiet {
         if let Some(Fact::TurnEnded { .. }) = fact {
             return if std::mem::take(&mut self.is_open) { writeln!(out) } else { Ok(()) };
         }
-        for text in self.updates.read(event).into_iter().filter_map(words) {
+        for update in self.updates.read(event) {
+            let Update::Chunk { kind, message_id, content: ChunkContent::Text(text) } = update else {
+                continue;
+            };
+            if text.is_empty() {
+                continue;
+            }
+            let begins = self.message.begins(Piece { kind, turn: event.turn, id: message_id });
+            if kind != MessageKind::Agent {
+                continue;
+            }
+            if begins && self.is_open {
+                writeln!(out)?;
+            }
             self.is_open = !text.ends_with('\n');
             out.write_all(text.as_bytes())?;
         }

@@ -6,6 +6,7 @@
 mod denials;
 mod follow;
 mod host_work;
+mod message;
 mod quiet;
 mod result;
 mod signs;

@@ -46,7 +46,7 @@ impl QuietView {
 }
 
 /// The agent's words, if an update is that.
-pub(super) fn words(update: Update) -> Option<Box<str>> {
+fn words(update: Update) -> Option<Box<str>> {
     match update {
         Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } => Some(text),
         _ => None,

@@ -5,12 +5,13 @@ use std::io::{self, Write};
 
 use acpx_core::acp::block_words;
 use acpx_core::model::{
-    Carried, ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, TurnId, Update,
+    Carried, ChunkContent, ClientName, Direction, Fact, FactError, MessageKind, Terminals, TurnId, Update,
 };
 use acpx_core::wire::Message;
 use serde_json::Value;
 
 use super::host_work::HostWork;
+use super::message::{OpenMessage, Piece, line_end_below, user_label};
 use super::tool::{Telling, Tool};
 use super::updates::Updates;
 use super::used::Used;
@@ -32,6 +33,8 @@ const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"
 pub(super) struct TextView {
     place: Place,
     updates: Updates,
+    /// The message that was shown last.
+    open: OpenMessage,
     thought: String,
     tools: HashMap<Box<str>, Tool>,
     terminals: Terminals,
@@ -61,6 +64,9 @@ enum Place {
     Words,
     /// Words of the agent, their line ended.
     WordsLine,
+    /// Words of the user that the agent has told, their line not ended, and so many ends of lines after them: whether
+    /// these are within the words is not known before more come.
+    User { ends: usize },
 }
 
 impl TextView {
@@ -79,7 +85,8 @@ impl TextView {
         let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
         match (message.method(), message.id()) {
             (Some("session/update"), _) => {
-                self.updates.read(event).into_iter().try_for_each(|update| self.update(update, out))
+                let updates = self.updates.read(event);
+                updates.into_iter().try_for_each(|update| self.update(update, event.turn, out))
             }
             (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
                 let section = match event.direction {
@@ -142,17 +149,17 @@ impl TextView {
         self.terminals.take(fact);
     }
 
-    /// Shows what the user asked, and in which turn: it can be named by that.
+    /// Shows what the user asked, in which turn, which can be named by that, and with which client.
     pub(super) fn prompt(
         &mut self,
         turn: Option<TurnId>,
+        client: Option<&ClientName>,
         words: &str,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.section(out)?;
-        let label = turn.map_or_else(|| "[user] ".to_owned(), |turn| format!("[user, turn {}] ", turn.0));
-        let indent = format!("\n{:1$}", "", label.len());
-        writeln!(out, "{label}{}", words.replace('\n', &indent))
+        let label = user_label(turn, client);
+        writeln!(out, "{label}{}", words.replace('\n', &line_end_below(&label)))
     }
 
     /// Shows how a turn ended. What comes next belongs to another.
@@ -193,22 +200,23 @@ impl TextView {
     /// Ends the line that stands there.
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
-        if self.place == Place::Words {
-            self.place = Place::WordsLine;
-            writeln!(out)?;
-        }
-        Ok(())
+        self.place = match self.place {
+            Place::Words => Place::WordsLine,
+            Place::User { .. } => Place::Section,
+            Place::Start | Place::Section | Place::Thought | Place::WordsLine => return Ok(()),
+        };
+        writeln!(out)
     }
 
-    fn update(&mut self, update: Update, out: &mut dyn Write) -> io::Result<()> {
+    fn update(&mut self, update: Update, turn: Option<TurnId>, out: &mut dyn Write) -> io::Result<()> {
         match update {
-            Update::Chunk { kind: MessageKind::Agent, content, .. } => self.words(&shown(content), out),
-            Update::Chunk { kind: MessageKind::Thought, content, .. } => {
-                // More would not be shown, so it is not gathered either.
-                if self.thought.len() < THOUGHT_CHARS * 4 + 64 {
-                    self.thought.push_str(&shown(content));
+            Update::Chunk { kind, message_id, content } => {
+                let text = shown(content);
+                if text.is_empty() {
+                    return Ok(());
                 }
-                Ok(())
+                let begins = self.open.begins(Piece { kind, turn, id: message_id });
+                self.piece(kind, turn, &text, begins, out)
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
             Update::Plan { fields } => self.plan(&fields, out),
@@ -225,10 +233,33 @@ impl TextView {
             // Only version 2 tells messages whole and content in pieces, and that is translated.
             Update::Message { .. }
             | Update::ToolContent { .. }
-            | Update::Chunk { kind: MessageKind::User, .. }
             | Update::Title(_)
             | Update::State
             | Update::Unknown => Ok(()),
+        }
+    }
+
+    /// Shows a piece of a message, or the beginning of one.
+    fn piece(
+        &mut self,
+        kind: MessageKind,
+        turn: Option<TurnId>,
+        text: &str,
+        begins: bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match kind {
+            MessageKind::Agent => self.words(text, begins, out),
+            MessageKind::Thought => {
+                // More would not be shown, so it is not gathered either.
+                if self.thought.len() < THOUGHT_CHARS * 4 + 64 {
+                    self.thought.push_str(text);
+                }
+                Ok(())
+            }
+            // Within a turn of ours the user has spoken already: agents echo the prompt.
+            MessageKind::User if turn.is_some() => Ok(()),
+            MessageKind::User => self.user(text, begins, out),
         }
     }
 
@@ -262,16 +293,40 @@ impl TextView {
         writeln!(out, "[{what}] {}", cut(&on_one_line(words), THOUGHT_CHARS))
     }
 
-    fn words(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    /// Shows words of the agent. They follow a thought closely.
+    fn words(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
-        if text.is_empty() {
-            return Ok(());
-        }
-        if self.place == Place::Section {
-            writeln!(out)?;
+        match self.place {
+            Place::Words if begins => out.write_all(b"\n\n")?,
+            Place::WordsLine if begins => out.write_all(b"\n")?,
+            Place::Section => out.write_all(b"\n")?,
+            Place::User { .. } => out.write_all(b"\n\n")?,
+            Place::Start | Place::Thought | Place::Words | Place::WordsLine => {}
         }
         self.place = if text.ends_with('\n') { Place::WordsLine } else { Place::Words };
         out.write_all(text.as_bytes())
+    }
+
+    /// Shows words of the user that no prompt of ours has.
+    fn user(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
+        let label = user_label(None, None);
+        let line_end = line_end_below(&label);
+        let words = text.trim_end_matches('\n');
+        let ends = match self.place {
+            Place::User { ends } if !begins => ends,
+            _ => {
+                self.section(out)?;
+                out.write_all(label.as_bytes())?;
+                0
+            }
+        };
+        let after = text.len() - words.len();
+        if words.is_empty() {
+            self.place = Place::User { ends: ends + after };
+            return Ok(());
+        }
+        self.place = Place::User { ends: after };
+        write!(out, "{}{}", line_end.repeat(ends), words.replace('\n', &line_end))
     }
 
     fn tool(&mut self, call: Box<str>, fields: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -304,7 +359,7 @@ impl TextView {
         self.end_thought(out)?;
         match self.place {
             Place::Start => {}
-            Place::Words => out.write_all(b"\n\n")?,
+            Place::Words | Place::User { .. } => out.write_all(b"\n\n")?,
             Place::Section | Place::Thought | Place::WordsLine => out.write_all(b"\n")?,
         }
         self.place = Place::Section;

@@ -32,6 +32,24 @@ fn a_token_lets_in_until_it_is_revoked_and_nothing_else_does() {
 }
 
 #[test]
+fn whoever_revokes_by_a_name_is_told_the_id_of_the_one_token_that_has_it() {
+    let (_home, tokens) = tokens();
+    let (_, old) = tokens.make(Some("laptop")).unwrap();
+    tokens.revoke(&old.id).unwrap();
+    let refused = |name: &str| {
+        let error = tokens.revoke(name).unwrap_err();
+        (error.to_string(), error.hint().into_owned())
+    };
+    let unknown = |hint: &str| ("there is no token with the id \"laptop\"".to_owned(), hint.to_owned());
+    assert_eq!(refused("laptop"), unknown("acpx token list has the ids"), "one that is revoked need not be");
+    let (_, token) = tokens.make(Some("laptop")).unwrap();
+    let named = format!("that is the name of one: acpx token revoke {}", token.id);
+    assert_eq!(refused("laptop"), unknown(&named));
+    tokens.make(Some("laptop")).unwrap();
+    assert_eq!(refused("laptop"), unknown("that is the name of 2; acpx token list has their ids"));
+}
+
+#[test]
 fn a_home_whose_last_token_is_revoked_still_wants_one() {
     let (_home, tokens) = tokens();
     let (_, token) = tokens.make(None).unwrap();
@@ -79,7 +97,7 @@ fn a_use_that_is_told_later_is_written_down_with_its_own_time_unless_a_later_one
 #[test]
 fn what_is_wrong_is_said() {
     let (home, tokens) = tokens();
-    assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token \"x\"");
+    assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token with the id \"x\"");
     for name in ["", "a\nb", &"x".repeat(101)] {
         assert_eq!(tokens.make(Some(name)).unwrap_err().code(), "USAGE");
     }

@@ -120,3 +120,43 @@ fn whoever_watches_sees_what_others_do_until_it_is_interrupted_and_starts_no_age
     eventually("it ends", || watching.try_wait().unwrap().is_some());
     assert!(watching.wait().unwrap().success());
 }
+
+#[test]
+fn whoever_watches_is_told_which_session_it_is_that_it_was_closed_and_that_it_was_deleted() {
+    let place = Place::new();
+    let made = place.json(&["demo", "sessions", "new", "-s", "api"]);
+    let id = made["acpxRecordId"].as_str().unwrap();
+    let watch = |flags: &[&str]| place.start(&[flags, &["demo", "sessions", "watch", "api"]].concat());
+    let mut watching = watch(&[]);
+    watching.wait_for_word("watching session api");
+    let mut others = [
+        watch(&["--from", "start", "--format", "json"]),
+        watch(&["--from", "start", "--format", "json", "--json-strict"]),
+        watch(&["--from", "start", "--format", "quiet"]),
+    ];
+    place.ok(&["demo", "-s", "api", "hello"]);
+    watching.wait_for("[done] end_turn");
+    for other in &mut others {
+        other.wait_for("You said: hello");
+    }
+    place.ok(&["demo", "sessions", "close", "api"]);
+    watching.wait_for_word("closed");
+    place.ok(&["sessions", "delete", id]);
+    let work = place.work();
+    let told = |begin: &str| {
+        format!(
+            "[acpx] watching session api ({id}) · {} · {begin}, until interrupted\n\
+             [acpx] the session was closed\n\
+             [acpx] the session was deleted; there is nothing more to watch\n",
+            work.display()
+        )
+    };
+    let done = watching.done();
+    assert_eq!((done.err, done.code), (told("from now on"), Some(0)));
+    let [json, strict, quiet] = others.map(|other| {
+        let done = other.done();
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.err
+    });
+    assert_eq!((json, strict, quiet), (told("from the start"), String::new(), String::new()));
+}

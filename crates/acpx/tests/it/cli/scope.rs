@@ -191,6 +191,41 @@ fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shel
 }
 
 #[test]
+fn whoever_looks_at_the_session_of_a_directory_is_told_of_the_one_that_an_editor_began_there() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let answer = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+    let alone = "one that is found by id alone, as those of editors are, is open there";
+    for verb in ["show", "history", "replay", "watch"] {
+        let done = place.acpx(&["--format", "json", "demo", "sessions", verb]);
+        let hint = format!("{alone}; look at it: acpx demo sessions {verb} {session}");
+        assert_eq!(done.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
+        let named = place.acpx(&["--format", "json", "demo", "sessions", verb, "nope"]);
+        assert_eq!(named.failure().1, "acpx sessions list has those there are");
+    }
+}
+
+#[test]
+fn an_id_that_only_the_agent_may_have_is_said_to_be_for_editors_where_the_agent_can_bring_sessions_back() {
+    let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";
+    let here = "acpx sessions list has those there are";
+    let there = "one that only the agent has, which acpx demo sessions list --remote marks with [remote], is opened by \
+                 an editor that runs acpx demo acp, with session/load";
+    for (flags, hint) in [(&[][..], format!("{here}; {there}")), (&["--no-list"], here.to_owned())] {
+        let place = Place::new();
+        place.demo_with(flags);
+        place.ok(&["demo", "sessions", "new", "-s", "api"]);
+        for line in [&["-s", unknown, "hello"][..], &["sessions", "history", unknown]] {
+            let done = place.acpx(&[&["--format", "json", "demo"], line].concat());
+            assert_eq!(done.failure(), ("NO_SESSION".to_owned(), hint.clone(), Some(4)), "{line:?}");
+        }
+        let deleted = place.acpx(&["--format", "json", "demo", "sessions", "delete", unknown]);
+        assert_eq!(deleted.failure().1, here);
+    }
+}
+
+#[test]
 fn an_id_that_is_unknown_is_not_offered_as_a_name() {
     let place = Place::new();
     let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";

@@ -112,7 +112,38 @@ fn a_prompt_whose_servers_and_directories_come_too_late_for_its_agent_says_so() 
         assert!(late.err.contains(&line), "{late:?}");
     }
     assert_eq!(given(&agent, "session/new"), (Vec::new(), false));
+    let ensured = place.acpx(&[
+        "--format",
+        "json",
+        "--mcp-config",
+        "mcp.json",
+        "--add-dir",
+        "more",
+        "scripted",
+        "sessions",
+        "ensure",
+    ]);
+    assert_eq!(ensured.json()["notApplied"], json!(["--mcp-config", "--add-dir"]));
+    assert_eq!(ensured.err.matches("the agent keeps the").count(), 2, "{ensured:?}");
     place.ok(&["host", "stop"]);
+}
+
+#[test]
+fn ensure_gives_a_session_that_is_there_its_servers_and_reads_their_file_whether_it_is_there_or_not() {
+    let place = Place::new();
+    let agent = place.scripted(&saying(saying(Script::new(), "hello").next_start(), "hello"));
+    let made = place.json(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "hello"]);
+    place.ok(&["host", "stop"]);
+    let ensure = ["--mcp-config", "mcp.json", "scripted", "sessions", "ensure"];
+    let unread = place.acpx(&[&["--format", "json"], &ensure[..]].concat());
+    assert_eq!((unread.failure().0.as_str(), unread.code), ("CONFIG_UNREADABLE", Some(1)));
+    assert_eq!(place.json(&["scripted", "sessions", "ensure"])["acpxRecordId"], made["acpxRecordId"]);
+    assert_eq!(place.processes(), [0; 0], "nothing is started where nothing is brought");
+    std::fs::write(place.work().join("mcp.json"), servers().to_string()).unwrap();
+    let ensured = place.json(&ensure);
+    assert_eq!((&ensured["created"], ensured.get("notApplied")), (&json!(false), None), "{ensured}");
+    assert_eq!(given(&agent, "session/resume"), (vec!["files".to_owned(), "web".to_owned()], true));
 }
 
 #[test]

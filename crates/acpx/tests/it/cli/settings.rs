@@ -62,6 +62,35 @@ fn a_mode_is_set_shown_and_refused_as_npm_acpx_says_it() {
 }
 
 #[test]
+fn ensure_sets_the_model_of_a_session_that_is_there_and_makes_nothing_of_one_that_is_not_offered() {
+    let place = place(&options("m2", false));
+    let made = place.json(&["scripted", "sessions", "new"]);
+    let ensured = place.json(&["--model", "m2", "scripted", "sessions", "ensure"]);
+    assert_eq!((&ensured["created"], &ensured["acpxRecordId"]), (&json!(false), &made["acpxRecordId"]));
+    assert_eq!(place.json(&["scripted", "status"])["model"], "m2");
+    let refused = place.acpx(&["--format", "json", "--model", "m9", "scripted", "sessions", "ensure"]);
+    assert_eq!((refused.failure().0.as_str(), refused.code), ("SETTING_BAD_VALUE", Some(1)));
+}
+
+#[test]
+fn ensure_asks_the_agent_of_a_session_that_is_there_for_a_newer_version_unless_it_runs() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "hello"]);
+    let ensure = ["--format", "json", "--protocol", "2", "demo", "sessions", "ensure"];
+    let running = place.acpx(&ensure);
+    assert_eq!(running.json()["notApplied"], json!(["--protocol"]));
+    assert!(running.err.contains("goes on in the version of the protocol"), "{running:?}");
+    place.ok(&["host", "stop"]);
+    let started = place.acpx(&ensure);
+    assert_eq!((started.json().get("notApplied"), started.err.as_str()), (None, ""));
+    let asked = place.json_lines(&["demo", "sessions", "replay"]);
+    let versions = asked.iter().filter(|line| line["message"]["method"] == "initialize");
+    let versions: Vec<&Value> = versions.map(|line| &line["message"]["params"]["protocolVersion"]).collect();
+    assert_eq!(versions, [&json!(1), &json!(2)]);
+}
+
+#[test]
 fn a_model_and_a_switch_are_set_by_their_names_and_listed_in_the_error_of_those_that_are_not_there() {
     let place = place(&options("m2", true));
     place.ok(&["scripted", "sessions", "new"]);

@@ -50,6 +50,32 @@ fn what_is_wrong_with_the_way_is_said_before_anything_is_started() {
 }
 
 #[test]
+fn where_nobody_can_be_served_it_is_said_what_to_do() {
+    let place = Place::new();
+    let failure = |address: &str, flags: &[&str]| {
+        let done = place.acpx(&[&["--format", "json", "demo", "serve", "--listen", address], flags].concat());
+        done.failure()
+    };
+    let system = |hint: &str| ("SYSTEM".to_owned(), hint.to_owned(), Some(1));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(
+        failure(&taken.local_addr().unwrap().to_string(), &[]),
+        system(
+            "another program listens there; give another port with --listen, or port 0 for any that is free"
+        )
+    );
+    // An address of documents, which no machine has.
+    assert_eq!(
+        failure("192.0.2.1:0", &["--insecure-public"]),
+        system(
+            "that is no address of this machine; 127.0.0.1 is this machine alone, and 0.0.0.0 all of its addresses"
+        )
+    );
+    let named = place.acpx(&["demo", "serve", "--listen", "far.example:1"]);
+    assert!(named.err.contains("expected an IP address, or localhost, with a port"), "{named:?}");
+}
+
+#[test]
 fn tokens_that_cannot_be_read_let_nobody_in() {
     let place = Place::new();
     let served = super::Served::new(&place, &[]);

@@ -25,3 +25,17 @@ fn by_tls_a_session_is_lived_over_a_websocket_and_over_http_and_a_stranger_is_no
         assert!(done.err.contains("SSL_CERT_FILE"), "{scheme}: {done:?}");
     }
 }
+
+#[test]
+fn whoever_wants_tls_of_a_server_that_has_none_is_told_to_go_without() {
+    let (far, near) = (Place::new(), Place::new());
+    let served = Served::new(&far, &[]);
+    for scheme in ["wss", "https"] {
+        let url = format!("{scheme}://{}/acp", served.place);
+        let done = near.acpx(&["--agent", &url, "exec", "hello"]);
+        assert!(
+            done.code != Some(0) && done.err.contains("nothing speaks TLS there: use ws://"),
+            "{scheme}: {done:?}"
+        );
+    }
+}

@@ -5,20 +5,22 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::call::PromptCall;
 use super::error::CallError;
 use super::insertion::{Insertion, TurnLink};
 use super::service::AgentService;
 use super::sessions::RunningTurn;
-use super::setup::PromptAnswer;
+use super::setup::{Meta, PromptAnswer};
 use super::states;
 use super::worker::{Worker, caught};
 use crate::model::{AcpSessionId, ProtocolVersion, StopReason};
 use crate::wire::{RpcError, RpcId};
 
 impl<S: AgentService> Worker<S> {
-    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it. One that
-    /// goes unanswered has not stopped: it may run when its client asks again.
+    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it; what it says of
+    /// the turn is told all the same, for whoever follows goes on after that. One that goes unanswered has not stopped: it may run when its client asks again.
     pub(super) async fn turn(
         self,
         id: RpcId,
@@ -32,7 +34,7 @@ impl<S: AgentService> Worker<S> {
         let prompt = async { self.service.prompt(call, turn.cancellation.clone(), link).await };
         let ended = match caught("session/prompt", prompt).await {
             Err(error) if turn.cancellation.cause().is_some() && !matches!(error, CallError::Unanswered) => {
-                Ok(StopReason::cancelled().into())
+                Ok(PromptAnswer { meta: turn_meta(&error), ..StopReason::cancelled().into() })
             }
             ended => ended,
         };
@@ -58,6 +60,14 @@ impl<S: AgentService> Worker<S> {
         // A client that is gone misses it.
         self.link.tell(session, &state).await.ok();
     }
+}
+
+/// What an error says of its turn, where an answer to the prompt says it.
+fn turn_meta(error: &CallError) -> Meta {
+    let CallError::PassedOn(RpcError { data: Some(data), .. }) = error else { return Meta::new() };
+    let data: Value = serde_json::from_str(data.get()).unwrap_or_default();
+    let turn = data.pointer("/acpx/turn").cloned();
+    turn.map(|turn| ("acpx".to_owned(), turn)).into_iter().collect()
 }
 
 /// The answer to a prompt that never became part of its conversation.

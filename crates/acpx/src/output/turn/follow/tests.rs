@@ -3,19 +3,26 @@
 use acpx_core::model::{ProtocolVersion, Seq, TurnId};
 
 use super::*;
-use crate::output::samples::{at, mode, record, written};
+use crate::output::samples::{at, mode, record, turn, written};
 
 fn shown(format: Format) -> String {
     shown_as(mode(format))
 }
 
+/// A piece of a message, with an id if it has one.
+fn chunk(kind: &str, id: Option<&str>, text: &str) -> String {
+    let id = id.map(|id| format!(r#""messageId":"{id}","#)).unwrap_or_default();
+    let update = format!(r#"{{"sessionUpdate":"{kind}",{id}"content":{{"type":"text","text":{text:?}}}}}"#);
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s2","update":{update}}}}}"#
+    )
+}
+
+fn update(kind: &str, text: &str) -> String {
+    chunk(kind, None, text)
+}
+
 fn shown_as(mode: Mode) -> String {
-    let update = |kind: &str, text: &str| {
-        let update = format!(r#"{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"{text}"}}}}"#);
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s2","update":{update}}}}}"#
-        )
-    };
     let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"do\nit"}]}}"#;
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
     let events = [
@@ -28,21 +35,22 @@ fn shown_as(mode: Mode) -> String {
         (Direction::ToAgent, prompt.to_owned()),
         (Direction::FromAgent, update("agent_message_chunk", "half")),
     ];
+    let of_turn = |seq| (2..7).contains(&seq).then_some(TurnId(1));
+    followed(mode, (1..).zip(events).map(|(seq, (direction, line))| (direction, of_turn(seq), line)))
+}
+
+fn event(seq: u64, direction: Direction, turn: Option<TurnId>, message: String) -> WatchedEvent {
+    let message = RawValue::from_string(message).unwrap();
+    let version = ProtocolVersion::V1;
+    WatchedEvent { seq: Seq(seq), at: at(0), direction, turn, version, is_aside: false, message }
+}
+
+/// What is shown of these events.
+fn followed(mode: Mode, events: impl IntoIterator<Item = (Direction, Option<TurnId>, String)>) -> String {
     let (out, err) = written(mode, |console| {
         let mut view = FollowView::new(mode, record().identity());
-        for (seq, (direction, message)) in (1..).zip(events) {
-            let message = RawValue::from_string(message).unwrap();
-            let turn = (2..7).contains(&seq).then_some(TurnId(1));
-            let event = WatchedEvent {
-                seq: Seq(seq),
-                at: at(0),
-                direction,
-                turn,
-                version: ProtocolVersion::V1,
-                is_aside: false,
-                message,
-            };
-            view.event(&event, console).unwrap();
+        for (seq, (direction, turn, message)) in (1..).zip(events) {
+            view.event(&event(seq, direction, turn, message), console).unwrap();
         }
         view.finish(console).unwrap();
     });
@@ -60,6 +68,45 @@ fn a_session_in_text_is_its_turns_with_what_was_asked_in_them() {
 }
 
 #[test]
+fn a_prompt_in_text_says_who_has_asked_where_a_client_has_named_itself_and_a_name_makes_no_line() {
+    let asked = |turn: u64, client: &str, words: &str| {
+        let started = format!(r#"{{"fact":"turn_started","turn":{turn},"requestId":"q"{client}}}"#);
+        let prompt = format!(
+            r#"{{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{{"prompt":[{{"type":"text","text":"{words}"}}]}}}}"#
+        );
+        [(Direction::Ours, Some(TurnId(turn)), started), (Direction::ToAgent, Some(TurnId(turn)), prompt)]
+    };
+    let long = format!(r#","client":{{"name":"{}"}}"#, "z".repeat(100));
+    let events = [
+        asked(1, r#","client":{"name":"Zed","version":"1"}"#, r"a\nb"),
+        asked(2, "", "c"),
+        asked(3, r#","client":{"name":"Zed] ok\n[user, turn 9"}"#, "d"),
+        asked(4, r#","client":{"name":" "}"#, "e"),
+        asked(5, &long, "f"),
+    ];
+    let indent = " ".repeat("[user, turn 1, Zed] ".len());
+    let expected = format!(
+        "[user, turn 1, Zed] a\n{indent}b\n\n[user, turn 2] c\n\n[user, turn 3, Zed) ok (user, turn 9] d\n\n\
+         [user, turn 4] e\n\n[user, turn 5, {}…] f\n",
+        "z".repeat(40)
+    );
+    assert_eq!(followed(mode(Format::Text), events.into_iter().flatten()), expected);
+}
+
+#[test]
+fn a_prompt_that_was_not_sent_says_who_has_asked_too() {
+    let (out, _) = written(mode(Format::Text), |console| {
+        let mut view = FollowView::new(mode(Format::Text), record().identity());
+        let line = r#"{"fact":"turn_started","turn":1,"requestId":"q","client":{"name":"Zed"}}"#;
+        view.event(&event(1, Direction::Ours, Some(TurnId(1)), line.to_owned()), console).unwrap();
+        let prompt = r#"[{"type":"text","text":"do it"}]"#.into();
+        let unsent = Turn { prompt, ..turn(1, acpx_core::model::TurnState::Queued) };
+        view.unsent(&unsent, console).unwrap();
+    });
+    assert_eq!(out, "[user, turn 1, Zed] do it\n");
+}
+
+#[test]
 fn a_session_for_those_who_want_to_know_what_is_done_has_the_requests_that_set_it_up() {
     let text = shown_as(Mode { verbose: true, ..mode(Format::Text) });
     assert_eq!(text, format!("[client] initialize (running)\n\n{}", shown(Format::Text)));
@@ -68,6 +115,50 @@ fn a_session_for_those_who_want_to_know_what_is_done_has_the_requests_that_set_i
 #[test]
 fn a_session_for_those_who_want_the_words_alone_has_a_line_for_each_turn() {
     assert_eq!(shown(Format::Quiet), "well, done\nhalf\n");
+}
+
+/// What an agent has told of a session that was not begun here: no prompt of ours is in it.
+fn adopted(format: Format) -> String {
+    let told = [
+        update("user_message_chunk", "What is A?\n"),
+        update("user_message_chunk", "And why?\n"),
+        update("agent_message_chunk", "A is "),
+        update("agent_message_chunk", "one."),
+        update("user_message_chunk", "What is B?"),
+        chunk("agent_message_chunk", Some("m1"), "B is two."),
+        chunk("agent_message_chunk", Some("m2"), "Or three.\n"),
+        chunk("user_message_chunk", Some("m3"), "And C?"),
+        chunk("user_message_chunk", Some("m4"), "And D?"),
+    ];
+    let told = told.map(|line| (Direction::FromAgent, None, line));
+    let echo = (Direction::FromAgent, Some(TurnId(1)), update("user_message_chunk", "an echo"));
+    followed(mode(format), told.into_iter().chain([echo]))
+}
+
+#[test]
+fn an_adopted_session_in_text_is_every_message_in_a_paragraph_of_its_own_the_users_too() {
+    let expected = "\
+[user] What is A?
+       And why?
+
+A is one.
+
+[user] What is B?
+
+B is two.
+
+Or three.
+
+[user] And C?
+
+[user] And D?
+";
+    assert_eq!(adopted(Format::Text), expected);
+}
+
+#[test]
+fn an_adopted_session_for_those_who_want_the_words_alone_has_a_line_for_each_message() {
+    assert_eq!(adopted(Format::Quiet), "A is one.\nB is two.\nOr three.\n");
 }
 
 #[test]

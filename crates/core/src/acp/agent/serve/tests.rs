@@ -144,6 +144,12 @@ impl AgentService for Toy {
                 cancellation.requested().await;
                 Err(CallError::NotKept { session: call.session, source: "torn".into() })
             }
+            "fail with a turn when cancelled" => {
+                cancellation.requested().await;
+                let data = json!({ "acpx": { "code": "INTERRUPTED", "turn": { "turn": 3, "seq": 17 } } });
+                let error = RpcError::new(RpcError::INTERNAL, "interrupted").with_data(&data.to_string());
+                Err(CallError::PassedOn(error))
+            }
             "panic" => panic!("a turn may fail in ways nobody thought of"),
             "panic when cancelled" => {
                 cancellation.requested().await;
@@ -414,6 +420,15 @@ async fn a_cancel_right_behind_its_prompt_is_not_lost_and_never_an_error() {
     let expected =
         failure(&id, -32603, "Internal error", json!({ "details": "cannot keep the session s1: broken" }));
     assert_eq!(client.next().await, expected);
+}
+
+#[tokio::test]
+async fn a_cancelled_prompt_whose_turn_failed_says_where_its_client_goes_on() {
+    let mut client = Client::with_session().await;
+    let id = client.prompt("s1", "fail with a turn when cancelled").await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    let turn = json!({ "acpx": { "turn": 3, "seq": 17 } });
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "cancelled", "_meta": turn })));
 }
 
 #[tokio::test]

@@ -1,0 +1,114 @@
+//! `acpx sessions ensure`: a session where a shell finds it, made unless there is one, here or further up.
+//!
+//! One that is there is given what was typed for it, as a prompt would give it: its agent is brought back for that. What
+//! its agent does not take any more is said. Where nothing was typed, nothing is started.
+
+use std::process::ExitCode;
+
+use acpx_core::host::HostError;
+use acpx_core::host::meta::{RestoreMeta, SessionMeta, ShellMeta};
+use acpx_core::model::{ProtocolVersion, Record, SessionIdentity};
+use acpx_core::store::Store;
+
+use super::super::kept::{Kept, Which};
+use super::new::{make, name};
+use crate::cli::Options;
+use crate::config::Config;
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console, Ensured, HowEnsured};
+use crate::patience::Patience;
+use crate::reach::{Reach, block_on};
+use crate::scope::Walk;
+use crate::settings::Settings;
+use crate::setup::{self, Given, ResumeParams};
+use crate::talk::Talk;
+
+/// Finds it or makes it.
+pub(crate) fn run(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
+    // A file that cannot be read is an error whether anybody needs it or not.
+    let given = Given::typed(settings, options)?;
+    let there = block_on(async { Kept::open()?.find(settings, Which::Open).await })?;
+    let Some(record) = there else {
+        let directories = Walk::from(settings.cwd.as_path())?.directories()?;
+        let unless_in = Some(directories.iter().map(ToString::to_string).collect());
+        let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in };
+        return make(settings, options, config, shell);
+    };
+    let mut console = Console::of_program(settings.mode);
+    let (identity, not_applied) = if brings_something(settings, options, &record) {
+        block_on(apply(settings, options, given.as_ref(), &record, &mut console))?
+    } else {
+        (record.identity(), Vec::new())
+    };
+    let how = HowEnsured::Existing { not_applied: &not_applied };
+    output::ensured(&Ensured { identity: &identity, name: name(settings), how }, &mut console)?;
+    Ok(Exit::Success.into())
+}
+
+/// Whether something was typed that a session which is there may not have.
+fn brings_something(settings: &Settings, options: &Options, record: &Record) -> bool {
+    options.model.is_some()
+        || options.mcp_config.is_some()
+        || !settings.additional_directories.is_empty()
+        || wants_newer(options, record).is_some()
+}
+
+/// The version of the protocol that was typed, if it is newer than the one the session is spoken in.
+fn wants_newer(options: &Options, record: &Record) -> Option<ProtocolVersion> {
+    options.protocol.filter(|wanted| record.agent.protocol < *wanted)
+}
+
+/// Gives the session what was typed; its ids then, and the flags that came to nothing.
+async fn apply(
+    settings: &Settings,
+    options: &Options,
+    given: Option<&Given>,
+    record: &Record,
+    console: &mut Console<'static>,
+) -> Result<(SessionIdentity, Vec<&'static str>), CliError> {
+    let reach = Reach::of_environment()?;
+    let meta = RestoreMeta {
+        agent: Some((&settings.agent).into()),
+        start: settings.start(&record.agent, settings.ttl, options.model.as_deref()),
+        ..RestoreMeta::default()
+    };
+    let resume = ResumeParams::new(record, settings, given, meta);
+    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(&reach));
+    let (label, id) = (record.agent.label(), record.id.as_str());
+    let asked = talk.persist(async |talk| {
+        let mut client = talk.host(&reach).await?;
+        talk.start(&mut client, "session/resume", &resume, &label, Some(id)).await
+    });
+    let told = |error: CliError| error.with_login_of(&settings.typed_agent()).about(record.identity());
+    let answer = asked.await.map_err(told)?;
+    let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
+    let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
+    setup::say_what_is_shown(resume.wanted(), &answer, console);
+    output::keeps_its_own(&meta, console);
+    if let Some(how) = &meta.awakening {
+        output::awake(how, console);
+        output::unmet(&meta.unmet_settings, console);
+    }
+    let mut not_applied = not_taken(&meta);
+    if let Some(wanted) = wants_newer(options, record)
+        && !is_spoken(record, wanted).await?
+    {
+        output::keeps_its_version(wanted, console);
+        not_applied.push("--protocol");
+    }
+    Ok((identity, not_applied))
+}
+
+/// The flags whose values the agent has not taken, since it keeps what it has.
+pub(super) fn not_taken(meta: &SessionMeta) -> Vec<&'static str> {
+    let kept = [(meta.mcp_servers, "--mcp-config"), (meta.additional_directories, "--add-dir")];
+    kept.into_iter().filter(|(kept, _)| kept.is_some()).map(|(_, flag)| flag).collect()
+}
+
+/// Whether a session's agent is asked for this version by now.
+async fn is_spoken(record: &Record, wanted: ProtocolVersion) -> Result<bool, CliError> {
+    let kept = Kept::open()?;
+    let Some(store) = kept.store() else { return Ok(false) };
+    let now = store.record(record.id.clone()).await?;
+    Ok(now.is_some_and(|now| now.agent.protocol >= wanted))
+}
