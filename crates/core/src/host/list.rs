@@ -129,7 +129,7 @@ async fn theirs(
     cwd: Option<AbsolutePath>,
     agent: NewSession,
 ) -> Result<SessionPage, CallError> {
-    let key = agent.agent.key();
+    let spec = agent.agent.clone();
     let directory = match &cwd {
         // One whose disk does not answer is looked for as it is written.
         Some(cwd) => Some(DirectoryNames::new(cwd, host.engine.disk().real(cwd).await.ok())),
@@ -155,8 +155,8 @@ async fn theirs(
     let rows = page.sessions.into_iter().filter_map(their_row).filter(is_here).collect();
     let rows = in_directory(host, rows, cwd).await;
     let ids = rows.iter().map(|row: &SessionSummary| row.session.clone()).collect();
-    let owned = host.store.owners(key, ids).await.map_err(fault::not_kept)?;
-    let owned: HashSet<_> = owned.into_iter().map(|(session, _)| session).collect();
+    let owned = host.store.owners(spec, ids).await.map_err(fault::not_kept)?;
+    let owned: HashSet<_> = owned.into_iter().map(|owner| owner.session).collect();
     let sessions = rows.into_iter().filter(|row| !owned.contains(&row.session)).collect();
     // An agent that gives the same cursor again would be asked for ever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());

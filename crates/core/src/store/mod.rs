@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer,
+    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, KeptServer,
     Lifecycle, Lineage, Memory, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
     Timestamp, Turn, TurnId,
 };
@@ -30,7 +30,7 @@ mod sqlite;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use private_directory::make_private_directory;
-pub use query::{RecordFilter, ScopeQuery};
+pub use query::{Owner, RecordFilter, ScopeQuery};
 pub use real_path::{real_path, real_path_or_written};
 pub use sqlite::{
     Access, FileSystem, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
@@ -185,13 +185,10 @@ pub trait Store: Send + Sync {
     /// one that was closed last (the one that was made last, where that is equal). A deleted one is not found.
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
 
-    /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one. Deleted records are
-    /// among them: what was deleted is known.
-    fn owners(
-        &self,
-        agent: AgentKey,
-        sessions: Vec<AcpSessionId>,
-    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>>;
+    /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one, in the order of their
+    /// ids. Every record with [the same agent](AgentSpec::is_same_as) counts, whatever it is called there. Deleted
+    /// records are among them: what was deleted is known.
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>>;
 
     /// The records whose last run has no end, by their ids, and those runs. Deleted ones are among them: a process
     /// does not end because its record is not wanted any more.

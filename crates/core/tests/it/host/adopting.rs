@@ -176,6 +176,26 @@ async fn two_who_ask_for_one_session_at_once_get_one_record() {
 }
 
 #[tokio::test]
+async fn a_session_of_an_agent_that_is_called_by_another_name_here_is_not_made_a_second_record() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut client = bench.client().await;
+    let agent = json!({ "name": "demo", "argv": argv });
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [], "_meta": { "acpx": { "agent": agent } } });
+    let ours: Value = client.call("session/new", &new).await.unwrap();
+
+    let mut editor = bench.editor(&argv).await;
+    let error = editor.call("session/load", bench.load_params("s1")).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!("s1")));
+    assert_eq!(editor.call("session/delete", json!({ "sessionId": "s1" })).await, Ok(json!({})));
+    // By the id that it has here it is there, whoever calls its agent how.
+    let ours = ours["sessionId"].as_str().unwrap();
+    let answer = editor.call("session/resume", bench.load_params(ours)).await.unwrap();
+    assert_eq!(answer["_meta"]["acpx"]["acpxSessionId"], "s1");
+    assert_eq!(setups(&argv), ["session/new"]);
+}
+
+#[tokio::test]
 async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() {
     let bench = Bench::new();
     let refuse = || Script::new().reply_error(json!({ "code": -32602, "message": "no such session" }));
