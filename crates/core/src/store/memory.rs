@@ -194,6 +194,18 @@ impl Store for MemoryStore {
         })
     }
 
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(async move {
+            let kept = self.kept();
+            let Some(than) = kept.get(&than).map(|found| found.place) else { return Ok(Vec::new()) };
+            let later =
+                kept.values().filter(|found| found.place > than && records.contains(&found.record.id));
+            let mut later: Vec<&Kept> = later.collect();
+            later.sort_by_key(|found| found.place);
+            Ok(later.into_iter().map(|found| found.record.id.clone()).collect())
+        })
+    }
+
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
         Box::pin(async move {
             let kept = self.kept();

@@ -190,6 +190,10 @@ pub trait Store: Send + Sync {
     /// records are among them: what was deleted is known.
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>>;
 
+    /// Which of these records were made here after another one, in the order of their making. After a record that is
+    /// not there comes none.
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>>;
+
     /// The records whose last run has no end, by their ids, and those runs. Deleted ones are among them: a process
     /// does not end because its record is not wanted any more.
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>>;

@@ -274,6 +274,10 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
     }
 
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(self.read(move |connection| read::made_after(connection, &than, &records)))
+    }
+
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
         Box::pin(self.read(read::running))
     }

@@ -116,6 +116,26 @@ pub(super) fn owners(
     Ok(owners)
 }
 
+/// Which of these records were made after another one.
+pub(super) fn made_after(
+    connection: &Connection,
+    than: &RecordId,
+    records: &[RecordId],
+) -> Result<Vec<RecordId>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM records WHERE id IN (SELECT value FROM json_each(?)) \
+         AND key > (SELECT key FROM records WHERE id = ?) ORDER BY key",
+    )?;
+    let records: Vec<&str> = records.iter().map(RecordId::as_str).collect();
+    let mut found = statement.query(params![json_list(&records), than.as_str()])?;
+    let mut later = Vec::new();
+    while let Some(row) = found.next()? {
+        let id = RecordId::new(row.get::<_, String>(0)?);
+        later.push(id.map_err(|_| Fault::Damaged("a record has no id".to_owned()))?);
+    }
+    Ok(later)
+}
+
 fn json_list(texts: &[&str]) -> String {
     serde_json::to_string(texts).expect("a list of texts is JSON")
 }

@@ -91,6 +91,10 @@ impl Store for GatedStore {
         self.inner.owners(agent, sessions)
     }
 
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        self.inner.made_after(than, records)
+    }
+
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         self.inner.find(query)
     }

@@ -27,6 +27,11 @@ fn with_history(bench: &Bench) -> Script {
     ])
 }
 
+/// Asks for the first page of the agent's own sessions, of a list that had no record of ours.
+fn their_first() -> Value {
+    json!({ "cursor": json!({ "theirs": "really" }).to_string() })
+}
+
 fn ids(page: &Value) -> Vec<&str> {
     let rows = page["sessions"].as_array().unwrap();
     rows.iter().map(|row| row["sessionId"].as_str().unwrap()).collect()
@@ -129,7 +134,7 @@ async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
 
     let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
     let mut editor = bench.editor(&bench.agent(&without)).await;
-    let rest = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let rest = editor.call("session/list", their_first()).await.unwrap();
     assert_eq!(rest, json!({ "sessions": [] }));
 }
 
@@ -188,8 +193,14 @@ async fn a_session_of_an_agent_that_is_called_by_another_name_here_is_not_made_a
     let error = editor.call("session/load", bench.load_params("s1")).await.unwrap_err();
     assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!("s1")));
     assert_eq!(editor.call("session/delete", json!({ "sessionId": "s1" })).await, Ok(json!({})));
-    // By the id that it has here it is there, whoever calls its agent how.
+    // By the id that it has here it is there, whoever calls its agent how, and so it is listed.
     let ours = ours["sessionId"].as_str().unwrap();
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(&first), Vec::<&str>::new());
+    let rest = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
+    assert_eq!(ids(&rest), ["theirs", ours, "elsewhere"]);
+    let known = json!({ "acpxRecordId": ours, "acpxSessionId": "s1" });
+    assert_eq!(rest["sessions"][1]["_meta"]["acpx"], known);
     let answer = editor.call("session/resume", bench.load_params(ours)).await.unwrap();
     assert_eq!(answer["_meta"]["acpx"]["acpxSessionId"], "s1");
     assert_eq!(setups(&argv), ["session/new"]);
@@ -269,9 +280,9 @@ async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_t
     let starts = || methods(&argv).iter().filter(|method| *method == "initialize").count();
     let before = starts();
     // The session whose process it is has nothing to do with it, and is as it was.
-    let row = editor.call("session/list", json!({})).await.unwrap()["sessions"][0].clone();
-    let kept = bench.record(row["sessionId"].as_str().unwrap()).await;
-    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    let kept = bench.record(first["sessions"][0]["sessionId"].as_str().unwrap()).await;
+    let page = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
     assert_eq!((ids(&page), starts()), (vec!["theirs", "elsewhere"], before));
     assert_eq!(bench.record(kept.id.as_str()).await, kept);
 
@@ -297,7 +308,7 @@ async fn an_agent_that_does_one_thing_after_the_other_is_asked_in_another_proces
     let session = editor.open(&bench).await;
     let turn = editor.ask("session/prompt", prompt_params(&session, "work", json!({}))).await;
     super::eventually("the turn runs", || began.exists()).await;
-    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let page = editor.call("session/list", their_first()).await.unwrap();
     assert_eq!(ids(&page), ["theirs"]);
     assert_eq!(editor.call("session/delete", json!({ "sessionId": "theirs" })).await, Ok(json!({})));
     std::fs::write(&go, "").unwrap();
@@ -324,7 +335,7 @@ async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again(
     let unable = Script::new().initialize(capabilities).serve([("session/list", list)]);
     let mut editor = bench.editor(&bench.agent(&unable)).await;
     assert_eq!(editor.call("session/delete", theirs).await, Ok(kept_by_agent()));
-    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let page = editor.call("session/list", their_first()).await.unwrap();
     assert_eq!(ids(&page), Vec::<&str>::new());
     let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
     assert_eq!(error["code"], -32002);

@@ -384,3 +384,16 @@ pub(super) async fn records_are_listed_in_the_order_of_their_making_whatever_hap
     let here = RecordFilter { agent: None, real_cwd: Some(path("/a")) };
     assert_eq!(page(here.clone(), Some("d")).await, ["a", "c"]);
 }
+
+pub(super) async fn it_is_known_which_records_were_made_after_another(store: AnyStore) {
+    for name in ["c", "a", "b"] {
+        create(&store, record(name, 5)).await;
+    }
+    let all = || ["a", "b", "nobody", "c"].map(id).to_vec();
+    for (than, expected) in
+        [("c", vec![id("a"), id("b")]), ("a", vec![id("b")]), ("b", Vec::new()), ("nobody", Vec::new())]
+    {
+        assert_eq!(store.made_after(id(than), all()).await.unwrap(), expected, "{than}");
+    }
+    assert_eq!(store.made_after(id("c"), vec![id("b")]).await.unwrap(), [id("b")]);
+}
