@@ -261,6 +261,38 @@ async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_w
 }
 
 #[tokio::test]
+async fn the_last_turns_of_an_adopted_session_are_so_many_exchanges_and_its_own_turns_are_those_since() {
+    let bench = Bench::new();
+    let replay = Script::new().user_said("A?").say("a").user_said("B?").say("b").user_said("C?").say("c");
+    let script = Script::new().initialize(json!({ "loadSession": true })).serve([
+        ("session/load", replay.reply(json!({}))),
+        ("session/prompt", Script::new().say("d").end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    editor.call("session/load", bench.load_params("theirs")).await.unwrap();
+    editor.call("session/prompt", prompt_params("theirs", "D?", json!({}))).await.unwrap();
+    let all = ["A?", "a", "B?", "b", "C?", "c", "D?", "d"];
+    for (turns, told) in [(1, &all[6..]), (2, &all[4..]), (4, &all[..]), (5, &all[..])] {
+        let mut params = bench.load_params("theirs");
+        params["_meta"] = json!({ "acpx": { "replay": { "turns": turns } } });
+        let mut other = bench.editor(&argv).await;
+        let load = other.ask("session/load", params).await;
+        let (answer, lines) = other.answer(load).await;
+        answer.unwrap();
+        let texts: Vec<&str> = conversation(&lines).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, told, "the last {turns}");
+    }
+    let mut params = bench.load_params("theirs");
+    params["_meta"] = json!({ "acpx": { "replayFrom": { "type": "_acpx/turn", "turn": 3 } } });
+    let error = editor.call("session/load", params).await.unwrap_err();
+    assert_eq!(
+        error["data"]["problem"],
+        "names a place that is not there: only what was said since the session was adopted has turns: it has no turn 3; its last one is 1"
+    );
+}
+
+#[tokio::test]
 async fn a_session_is_not_adopted_in_another_directory_than_the_agent_says() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
