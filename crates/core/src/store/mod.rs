@@ -98,6 +98,9 @@ pub enum Change {
     Memory(Memory),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
+    /// When something was last said in the record, whatever was written before in the same append: of a conversation that
+    /// is kept here after it was had elsewhere.
+    SpokenAt(Timestamp),
     /// How the record's agent is started: one that has a name may move.
     AgentCommand {
         /// The program to run.
@@ -151,7 +154,8 @@ pub trait Store: Send + Sync {
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
     /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
     /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
-    /// agent. Nor does a scope, a place, a setting, a run or a command line.
+    /// agent. Nor does a scope, a place, a setting, a run or a command line. A [`Change::SpokenAt`] sets it, over what
+    /// comes before it in the append.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one

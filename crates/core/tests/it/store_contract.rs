@@ -43,7 +43,10 @@ use self::scopes::{
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     two_open_records_of_a_directory_cannot_have_one_scope,
 };
-use self::settings::settings_are_kept_whole_and_move_no_time;
+use self::settings::{
+    a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
+    settings_are_kept_whole_and_move_no_time,
+};
 
 macro_rules! promises {
     ($($name:ident,)*) => {
@@ -82,6 +85,7 @@ promises! {
     only_answered_turns_are_counted,
     a_lineage_grows_and_is_never_rewritten,
     title_servers_and_lifecycle_are_replaced,
+    a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
     settings_are_kept_whole_and_move_no_time,
     the_time_of_a_record_is_that_of_its_last_event,
     while_updates_alone_come_the_time_of_a_record_is_less_than_a_second_behind,

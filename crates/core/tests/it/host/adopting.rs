@@ -261,6 +261,38 @@ async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_w
 }
 
 #[tokio::test]
+async fn an_adopted_session_is_as_old_as_the_agent_says_until_something_is_said_in_it() {
+    let bench = Bench::new();
+    let row = json!({ "sessionId": "old", "cwd": bench.home.path(), "updatedAt": "2020-01-02T03:04:05Z" });
+    let commands = json!({ "sessionUpdate": "available_commands_update", "availableCommands": [] });
+    let replay = Script::new().user_said("hello?").say("yes").reply(json!({})).update(commands);
+    let script = Script::new().initialize(capabilities()).serve([
+        ("session/list", Script::new().reply(json!({ "sessions": [row] }))),
+        ("session/load", replay),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("done").end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let told = json!("2020-01-02T03:04:05.000Z");
+    // It is looked at, let go of and brought back, also by another host.
+    editor.call("session/load", bench.load_params("old")).await.unwrap();
+    for _ in 0..2 {
+        editor.call("session/close", json!({ "sessionId": "old" })).await.unwrap();
+        editor.call("session/resume", bench.load_params("old")).await.unwrap();
+        let page = editor.call("session/list", json!({})).await.unwrap();
+        assert_eq!((ids(&page), &page["sessions"][0]["updatedAt"]), (vec!["old"], &told));
+        bench.kill_host().await;
+        editor = bench.editor(&argv).await;
+        editor.call("session/resume", bench.load_params("old")).await.unwrap();
+    }
+    assert_eq!(json!(bench.record("old").await.updated_at.to_string()), told);
+    editor.call("session/prompt", prompt_params("old", "go on", json!({}))).await.unwrap();
+    let record = bench.record("old").await;
+    assert!(record.updated_at >= record.created_at, "{record:?}");
+}
+
+#[tokio::test]
 async fn the_last_turns_of_an_adopted_session_are_so_many_exchanges_and_its_own_turns_are_those_since() {
     let bench = Bench::new();
     let replay = Script::new().user_said("A?").say("a").user_said("B?").say("b").user_said("C?").say("c");
