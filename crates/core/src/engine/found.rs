@@ -49,6 +49,9 @@ impl SessionTask {
         if let Some(title) = title.filter(|title| is_whole && !title.trim().is_empty()) {
             self.keeper.keep_first_title(title);
         }
+        if let Some(at) = updated_at {
+            self.keeper.note_spoken_elsewhere(self.now(), at);
+        }
         self.step(Input::Listed(updated_at));
     }
 

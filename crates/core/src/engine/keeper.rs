@@ -46,6 +46,8 @@ pub(super) struct Keeper {
     memory: Memory,
     /// Who has the record's scope once it is closed.
     heir: Option<Heir>,
+    /// When something was last said elsewhere, until something is said here.
+    spoken_elsewhere: Option<Timestamp>,
 }
 
 /// The record that takes the place of one that is closed.
@@ -75,7 +77,8 @@ impl Keeper {
         let lineage = record.lineage.current_index();
         let stage = Stage::Kept(writer);
         let keeper = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
-        Self { has_title: record.title.is_some(), memory: record.memory, ..keeper }
+        let spoken_elsewhere = record.spoken_elsewhere();
+        Self { has_title: record.title.is_some(), memory: record.memory, spoken_elsewhere, ..keeper }
     }
 
     fn new(
@@ -100,6 +103,7 @@ impl Keeper {
             has_title: false,
             memory: Memory::default(),
             heir: None,
+            spoken_elsewhere: None,
         }
     }
 
@@ -145,6 +149,9 @@ impl Keeper {
         };
         self.next = self.next.next();
         self.bytes += event.body.len();
+        if turn.is_some() {
+            self.spoken_elsewhere = None;
+        }
         self.changes.push(Change::Event(event));
     }
 
@@ -205,6 +212,15 @@ impl Keeper {
     pub(super) fn keep_first_title(&mut self, title: String) {
         if !std::mem::replace(&mut self.has_title, true) {
             self.changes.push(Change::Title(Some(title)));
+        }
+    }
+
+    /// Takes when something was last said, by the agent, in a session where nothing has been said here. A time that is
+    /// yet to come says nothing.
+    pub(super) fn note_spoken_elsewhere(&mut self, now: Timestamp, at: Timestamp) {
+        let is_unborn = matches!(self.stage, Stage::Unborn(..));
+        if at < now && (is_unborn || self.spoken_elsewhere.is_some_and(|known| known < at)) {
+            self.spoken_elsewhere = Some(at);
         }
     }
 
@@ -318,6 +334,7 @@ impl Keeper {
             Stage::Kept(_) if self.changes.is_empty() => return Ok(()),
             Stage::Kept(_) => None,
         };
+        self.changes.extend(self.spoken_elsewhere.map(Change::SpokenAt));
         let (changes, events) = self.take_batch();
         let durability = std::mem::replace(&mut self.durability, Durability::Process);
         match (unborn, &self.stage) {

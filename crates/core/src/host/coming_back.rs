@@ -49,7 +49,7 @@ impl Connection {
         spoken: ProtocolVersion,
     ) -> Result<Option<Awakening>, CallError> {
         let Some(agent) = self.defaults.agent(None) else { return Err(fault::unknown(record)) };
-        let owners = self.host.store.owners(agent.key(), vec![call.session.clone()]).await;
+        let owners = self.host.store.owners(agent.clone(), vec![call.session.clone()]).await;
         if !owners.map_err(fault::not_kept)?.is_empty() {
             // It is a session of ours, and two records of one would write to it at once.
             return Err(fault::unknown(record));

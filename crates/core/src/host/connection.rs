@@ -357,7 +357,7 @@ impl AgentService for Connection {
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
         let agent = self.listing(&call)?;
-        list::page(&self.host, call, agent).await
+        list::page(self, call, agent).await
     }
 
     async fn prompt(

@@ -56,7 +56,7 @@ impl Connection {
     ) -> Result<Meta, CallError> {
         let client = self.defaults.client();
         let Some(agent) = self.agent_alone(&client)? else { return Ok(Meta::new()) };
-        let owners = self.host.store.owners(agent.agent.key(), vec![session.clone()]).await;
+        let owners = self.host.store.owners(agent.agent.clone(), vec![session.clone()]).await;
         if !owners.map_err(fault::not_kept)?.is_empty() {
             // It is a session of ours by another name, and is deleted by ours.
             return Ok(Meta::new());

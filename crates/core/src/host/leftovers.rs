@@ -86,6 +86,7 @@ impl Left {
                 body: Fact::ProcessesEnded { processes }.to_body(),
             })
         });
-        run.into_iter().chain(fact).collect()
+        let spoken = record.spoken_elsewhere().map(Change::SpokenAt);
+        run.into_iter().chain(fact).chain(spoken).collect()
     }
 }

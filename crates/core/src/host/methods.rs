@@ -139,10 +139,12 @@ impl Connection {
         let record = record(&of.session_id)?;
         self.may_use(&record).await?;
         let refused = |error: SessionError| self.refused(&error);
-        let waiting = match self.host.engine.running(&record).await.map_err(refused)? {
+        let waiting = if let Some(session) = self.host.engine.running(&record).await.map_err(refused)? {
             // One that ends this moment waits for nothing more.
-            Some(session) => session.waiting().await.ok().flatten(),
-            None => None,
+            session.waiting().await.ok().flatten()
+        } else {
+            let kept = self.host.engine.record(&record).await.map_err(refused)?;
+            kept.map(|_| None).ok_or_else(|| fault::unknown(&record))?
         };
         let mut waiting_for = waiting.map(WaitingMeta::from);
         if let Some(waiting) = &mut waiting_for {

@@ -1,14 +1,16 @@
 //! Telling a client what is kept of a conversation: where that begins, and the events in pages, so that a record of
 //! any length needs the memory of one.
 
+mod exchanges;
+
 use std::sync::Arc;
 
 use crate::acp::agent::ClientFacts;
 use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionState, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
-    Content, Direction, Event, EventKind, Fact, LineageIndex, OwnMessageId, ProtocolVersion, RecordId, Seq,
-    TurnId, Update,
+    Content, Direction, Event, EventKind, Fact, LineageIndex, LineageReason, OwnMessageId, ProtocolVersion,
+    RecordId, Seq, TurnId, Update,
 };
 use crate::store::{Store, StoreError};
 use crate::wire::encode;
@@ -64,6 +66,14 @@ pub enum CursorError {
         /// The place.
         place: String,
         /// The last of its kind, if there is one.
+        last: Option<u64>,
+    },
+    /// What was said before a session was adopted is in no turn of ours.
+    #[error("only what was said since the session was adopted has turns: it has no turn {turn}{}", last.as_ref().map(|last| format!("; its last one is {last}")).unwrap_or_default())]
+    NotAmongOurs {
+        /// The turn.
+        turn: TurnId,
+        /// The last one, if there is one.
         last: Option<u64>,
     },
     /// What is kept cannot be read.
@@ -128,23 +138,6 @@ impl KeptEvents {
         self.backwards(self.until.next(), ended).await
     }
 
-    /// Where the last turns begin, so many of them.
-    pub async fn last_turns(&self, count: u64) -> Result<Seq, StoreError> {
-        if count == 0 {
-            return Ok(self.until.next());
-        }
-        let mut left = count;
-        self.backwards(self.until.next(), |event| {
-            let is_wanted = started(event).is_some() && {
-                left = left.saturating_sub(1);
-                left == 0
-            };
-            is_wanted.then_some(event.seq)
-        })
-        .await
-        .map(|found| found.unwrap_or(Seq::FIRST))
-    }
-
     /// Whether a turn has begun: one that was cancelled before that is no part of the conversation.
     pub async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
         let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
@@ -161,8 +154,16 @@ impl KeptEvents {
         // A turn that waits, or was cancelled before it began, is no part of the conversation.
         match first.await? {
             Some((begun, seq)) if begun == turn => Ok(seq),
+            _ if self.is_adopted().await? => Err(CursorError::NotAmongOurs { turn, last }),
             _ => Err(CursorError::NotThere { place: format!("turn {turn}"), last }),
         }
+    }
+
+    /// Whether the conversation began without us.
+    async fn is_adopted(&self) -> Result<bool, StoreError> {
+        let kept = self.store.record(self.record.clone()).await?;
+        let first = kept.and_then(|kept| kept.lineage.rows().first().map(|row| row.reason));
+        Ok(first == Some(LineageReason::Adopted))
     }
 
     async fn first_named(&self, id: &str) -> Result<Seq, CursorError> {

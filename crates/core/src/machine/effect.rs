@@ -164,6 +164,8 @@ pub enum Awakening {
     Live,
     /// The record began.
     Created,
+    /// The record began with a session that the agent forked from another one's, and that knows what that one knew.
+    Forked,
     /// The agent has it again.
     Restored {
         /// By which rung of the ladder.

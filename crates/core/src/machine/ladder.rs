@@ -193,7 +193,10 @@ impl SessionMachine {
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));
         self.carry = self.carried.is_some();
-        let how = Awakening::Fresh { reason: reset.reason, announced: reset.announced };
+        let how = match reset {
+            Reset { reason: LineageReason::Forked, .. } => Awakening::Forked,
+            Reset { reason, announced } => Awakening::Fresh { reason, announced },
+        };
         self.settle(now, live, how);
     }
 

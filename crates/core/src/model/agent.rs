@@ -104,6 +104,12 @@ impl AgentSpec {
         )
     }
 
+    /// Whether it is the same agent, and has the same sessions: one that is called by a name and one that is called by
+    /// its command line are, if one program is started for both.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.key() == other.key() || (&self.program, &self.args) == (&other.program, &other.args)
+    }
+
     /// Where it is reached, if it runs on another machine: then the program is a URL, and the arguments are for
     /// whoever reaches it.
     pub fn url(&self) -> Option<&str> {
@@ -152,6 +158,28 @@ mod tests {
             (python(&format!("/{}/1.py", "é".repeat(99))), python(&format!("/{}/2.py", "é".repeat(99))));
         assert_eq!(one.label(), format!("python3 /{}…{}/1.py", "é".repeat(31), "é".repeat(35)));
         assert_ne!(one.label(), two.label());
+    }
+
+    #[test]
+    fn an_agent_is_the_same_by_its_name_or_by_its_command_line() {
+        let agent = |program: &str| AgentSpec::new(program, ["acp"]);
+        let cases = [
+            (agent("a"), agent("a"), true),
+            (agent("a").named("mine"), agent("a"), true),
+            (agent("a").named("mine"), agent("a").named("yours"), true),
+            // One that has a name may move.
+            (agent("a").named("mine"), agent("b").named("mine"), true),
+            (agent("a"), agent("b"), false),
+            (agent("a").named("mine"), agent("b"), false),
+            (agent("a"), AgentSpec::new("a", ["acp", "--other"]), false),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(
+                (one.is_same_as(&other), other.is_same_as(&one)),
+                (expected, expected),
+                "{one:?} {other:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! One conversation as we keep it. A record exists once `session/new` has been answered.
 
 use super::{
-    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, Memory, RecordId, RecordSettings, Scope, Seq,
-    SessionIdentity, Timestamp, TurnId,
+    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, LineageReason, Memory, RecordId, RecordSettings,
+    Scope, Seq, SessionIdentity, Timestamp, TurnId,
 };
 
 /// Whether a record still takes part.
@@ -60,7 +60,8 @@ pub struct Record {
     pub memory: Memory,
     /// When it began.
     pub created_at: Timestamp,
-    /// When its last event was kept.
+    /// When its last event was kept; of a session that was adopted, when something was last said in it by its agent's
+    /// list, until something is said here.
     pub updated_at: Timestamp,
     /// The number of its last event, if there is one.
     pub last_seq: Option<Seq>,
@@ -71,6 +72,13 @@ pub struct Record {
 }
 
 impl Record {
+    /// When something was last said in it, if that was elsewhere: it was adopted, and had no turn here. Whoever only looks
+    /// at it does not move that.
+    pub fn spoken_elsewhere(&self) -> Option<Timestamp> {
+        let is_adopted = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Adopted);
+        (is_adopted && self.last_turn.is_none()).then_some(self.updated_at)
+    }
+
     /// The three ids as they stand.
     pub fn identity(&self) -> SessionIdentity {
         let current = self.lineage.current();

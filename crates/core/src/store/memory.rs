@@ -9,9 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::draft::Draft;
 use super::page::Page;
-use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
+use super::{
+    Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture,
+};
 use crate::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, Lifecycle, Record, RecordId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Lifecycle, Record, RecordId,
     RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 
@@ -173,23 +175,34 @@ impl Store for MemoryStore {
         })
     }
 
-    fn owners(
-        &self,
-        agent: AgentKey,
-        sessions: Vec<AcpSessionId>,
-    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>> {
         Box::pin(async move {
             let kept = self.kept();
             let records =
-                kept.values().map(|found| &found.record).filter(|record| record.agent.key() == agent);
+                kept.values().map(|found| &found.record).filter(|record| record.agent.is_same_as(&agent));
             let owned = records.flat_map(|record| {
                 let rows = record.lineage.rows().iter().filter(|row| sessions.contains(&row.session));
-                rows.map(|row| (row.session.clone(), record.id.clone()))
+                rows.map(|row| {
+                    let (session, agent) = (row.session.clone(), record.agent.key());
+                    Owner { session, record: record.id.clone(), agent }
+                })
             });
             let mut owned: Vec<_> = owned.collect();
             owned.sort();
             owned.dedup();
             Ok(owned)
+        })
+    }
+
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(async move {
+            let kept = self.kept();
+            let Some(than) = kept.get(&than).map(|found| found.place) else { return Ok(Vec::new()) };
+            let later =
+                kept.values().filter(|found| found.place > than && records.contains(&found.record.id));
+            let mut later: Vec<&Kept> = later.collect();
+            later.sort_by_key(|found| found.place);
+            Ok(later.into_iter().map(|found| found.record.id.clone()).collect())
         })
     }
 

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer,
+    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, KeptServer,
     Lifecycle, Lineage, Memory, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
     Timestamp, Turn, TurnId,
 };
@@ -30,7 +30,7 @@ mod sqlite;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use private_directory::make_private_directory;
-pub use query::{RecordFilter, ScopeQuery};
+pub use query::{Owner, RecordFilter, ScopeQuery};
 pub use real_path::{real_path, real_path_or_written};
 pub use sqlite::{
     Access, FileSystem, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
@@ -98,6 +98,9 @@ pub enum Change {
     Memory(Memory),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
+    /// When something was last said in the record, whatever was written before in the same append: of a conversation that
+    /// is kept here after it was had elsewhere.
+    SpokenAt(Timestamp),
     /// How the record's agent is started: one that has a name may move.
     AgentCommand {
         /// The program to run.
@@ -151,7 +154,8 @@ pub trait Store: Send + Sync {
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
     /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
     /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
-    /// agent. Nor does a scope, a place, a setting, a run or a command line.
+    /// agent. Nor does a scope, a place, a setting, a run or a command line. A [`Change::SpokenAt`] sets it, over what
+    /// comes before it in the append.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one
@@ -185,13 +189,14 @@ pub trait Store: Send + Sync {
     /// one that was closed last (the one that was made last, where that is equal). A deleted one is not found.
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
 
-    /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one. Deleted records are
-    /// among them: what was deleted is known.
-    fn owners(
-        &self,
-        agent: AgentKey,
-        sessions: Vec<AcpSessionId>,
-    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>>;
+    /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one, in the order of their
+    /// ids. Every record with [the same agent](AgentSpec::is_same_as) counts, whatever it is called there. Deleted
+    /// records are among them: what was deleted is known.
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>>;
+
+    /// Which of these records were made here after another one, in the order of their making. After a record that is
+    /// not there comes none.
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>>;
 
     /// The records whose last run has no end, by their ids, and those runs. Deleted ones are among them: a process
     /// does not end because its record is not wanted any more.

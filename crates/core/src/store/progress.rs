@@ -106,6 +106,11 @@ impl Progress {
         }
     }
 
+    /// Takes note of when something was last said.
+    pub(super) fn spoken(&mut self, at: Timestamp) {
+        self.updated_at = at;
+    }
+
     fn touch(&mut self, at: Timestamp) {
         if !self.event_seen {
             self.updated_at = self.updated_at.max(at);

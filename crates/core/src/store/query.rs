@@ -1,6 +1,6 @@
-//! What to look for: which records to list, and which one a shell means.
+//! What to look for: which records to list, and which one a shell means; and whose a session is.
 
-use crate::model::{AbsolutePath, AgentKey, Record, SessionName};
+use crate::model::{AbsolutePath, AcpSessionId, AgentKey, Record, RecordId, SessionName};
 
 /// Which records to list. One that says nothing means all; deleted ones are never among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,4 +31,15 @@ pub struct ScopeQuery {
     pub name: Option<SessionName>,
     /// Whether closed ones may be found too.
     pub closed: bool,
+}
+
+/// A record that has an ACP session in its lineage.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The session.
+    pub session: AcpSessionId,
+    /// The record.
+    pub record: RecordId,
+    /// What its agent is called there.
+    pub agent: AgentKey,
 }

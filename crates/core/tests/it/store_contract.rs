@@ -35,14 +35,18 @@ use self::scopes::{
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
     a_record_that_moves_is_found_where_it_is_and_not_where_it_was, a_scope_is_given_changed_and_taken_away,
     a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
+    a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way,
     a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
-    records_are_listed_by_agent_and_directory,
+    it_is_known_which_records_were_made_after_another, records_are_listed_by_agent_and_directory,
     records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     two_open_records_of_a_directory_cannot_have_one_scope,
 };
-use self::settings::settings_are_kept_whole_and_move_no_time;
+use self::settings::{
+    a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
+    settings_are_kept_whole_and_move_no_time,
+};
 
 macro_rules! promises {
     ($($name:ident,)*) => {
@@ -81,6 +85,7 @@ promises! {
     only_answered_turns_are_counted,
     a_lineage_grows_and_is_never_rewritten,
     title_servers_and_lifecycle_are_replaced,
+    a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
     settings_are_kept_whole_and_move_no_time,
     the_time_of_a_record_is_that_of_its_last_event,
     while_updates_alone_come_the_time_of_a_record_is_less_than_a_second_behind,
@@ -94,6 +99,8 @@ promises! {
     two_open_records_of_a_directory_cannot_have_one_scope,
     a_scope_is_given_changed_and_taken_away,
     a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
+    a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way,
+    it_is_known_which_records_were_made_after_another,
     records_are_listed_by_agent_and_directory,
     records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,

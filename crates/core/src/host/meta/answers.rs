@@ -86,7 +86,7 @@ pub struct ListMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwakeningMeta {
-    /// `live`, `created`, `fresh`, or the protocol's method that restored it.
+    /// `live`, `created`, `fresh`, or the protocol's method that restored or forked it.
     pub by: String,
     /// How what the agent replayed compares with what is kept, if it replayed anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]

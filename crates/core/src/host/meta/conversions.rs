@@ -233,6 +233,7 @@ impl From<Awakening> for AwakeningMeta {
         match how {
             Awakening::Live => by("live"),
             Awakening::Created => by("created"),
+            Awakening::Forked => by("session/fork"),
             Awakening::Restored { rung, replay } => Self { replay, ..by(rung.method()) },
             Awakening::Fresh { reason, announced } => {
                 Self { reason: Some(reason.as_str().to_owned()), announced, ..by("fresh") }

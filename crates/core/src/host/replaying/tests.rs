@@ -155,3 +155,46 @@ async fn a_turn_that_never_began_is_no_place_and_no_other_is_taken_for_it() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_last_turns_are_bounded_also_in_what_was_said_in_no_turn() {
+    let mut log = Log { protocol: 1, ..Log::default() };
+    let chunk = |kind: &str, more: &str| {
+        format!(r#"{{"sessionUpdate":"{kind}_message_chunk","content":{{"type":"text","text":"x"}}{more}}}"#)
+    };
+    let (user, agent) = (|more: &str| chunk("user", more), || chunk("agent", ""));
+    let mut begins = Vec::new();
+    let mut begin = |log: &Log| begins.push(Seq(log.events.len() as u64 + 1));
+    // Adopted: in pieces, with a word on the session between them; longer than what is looked at; two that have ids.
+    begin(&log);
+    log.update(&user(""));
+    log.update(r#"{"sessionUpdate":"available_commands_update","availableCommands":[]}"#);
+    log.update(&user(""));
+    log.update(&agent());
+    begin(&log);
+    for _ in 0..LONG {
+        log.update(&user(""));
+    }
+    log.update(&agent());
+    for id in ["m1", "m2"] {
+        begin(&log);
+        log.update(&user(&format!(r#","messageId":"{id}""#)));
+    }
+    log.update(&agent());
+    // Ours; what an agent repeats of a prompt is no other.
+    begin(&log);
+    log.begin(1);
+    log.update(&user(""));
+    log.answer(1);
+    // Said elsewhere meanwhile.
+    begin(&log);
+    log.update(&user(""));
+    log.update(&agent());
+    let (until, (store, record)) = (log.events.last().map(|event| event.seq), store_with(log.events).await);
+    let kept = KeptEvents::new(store, record, until);
+    assert_eq!(kept.last_turns(0).await.unwrap(), kept.end());
+    for (count, expected) in (1..).zip(begins.iter().rev()) {
+        assert_eq!(kept.last_turns(count).await.unwrap(), *expected, "the last {count}");
+    }
+    assert_eq!(kept.last_turns(7).await.unwrap(), Seq::FIRST);
+}

@@ -23,11 +23,10 @@ fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_fr
         announced: false,
         carried: None,
     };
-    let awakening = Awakening::Fresh { reason: LineageReason::Forked, announced: false };
     let expected = [
         Effect::SaveLineage(lineage),
         Effect::Fact(fact),
-        Effect::Awake(Ok(awakening)),
+        Effect::Awake(Ok(Awakening::Forked)),
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);

@@ -424,6 +424,7 @@ fn awakening(how: Awakening) -> String {
     match how {
         Awakening::Live => "live".into(),
         Awakening::Created => "created".into(),
+        Awakening::Forked => "forked".into(),
         Awakening::Restored { rung, .. } => rung.method().into(),
         Awakening::Fresh { reason, .. } => format!("fresh: {}", reason.as_str()),
     }

@@ -74,6 +74,7 @@ impl Draft {
             Change::Settings(settings) => self.record.settings = settings,
             Change::Memory(memory) => self.record.memory = memory,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
+            Change::SpokenAt(at) => self.progress.spoken(at),
             Change::AgentCommand { program, args, protocol } => {
                 self.record.agent = AgentSpec { program, args, protocol, ..self.record.agent.clone() };
             }

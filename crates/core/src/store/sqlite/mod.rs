@@ -40,9 +40,11 @@ pub use self::filesystem::FileSystem;
 pub use self::ledger::ImportedFile;
 use self::threads::{QUEUE, ReadRequest, Writer};
 use self::write::Write;
-use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
+use super::{
+    Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture,
+};
 use crate::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Event, HostId, Record, RecordId, RequestId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Record, RecordId, RequestId,
     Seq, Timestamp, Turn, TurnId,
 };
 
@@ -268,12 +270,12 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| scope::find(connection, &query)))
     }
 
-    fn owners(
-        &self,
-        agent: AgentKey,
-        sessions: Vec<AcpSessionId>,
-    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>> {
         Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
+    }
+
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(self.read(move |connection| read::made_after(connection, &than, &records)))
     }
 
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {

@@ -12,10 +12,11 @@ use super::fault::Fault;
 use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
 use super::scope;
 use crate::model::{
-    AcpSessionId, AgentKey, AgentRun, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId,
+    AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn,
+    TurnId,
 };
 use crate::store::page::Page;
-use crate::store::{RecordFilter, StoreError};
+use crate::store::{Owner, RecordFilter, StoreError};
 
 /// One record.
 pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Record>, Fault> {
@@ -87,26 +88,56 @@ fn agent_values(agent: &AgentKey) -> [Value; 3] {
 /// Which of these sessions of an agent are in the lineage of a record, by session and record.
 pub(super) fn owners(
     connection: &Connection,
-    agent: &AgentKey,
+    agent: &AgentSpec,
     sessions: &[AcpSessionId],
-) -> Result<Vec<(AcpSessionId, RecordId)>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT DISTINCT session, id FROM lineage JOIN records ON key = record \
-         WHERE {WITH_AGENT} AND session IN (SELECT value FROM json_each(?)) ORDER BY session, id"
-    ))?;
-    let wanted: Vec<&str> = sessions.iter().map(AcpSessionId::as_str).collect();
-    let wanted = serde_json::to_string(&wanted).expect("a list of texts is JSON");
-    let values = agent_values(agent).into_iter().chain([wanted.into()]);
-    let mut found = statement.query(params_from_iter(values))?;
+) -> Result<Vec<Owner>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT DISTINCT session, id, agent_name, program, args FROM lineage JOIN records ON key = record \
+         WHERE (agent_name = ? OR (program = ? AND args = ?)) \
+         AND session IN (SELECT value FROM json_each(?)) ORDER BY session, id",
+    )?;
+    let sessions: Vec<&str> = sessions.iter().map(AcpSessionId::as_str).collect();
+    let values = params![agent.name, agent.program, rows::list(&agent.args), json_list(&sessions)];
+    let mut found = statement.query(values)?;
     let mut owners = Vec::new();
     while let Some(row) = found.next()? {
         let (session, record): (String, String) = (row.get(0)?, row.get(1)?);
-        match (AcpSessionId::new(session), RecordId::new(record)) {
-            (Ok(session), Ok(record)) => owners.push((session, record)),
-            _ => return Err(Fault::Damaged("a session or a record has no id".to_owned())),
-        }
+        let (name, program, args): (Option<String>, String, String) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        let args: Option<Vec<String>> = serde_json::from_str(&args).ok();
+        let (Ok(session), Ok(record), Some(args)) = (AcpSessionId::new(session), RecordId::new(record), args)
+        else {
+            return Err(Fault::Damaged(
+                "a session or a record has no id, or an agent no arguments".to_owned(),
+            ));
+        };
+        let agent = AgentSpec { name, ..AgentSpec::new(program, args) }.key();
+        owners.push(Owner { session, record, agent });
     }
     Ok(owners)
+}
+
+/// Which of these records were made after another one.
+pub(super) fn made_after(
+    connection: &Connection,
+    than: &RecordId,
+    records: &[RecordId],
+) -> Result<Vec<RecordId>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM records WHERE id IN (SELECT value FROM json_each(?)) \
+         AND key > (SELECT key FROM records WHERE id = ?) ORDER BY key",
+    )?;
+    let records: Vec<&str> = records.iter().map(RecordId::as_str).collect();
+    let mut found = statement.query(params![json_list(&records), than.as_str()])?;
+    let mut later = Vec::new();
+    while let Some(row) = found.next()? {
+        let id = RecordId::new(row.get::<_, String>(0)?);
+        later.push(id.map_err(|_| Fault::Damaged("a record has no id".to_owned()))?);
+    }
+    Ok(later)
+}
+
+fn json_list(texts: &[&str]) -> String {
+    serde_json::to_string(texts).expect("a list of texts is JSON")
 }
 
 /// The records of a list, none of which may be deleted.

@@ -48,6 +48,7 @@ impl Target<'_> {
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
                 Change::Place { cwd, real_cwd } => self.write_place(cwd, real_cwd)?,
                 Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
+                Change::SpokenAt(at) => self.standing.progress.spoken(*at),
                 Change::Settings(settings) => {
                     let settings = rows::settings_text(settings);
                     self.replace(&[("settings", settings.as_deref().into())])?;

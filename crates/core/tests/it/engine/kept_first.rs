@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 
 use acpx_core::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentKey, AgentRun, Record, RequestId, Timestamp, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Record, RequestId, Timestamp, TurnId,
 };
-use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
+use acpx_core::store::{Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery, StoreFuture};
 use tokio::sync::watch;
 
 use super::*;
@@ -87,12 +87,12 @@ impl Store for GatedStore {
         self.inner.records_by_making(filter, after, limit)
     }
 
-    fn owners(
-        &self,
-        agent: AgentKey,
-        sessions: Vec<AcpSessionId>,
-    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>> {
         self.inner.owners(agent, sessions)
+    }
+
+    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        self.inner.made_after(than, records)
     }
 
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {

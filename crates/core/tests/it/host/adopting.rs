@@ -27,6 +27,11 @@ fn with_history(bench: &Bench) -> Script {
     ])
 }
 
+/// Asks for the first page of the agent's own sessions, of a list that had no record of ours.
+fn their_first() -> Value {
+    json!({ "cursor": json!({ "theirs": "really" }).to_string() })
+}
+
 fn ids(page: &Value) -> Vec<&str> {
     let rows = page["sessions"].as_array().unwrap();
     rows.iter().map(|row| row["sessionId"].as_str().unwrap()).collect()
@@ -129,7 +134,7 @@ async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
 
     let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
     let mut editor = bench.editor(&bench.agent(&without)).await;
-    let rest = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let rest = editor.call("session/list", their_first()).await.unwrap();
     assert_eq!(rest, json!({ "sessions": [] }));
 }
 
@@ -173,6 +178,32 @@ async fn two_who_ask_for_one_session_at_once_get_one_record() {
     two.answer(second).await.0.unwrap();
     assert_eq!(setups(&argv), ["session/load"]);
     assert_eq!(bench.record("theirs").await.lineage.rows().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_of_an_agent_that_is_called_by_another_name_here_is_not_made_a_second_record() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut client = bench.client().await;
+    let agent = json!({ "name": "demo", "argv": argv });
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [], "_meta": { "acpx": { "agent": agent } } });
+    let ours: Value = client.call("session/new", &new).await.unwrap();
+
+    let mut editor = bench.editor(&argv).await;
+    let error = editor.call("session/load", bench.load_params("s1")).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!("s1")));
+    assert_eq!(editor.call("session/delete", json!({ "sessionId": "s1" })).await, Ok(json!({})));
+    // By the id that it has here it is there, whoever calls its agent how, and so it is listed.
+    let ours = ours["sessionId"].as_str().unwrap();
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(&first), Vec::<&str>::new());
+    let rest = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
+    assert_eq!(ids(&rest), ["theirs", ours, "elsewhere"]);
+    let known = json!({ "acpxRecordId": ours, "acpxSessionId": "s1" });
+    assert_eq!(rest["sessions"][1]["_meta"]["acpx"], known);
+    let answer = editor.call("session/resume", bench.load_params(ours)).await.unwrap();
+    assert_eq!(answer["_meta"]["acpx"]["acpxSessionId"], "s1");
+    assert_eq!(setups(&argv), ["session/new"]);
 }
 
 #[tokio::test]
@@ -230,6 +261,70 @@ async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_w
 }
 
 #[tokio::test]
+async fn an_adopted_session_is_as_old_as_the_agent_says_until_something_is_said_in_it() {
+    let bench = Bench::new();
+    let row = json!({ "sessionId": "old", "cwd": bench.home.path(), "updatedAt": "2020-01-02T03:04:05Z" });
+    let commands = json!({ "sessionUpdate": "available_commands_update", "availableCommands": [] });
+    let replay = Script::new().user_said("hello?").say("yes").reply(json!({})).update(commands);
+    let script = Script::new().initialize(capabilities()).serve([
+        ("session/list", Script::new().reply(json!({ "sessions": [row] }))),
+        ("session/load", replay),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("done").end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let told = json!("2020-01-02T03:04:05.000Z");
+    // It is looked at, let go of and brought back, also by another host.
+    editor.call("session/load", bench.load_params("old")).await.unwrap();
+    for _ in 0..2 {
+        editor.call("session/close", json!({ "sessionId": "old" })).await.unwrap();
+        editor.call("session/resume", bench.load_params("old")).await.unwrap();
+        let page = editor.call("session/list", json!({})).await.unwrap();
+        assert_eq!((ids(&page), &page["sessions"][0]["updatedAt"]), (vec!["old"], &told));
+        bench.kill_host().await;
+        editor = bench.editor(&argv).await;
+        editor.call("session/resume", bench.load_params("old")).await.unwrap();
+    }
+    assert_eq!(json!(bench.record("old").await.updated_at.to_string()), told);
+    editor.call("session/prompt", prompt_params("old", "go on", json!({}))).await.unwrap();
+    let record = bench.record("old").await;
+    assert!(record.updated_at >= record.created_at, "{record:?}");
+}
+
+#[tokio::test]
+async fn the_last_turns_of_an_adopted_session_are_so_many_exchanges_and_its_own_turns_are_those_since() {
+    let bench = Bench::new();
+    let replay = Script::new().user_said("A?").say("a").user_said("B?").say("b").user_said("C?").say("c");
+    let script = Script::new().initialize(json!({ "loadSession": true })).serve([
+        ("session/load", replay.reply(json!({}))),
+        ("session/prompt", Script::new().say("d").end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    editor.call("session/load", bench.load_params("theirs")).await.unwrap();
+    editor.call("session/prompt", prompt_params("theirs", "D?", json!({}))).await.unwrap();
+    let all = ["A?", "a", "B?", "b", "C?", "c", "D?", "d"];
+    for (turns, told) in [(1, &all[6..]), (2, &all[4..]), (4, &all[..]), (5, &all[..])] {
+        let mut params = bench.load_params("theirs");
+        params["_meta"] = json!({ "acpx": { "replay": { "turns": turns } } });
+        let mut other = bench.editor(&argv).await;
+        let load = other.ask("session/load", params).await;
+        let (answer, lines) = other.answer(load).await;
+        answer.unwrap();
+        let texts: Vec<&str> = conversation(&lines).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, told, "the last {turns}");
+    }
+    let mut params = bench.load_params("theirs");
+    params["_meta"] = json!({ "acpx": { "replayFrom": { "type": "_acpx/turn", "turn": 3 } } });
+    let error = editor.call("session/load", params).await.unwrap_err();
+    assert_eq!(
+        error["data"]["problem"],
+        "names a place that is not there: only what was said since the session was adopted has turns: it has no turn 3; its last one is 1"
+    );
+}
+
+#[tokio::test]
 async fn a_session_is_not_adopted_in_another_directory_than_the_agent_says() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
@@ -249,9 +344,9 @@ async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_t
     let starts = || methods(&argv).iter().filter(|method| *method == "initialize").count();
     let before = starts();
     // The session whose process it is has nothing to do with it, and is as it was.
-    let row = editor.call("session/list", json!({})).await.unwrap()["sessions"][0].clone();
-    let kept = bench.record(row["sessionId"].as_str().unwrap()).await;
-    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    let kept = bench.record(first["sessions"][0]["sessionId"].as_str().unwrap()).await;
+    let page = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
     assert_eq!((ids(&page), starts()), (vec!["theirs", "elsewhere"], before));
     assert_eq!(bench.record(kept.id.as_str()).await, kept);
 
@@ -277,7 +372,7 @@ async fn an_agent_that_does_one_thing_after_the_other_is_asked_in_another_proces
     let session = editor.open(&bench).await;
     let turn = editor.ask("session/prompt", prompt_params(&session, "work", json!({}))).await;
     super::eventually("the turn runs", || began.exists()).await;
-    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let page = editor.call("session/list", their_first()).await.unwrap();
     assert_eq!(ids(&page), ["theirs"]);
     assert_eq!(editor.call("session/delete", json!({ "sessionId": "theirs" })).await, Ok(json!({})));
     std::fs::write(&go, "").unwrap();
@@ -304,7 +399,7 @@ async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again(
     let unable = Script::new().initialize(capabilities).serve([("session/list", list)]);
     let mut editor = bench.editor(&bench.agent(&unable)).await;
     assert_eq!(editor.call("session/delete", theirs).await, Ok(kept_by_agent()));
-    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    let page = editor.call("session/list", their_first()).await.unwrap();
     assert_eq!(ids(&page), Vec::<&str>::new());
     let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
     assert_eq!(error["code"], -32002);

@@ -53,6 +53,9 @@ async fn a_fork_has_the_whole_conversation_and_the_two_go_on_apart() {
 
     let answer = editor.call("session/prompt", prompt_params(&fork, "two", json!({}))).await.unwrap();
     assert_eq!((&answer["stopReason"], &answer["_meta"]["acpx"]["turn"]), (&json!("end_turn"), &json!(2)));
+    // The agent remembers what came before, and nobody is to take it for one that does not.
+    let meta = &answer["_meta"]["acpx"];
+    assert_eq!((&meta["awakening"], &meta["memory"]), (&json!({ "by": "session/fork" }), &Value::Null));
     editor.call("session/prompt", prompt_params(&first, "apart", json!({}))).await.unwrap();
     let mut other = bench.editor(&argv).await;
     for (record, said) in

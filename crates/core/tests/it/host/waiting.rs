@@ -93,3 +93,16 @@ async fn a_host_says_what_a_session_waits_for_and_since_when() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn nothing_is_waited_for_in_a_session_that_is_not_there() {
+    let bench = Bench::new();
+    let mut editor =
+        bench.editor(&bench.agent(&Script::new().initialize(everything()).session_new("s1"))).await;
+    let deleted = editor.open(&bench).await;
+    editor.call("session/delete", json!({ "sessionId": deleted })).await.unwrap();
+    for session in ["nobodys", deleted.as_str()] {
+        let error = editor.call("_acpx/waiting", json!({ "sessionId": session })).await.unwrap_err();
+        assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!(session)));
+    }
+}

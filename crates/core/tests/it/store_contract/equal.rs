@@ -136,6 +136,7 @@ impl Side {
                 since: at(3),
                 ended: ended.map(|how| AgentExit { at: at(4), how: AgentEnd::from_words(&how) }),
             }),
+            Step::SpokenAt(time) => Change::SpokenAt(at(time)),
             Step::Lifecycle(lifecycle) => Change::Lifecycle(lifecycle),
         };
         steps.into_iter().map(&mut change).collect()

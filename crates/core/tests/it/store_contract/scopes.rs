@@ -5,7 +5,7 @@ use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, Lineage, LineageReason,
     PermissionCount, PermissionMode, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
 };
-use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery};
+use acpx_core::store::{Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery};
 
 use super::samples::{at, events, host, id, record, session, stopped, turn};
 use super::{AnyStore, create, kept, said};
@@ -224,11 +224,41 @@ pub(super) async fn a_session_is_known_by_every_row_of_a_lineage_even_of_a_delet
     store.create(named("r2", other.clone(), "s2"), Vec::new(), host("h")).await.unwrap();
 
     let wanted = || vec![session("s2"), session("nobodys"), session("s1"), session("s2")];
-    let owned = [(session("s1"), id("r1")), (session("s2"), id("r1"))];
-    assert_eq!(store.owners(agent.key(), wanted()).await.unwrap(), owned);
-    assert_eq!(store.owners(other.key(), wanted()).await.unwrap(), [(session("s2"), id("r2"))]);
-    assert_eq!(store.owners(AgentKey::new("nobody"), wanted()).await.unwrap(), []);
-    assert_eq!(store.owners(agent.key(), Vec::new()).await.unwrap(), []);
+    let owned = [owner("s1", "r1", &agent), owner("s2", "r1", &agent)];
+    assert_eq!(store.owners(agent.clone(), wanted()).await.unwrap(), owned);
+    assert_eq!(store.owners(other.clone(), wanted()).await.unwrap(), [owner("s2", "r2", &other)]);
+    assert_eq!(store.owners(AgentSpec::new("nobody", [""; 0]), wanted()).await.unwrap(), []);
+    assert_eq!(store.owners(agent, Vec::new()).await.unwrap(), []);
+}
+
+fn owner(of: &str, by: &str, agent: &AgentSpec) -> Owner {
+    Owner { session: session(of), record: id(by), agent: agent.key() }
+}
+
+pub(super) async fn a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way(
+    store: AnyStore,
+) {
+    let by_command = AgentSpec::new("agent", ["acp", "--deep"]);
+    let by_name = by_command.clone().named("claude");
+    let moved = AgentSpec::new("elsewhere/agent", ["acp"]).named("claude");
+    for (name, agent) in [("r1", &by_command), ("r2", &by_name), ("r3", &moved)] {
+        let lineage = Lineage::begin(session(&format!("s-{name}")), None, at(5));
+        let kept = Record { agent: agent.clone(), lineage, ..record(name, 5) };
+        store.create(kept, Vec::new(), host("h")).await.unwrap();
+    }
+    let (first, second, third) =
+        (owner("s-r1", "r1", &by_command), owner("s-r2", "r2", &by_name), owner("s-r3", "r3", &moved));
+    let cases = [
+        (by_command.clone(), vec![first.clone(), second.clone()]),
+        (by_name, vec![first.clone(), second.clone(), third.clone()]),
+        (moved, vec![second.clone(), third]),
+        (by_command.named("other"), vec![first, second]),
+        (AgentSpec::new("agent", ["acp"]), Vec::new()),
+    ];
+    for (agent, expected) in cases {
+        let wanted = ["s-r1", "s-r2", "s-r3"].map(session).to_vec();
+        assert_eq!(store.owners(agent.clone(), wanted).await.unwrap(), expected, "{agent:?}");
+    }
 }
 
 pub(super) async fn records_are_listed_by_agent_and_directory(store: AnyStore) {
@@ -353,4 +383,17 @@ pub(super) async fn records_are_listed_in_the_order_of_their_making_whatever_hap
     assert_eq!(page(all(), None).await, ["f", "d"]);
     let here = RecordFilter { agent: None, real_cwd: Some(path("/a")) };
     assert_eq!(page(here.clone(), Some("d")).await, ["a", "c"]);
+}
+
+pub(super) async fn it_is_known_which_records_were_made_after_another(store: AnyStore) {
+    for name in ["c", "a", "b"] {
+        create(&store, record(name, 5)).await;
+    }
+    let all = || ["a", "b", "nobody", "c"].map(id).to_vec();
+    for (than, expected) in
+        [("c", vec![id("a"), id("b")]), ("a", vec![id("b")]), ("b", Vec::new()), ("nobody", Vec::new())]
+    {
+        assert_eq!(store.made_after(id(than), all()).await.unwrap(), expected, "{than}");
+    }
+    assert_eq!(store.made_after(id("c"), vec![id("b")]).await.unwrap(), [id("b")]);
 }

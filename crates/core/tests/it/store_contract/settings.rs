@@ -1,9 +1,9 @@
-//! What a store promises of a record's settings.
+//! What a store promises of a record's settings, and of a time that is said.
 
-use acpx_core::model::{Record, RecordSettings};
+use acpx_core::model::{Lifecycle, Record, RecordSettings};
 use acpx_core::store::{Change, Durability};
 
-use super::samples::{host, record, settings_of};
+use super::samples::{at, events, host, record, settings_of};
 use super::{AnyStore, create, kept};
 
 pub(super) async fn settings_are_kept_whole_and_move_no_time(store: AnyStore) {
@@ -20,4 +20,19 @@ pub(super) async fn settings_are_kept_whole_and_move_no_time(store: AnyStore) {
     let changes = vec![Change::Settings(settings_of("b"))];
     store.create(record("born", 5), changes, host("h1")).await.unwrap();
     assert_eq!(kept(&store, "born").await, Record { settings: settings_of("b"), ..record("born", 5) });
+}
+
+pub(super) async fn a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer(store: AnyStore) {
+    let spoken = || Change::SpokenAt(at(2));
+    let changes = events(1, 2).into_iter().chain([spoken()]).collect();
+    let lease = store.create(record("r", 5), changes, host("h")).await.unwrap();
+    assert_eq!(kept(&store, "r").await.updated_at, at(2));
+    let closed = Change::Lifecycle(Lifecycle::Closed { at: at(60) });
+    let changes = events(3, 3).into_iter().chain([closed, spoken()]).collect();
+    store.append(lease.clone(), changes, Durability::Process).await.unwrap();
+    assert_eq!(kept(&store, "r").await.updated_at, at(2));
+    let next = events(4, 4);
+    let Some(Change::Event(event)) = next.last().cloned() else { panic!("an event") };
+    store.append(lease, next, Durability::Process).await.unwrap();
+    assert_eq!(kept(&store, "r").await.updated_at, event.at);
 }

@@ -75,6 +75,7 @@ pub(super) enum Step {
     Scope(Option<Scope>),
     Place { directory: usize },
     AgentRun { pid: u32, ended: Option<String> },
+    SpokenAt(i64),
     AgentCommand { program: String, args: Vec<String>, protocol: ProtocolVersion },
 }
 
@@ -135,6 +136,7 @@ fn step() -> impl Strategy<Value = Step> {
             let protocol = if second { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
             Step::AgentCommand { program, args, protocol }
         }),
+        1 => (1..100_i64).prop_map(Step::SpokenAt),
         2 => lifecycle().prop_map(Step::Lifecycle),
     ]
 }

@@ -1,0 +1,191 @@
+//! Where a page of `session/list` begins, as a text that a client hands back: all that is known of a listing is in it,
+//! so that it can be read on whatever has happened to the connection or the host.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::model::{AcpSessionId, Named, RecordId};
+
+/// Where a page begins. A client sees a text that only we can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// The record that was made last when the listing began; `None` if there was none.
+    pub(super) began: Option<RecordId>,
+    pub(super) place: Place,
+}
+
+/// Which page it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// That after this record of ours.
+    Ours(RecordId),
+    /// One of the agent's.
+    Theirs(Theirs),
+}
+
+/// Where a page of the agent's own sessions begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Theirs {
+    /// By which name of the directory the agent is asked.
+    pub(super) named: Named,
+    /// The agent's own cursor; its first page, without.
+    pub(super) cursor: Option<String>,
+    /// What was told on the pages before.
+    pub(super) told: Told,
+}
+
+/// How many sessions are remembered to have been told. An agent that counts its rows repeats as many as have come
+/// since its last page was read, and those that it told last.
+pub(super) const REMEMBERED: usize = 256;
+
+/// The sessions of the agent's that were told last in a listing, each by eight bytes of its hash.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Told(VecDeque<u64>);
+
+impl Told {
+    /// Remembers that a session is told; whether it was not before.
+    pub(super) fn add(&mut self, session: &AcpSessionId) -> bool {
+        let hash: [u8; 32] = Sha256::digest(session.as_str().as_bytes()).into();
+        let mark = u64::from_be_bytes(*hash.first_chunk().expect("a hash has more than eight bytes"));
+        if self.0.contains(&mark) {
+            return false;
+        }
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(mark);
+        true
+    }
+
+    fn text(&self) -> Option<String> {
+        let marks: Vec<String> = self.0.iter().map(|mark| format!("{mark:016x}")).collect();
+        (!marks.is_empty()).then(|| marks.concat())
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let marks = text.as_bytes().chunks(16);
+        let mark = |mark| u64::from_str_radix(std::str::from_utf8(mark).ok()?, 16).ok();
+        (text.len() <= 16 * REMEMBERED).then(|| marks.map(mark).collect::<Option<_>>().map(Self))?
+    }
+}
+
+/// A cursor as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Text {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began: Option<String>,
+    /// The record of ours that it is after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+    /// By which name of the directory the agent is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    theirs: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<String>,
+}
+
+impl Cursor {
+    pub(super) fn text(self) -> String {
+        let began = self.began.map(|record| record.to_string());
+        let text = match self.place {
+            Place::Ours(after) => {
+                Text { began, after: Some(after.to_string()), theirs: None, cursor: None, told: None }
+            }
+            Place::Theirs(Theirs { named, cursor, told }) => {
+                Text { began, after: None, theirs: Some(word(named).to_owned()), cursor, told: told.text() }
+            }
+        };
+        serde_json::to_string(&text).expect("a cursor has only text")
+    }
+
+    /// Reads a text; `None` if it is none of ours.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let Text { began, after, theirs, cursor, told } = serde_json::from_str(text).ok()?;
+        let began = began.map(RecordId::new).transpose().ok()?;
+        let place = match (after, theirs) {
+            (Some(after), None) => Place::Ours(RecordId::new(after).ok()?),
+            (None, Some(theirs)) => {
+                let told = told.as_deref().map_or(Some(Told::default()), Told::read)?;
+                Place::Theirs(Theirs { named: named(&theirs)?, cursor, told })
+            }
+            _ => return None,
+        };
+        Some(Self { began, place })
+    }
+}
+
+/// The word for a name in a cursor.
+fn word(named: Named) -> &'static str {
+    match named {
+        Named::Really => "really",
+        Named::AsWritten => "written",
+    }
+}
+
+fn named(text: &str) -> Option<Named> {
+    [Named::Really, Named::AsWritten].into_iter().find(|named| word(*named) == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str) -> AcpSessionId {
+        AcpSessionId::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_cursor_is_read_as_it_is_written_and_nothing_else_is_one() {
+        let record = |id: &str| RecordId::new(id).unwrap();
+        let mut told = Told::default();
+        assert!(told.add(&session("s1")) && told.add(&session("s2")));
+        let theirs = |named, cursor: Option<&str>, told: &Told| {
+            Place::Theirs(Theirs { named, cursor: cursor.map(str::to_owned), told: told.clone() })
+        };
+        for place in [
+            Place::Ours(record("a:b")),
+            theirs(Named::Really, None, &Told::default()),
+            theirs(Named::AsWritten, None, &told),
+            theirs(Named::Really, Some(""), &told),
+            theirs(Named::AsWritten, Some("x:\u{1f}\"\\"), &Told::default()),
+        ] {
+            for began in [None, Some(record("a\"b"))] {
+                let cursor = Cursor { began, place: place.clone() };
+                assert_eq!(Cursor::read(&cursor.clone().text()), Some(cursor));
+            }
+        }
+        for text in [
+            "",
+            "theirs",
+            "{}",
+            "null",
+            r#"{"began":"a"}"#,
+            r#"{"after":""}"#,
+            r#"{"after":"a","theirs":"really"}"#,
+            r#"{"theirs":"Really"}"#,
+            r#"{"theirs":"really","told":"x"}"#,
+            r#"{"theirs":"really","more":1}"#,
+        ] {
+            assert_eq!(Cursor::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_told_last_is_not_told_again_and_a_cursor_does_not_grow() {
+        let (mut told, names) = (Told::default(), || (0..2 * REMEMBERED).map(|number| number.to_string()));
+        for name in names() {
+            assert!(told.add(&session(&name)), "{name}");
+        }
+        let mut read = Told::read(&told.text().unwrap()).unwrap();
+        assert_eq!(read, told);
+        for name in names().skip(REMEMBERED) {
+            assert!(!read.add(&session(&name)), "{name}");
+        }
+        assert_eq!(read.text().unwrap().len(), 16 * REMEMBERED);
+    }
+}
