@@ -286,12 +286,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "option of a permission of an unknown kind",
-        "left out",
+        "left out; where none is left, who speaks version 1 is not asked, and unless somebody else can be it is `cancelled`",
         By("a_permission_is_asked_with_the_whole_question_in_either_version"),
     ),
     v2(
         "unknown outcome of a permission",
-        "`cancelled`; never an approval",
+        "`cancelled`, also of a client of version 1 to an agent of version 1; never an approval, nor a refusal that nobody chose",
         By("an_outcome_that_is_not_known_is_never_an_approval"),
     ),
     v2(
