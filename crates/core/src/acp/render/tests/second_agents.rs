@@ -160,6 +160,27 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
 }
 
 #[test]
+fn whoever_comes_hears_a_state_that_only_its_agent_knows_as_those_did_who_were_there() {
+    let standing = |log: &Log| -> Value {
+        let mut state = SessionState::default();
+        log.events.iter().for_each(|event| drop(state.take(event)));
+        serde_json::from_str(&state.standing(None)).unwrap()
+    };
+    let odd = json!({ "sessionUpdate": "state_update", "state": "_compacting", "pct": 5, "background": [] });
+    let mut log = log();
+    log.update(&odd.to_string());
+    assert_eq!((live(&log, second()), standing(&log)), (vec![odd.clone()], odd.clone()));
+    // That a prompt is taken in says that the session works, if its agent says nothing.
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    assert_eq!(live(&log, second())[2], state("running"));
+    log.update(&odd.to_string());
+    assert_eq!(standing(&log), odd);
+    log.end(1);
+    assert_eq!(standing(&log)["state"], "idle");
+}
+
+#[test]
 fn each_plan_is_told_again_once_in_each_turn_as_it_was_last() {
     let plan = |id: &str, entry: &str| {
         let plan = json!({ "type": "items", "planId": id, "entries": [entry] });
