@@ -142,8 +142,8 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
     let list = r#"[{"type":"tool_call","toolCallId":"bg"},{"type":"terminal","terminalId":"T1"}]"#;
     log.update(r#"{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}"#);
     log.end(1);
-    // Whoever lists nothing does not say that nothing goes on.
-    assert_eq!(statuses(&log), ["in_progress", "in_progress", "pending", "_waits"]);
+    // Of an agent that never lists what goes on, nothing does once its turn is over.
+    assert_eq!(statuses(&log), ["cancelled", "cancelled", "cancelled", "_waits"]);
     log.update(&format!(r#"{{"sessionUpdate":"state_update","state":"idle","background":{list}}}"#));
     assert_eq!(statuses(&log), ["in_progress", "in_progress", "cancelled", "_waits"]);
     let standing = |log: &Log| -> Value {
@@ -157,6 +157,20 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
     log.fact(&Fact::AgentEnded { how: "signal 9".to_owned() });
     assert_eq!(statuses(&log), ["cancelled", "cancelled", "cancelled", "_waits"]);
     assert_eq!(standing(&log), state("idle"));
+}
+
+#[test]
+fn a_call_of_a_turn_of_the_agents_own_is_open_until_the_agent_is_idle() {
+    let mut log = log();
+    log.update(&state("running").to_string());
+    let call = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T", "status": "in_progress" });
+    log.update(&call.to_string());
+    let status = |log: &Log| said(&log.replay_to(second(), 1))[0]["status"].clone();
+    assert_eq!(status(&log), "in_progress");
+    log.update(&state("_compacting").to_string());
+    assert_eq!(status(&log), "in_progress");
+    log.update(&state("idle").to_string());
+    assert_eq!(status(&log), "cancelled");
 }
 
 #[test]
