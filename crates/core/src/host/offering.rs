@@ -43,7 +43,7 @@ impl Connection {
         let client = self.defaults.client();
         let agent =
             self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("authenticate".into()))?;
-        let meta = call.meta.as_deref().filter(|_| self.may_say_besides());
+        let agent = NewSession { besides: self.besides_of(&call.aside), ..agent };
         let (advisor, mut asked) = mpsc::channel(QUESTIONS);
         let asking = async {
             while let Some(question) = asked.recv().await {
@@ -53,7 +53,7 @@ impl Connection {
             pending::<()>().await;
         };
         let done = tokio::select! {
-            done = self.host.engine.log_in(agent, &call.method, meta, advisor) => done,
+            done = self.host.engine.log_in(agent, &call.method, advisor) => done,
             () = asking => return Err(CallError::Unanswered),
         };
         done.map_err(|error| match error {

@@ -195,7 +195,7 @@ async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
 }
 
 #[tokio::test]
-async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besides() {
+async fn whoever_cancels_deletes_logs_in_or_out_says_to_the_agent_what_it_says_besides() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let greeting = json!({
@@ -207,6 +207,7 @@ async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besi
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
         ("session/prompt", turn),
         ("session/delete", Script::new().reply(json!({}))),
+        ("authenticate", Script::new().reply(json!({}))),
         ("logout", Script::new().reply(json!({}))),
     ]);
     let argv = bench.agent(&script);
@@ -220,11 +221,17 @@ async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besi
     std::fs::write(&go, "").unwrap();
     assert_eq!(editor.answer(prompt).await.0.unwrap()["stopReason"], "cancelled");
     assert_eq!(editor.call("session/delete", said).await, Ok(json!({})));
+    let login = json!({ "methodId": "key", "_meta": { "why": 2, "acpx": {} }, "future": 1.5 });
+    assert_eq!(editor.call("authenticate", login).await, Ok(json!({})));
+    let logged_in = json!({ "methodId": "key", "_meta": { "why": 2 }, "future": 1.5 });
     let logout = json!({ "_meta": { "why": 2 }, "future": 1 });
     assert_eq!(editor.call("logout", logout.clone()).await, Ok(json!({})));
-    for (method, expected) in
-        [("session/cancel", passed.clone()), ("session/delete", passed), ("logout", logout)]
-    {
+    for (method, expected) in [
+        ("session/cancel", passed.clone()),
+        ("session/delete", passed),
+        ("authenticate", logged_in),
+        ("logout", logout),
+    ] {
         assert_eq!(asked(&argv, method), expected, "{method}");
     }
 }
