@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::acp::agent::{Aside, CallError, ClientLink, LoginCall, Offer};
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, ProtocolVersion};
-use crate::wire::RpcId;
+use crate::wire::{RpcError, RpcId};
 
 use super::connection::{Connection, problem};
 use super::meta::{ClientMeta, StartMeta};
@@ -69,7 +69,16 @@ impl Connection {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
         let agent = NewSession { besides: self.besides_of(aside), ..agent };
-        self.host.engine.log_out(agent).await.map_err(|error| self.refused(&error))
+        let done = self.host.engine.log_out(agent).await;
+        done.map_err(|error| match (&error, self.refused(&error)) {
+            // In version 2 whoever has logins has the method; that its agent cannot is another matter.
+            (SessionError::Agent(AgentError::NotOffered { .. }), CallError::PassedOn(told))
+                if aside.version == ProtocolVersion::V2 =>
+            {
+                CallError::PassedOn(RpcError { code: RpcError::INTERNAL, ..told })
+            }
+            (_, refused) => refused,
+        })
     }
 
     /// The connection's agent, to be started without a session.
