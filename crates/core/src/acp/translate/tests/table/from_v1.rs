@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "diff with `oldText` and `newText`",
-        "a change, with a Git patch that has the whole file as its one hunk",
+        "a change, with a Git patch that has the whole file as its one hunk, or none if the file is new and empty",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/f","oldText":"a\n","newText":"b\n"}]}"#,
