@@ -331,14 +331,24 @@ async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
 #[tokio::test]
 async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_version() {
     let bench = Bench::new();
+    let call = |id: &str, can: Value| json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": "T", "status": "in_progress", "capabilities": can });
+    let turn = Script::new().insert("x").update(call("t", json!({ "cancel": {} })));
     let new = Script::new().initialize_v2(json!({})).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn.update(call("fixed", json!({}))).idle("end_turn")),
         ("tool_call/cancel", Script::new().reply(json!({ "_meta": { "c": 1 } }))),
     ]);
     let argv = bench.agent(&new);
     let mut editor = bench.speaking(2, 2, &argv).await;
     let record = editor.open(&bench).await;
     let cancel = |record: &str| json!({ "sessionId": record, "toolCallId": "t", "future": 1 });
+    editor.turn(&record, "x").await;
+    for id in ["fixed", "never told"] {
+        let params = json!({ "sessionId": record, "toolCallId": id });
+        let error = editor.call("tool_call/cancel", params).await.unwrap_err();
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(&format!("toolCallId is {id:?}")), "{error}");
+    }
     let answer = editor.call("tool_call/cancel", cancel(&record)).await;
     assert_eq!(answer, Ok(json!({ "_meta": { "c": 1 } })));
     assert_eq!(asked(&argv, "tool_call/cancel"), cancel("s1"));
