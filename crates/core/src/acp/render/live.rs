@@ -17,8 +17,8 @@ use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
 use crate::model::{
-    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Timestamp,
-    prompt_message_id, run_message_id,
+    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq,
+    Timestamp, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, elements, locate, range_in};
@@ -51,8 +51,8 @@ pub(crate) struct Rendering {
     pub(super) to_v2: UpdatesToV2,
     /// Whether a client of version 1 was told what a terminal of ours shows.
     pub(super) has_terminals: bool,
-    /// When the last event was, and when content was last told that had changed.
-    heard: Option<Timestamp>,
+    /// The last event and when it was, and when content was last told that had changed.
+    heard: Option<(Seq, Timestamp)>,
     settled: Option<Timestamp>,
 }
 
@@ -126,7 +126,7 @@ impl Rendering {
         let state = state.map(|state| notification(&self.session, &state, &Beside::default()));
         let mut lines: Vec<String> = state.into_iter().collect();
         let is_recent = match (self.heard, self.settled) {
-            (Some(heard), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
+            (Some((_, heard)), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
             _ => false,
         };
         if self.owes() && !is_recent {
@@ -140,10 +140,11 @@ impl Rendering {
         self.to_v1.owes()
     }
 
-    /// The lines that tell it.
+    /// The lines that tell it. By them all is told up to the last event.
     pub(crate) fn settle(&mut self) -> Vec<String> {
-        self.settled = self.heard;
-        notifications(&self.session, &self.to_v1.settle(), &Beside::default())
+        self.settled = self.heard.map(|(_, at)| at);
+        let beside = self.heard.filter(|_| self.with_seq).map(|(seq, at)| Beside::of(seq, at));
+        notifications(&self.session, &self.to_v1.settle(), &beside.unwrap_or_default())
     }
 
     /// Whether this client must be told from the first event on to understand what changes by this one: version 1 is
@@ -174,7 +175,7 @@ impl Rendering {
     /// The lines that tell the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
-        self.heard = Some(event.at);
+        self.heard = Some((event.seq, event.at));
         let mut lines = self.lines(event, is_own);
         lines.extend(state.map(|state| {
             // A number is told once; the end of a turn always has its own.

@@ -206,7 +206,8 @@ impl Replay {
         let begins = self.begins(event, kind, &message);
         let Some(text) = line.plain_text() else {
             self.flush();
-            if begins {
+            // A piece that has nothing in it is told to nobody who could be told that it begins something.
+            if begins && line.head.content.is_some() {
                 self.begin_message(event, kind, &message);
             }
             return self.as_received(event, line);

@@ -265,6 +265,29 @@ fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_o
 }
 
 #[test]
+fn content_that_was_joined_for_a_first_client_has_the_number_of_the_last_event_if_numbers_are_wanted() {
+    let mut log = log();
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    log.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}"#);
+    let piece = json!({ "type": "content", "content": { "type": "text", "text": "a" } });
+    let piece = json!({ "sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": piece });
+    for _ in 0..2 {
+        log.update(&piece.to_string());
+    }
+    let last = log.events.last().unwrap().seq.0;
+    for with_seq in [true, false] {
+        let mut rendering = Rendering::new(&record(), Arc::default()).with_seq(with_seq);
+        log.events.iter().for_each(|event| drop(rendering.tell(event, &|_| false)));
+        let told: Vec<Value> =
+            rendering.pause().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let numbers: Vec<_> =
+            told.iter().map(|line| line["params"]["_meta"]["acpx"]["seq"].as_u64()).collect();
+        assert_eq!(numbers, [with_seq.then_some(last)]);
+    }
+}
+
+#[test]
 fn a_call_with_a_terminal_is_told_a_first_client_again_once_as_the_terminal_ended() {
     let mut log = with_terminal();
     log.end(1);

@@ -254,3 +254,16 @@ fn an_agent_of_version_2_that_is_gone_does_not_work_outside_of_any_turn() {
     log.push(Direction::Ours, EventKind::Fact, &ended.to_body());
     assert_eq!(said(&live(&log, second())), [state("running"), state("idle")]);
 }
+
+#[test]
+fn a_piece_of_a_message_without_content_is_no_message_in_a_replay_either() {
+    let mut log = Log::new();
+    log.begin(1, "x");
+    log.update(r#"{"sessionUpdate":"agent_message_chunk"}"#);
+    log.end(1);
+    let messages = |lines: &[Value]| -> Vec<Value> {
+        said(lines).into_iter().filter(|update| update["sessionUpdate"] == "agent_message").collect()
+    };
+    assert_eq!(messages(&live(&log, second())), [] as [Value; 0]);
+    assert_eq!(messages(&log.replay_to(second(), 1)), [] as [Value; 0]);
+}
