@@ -2,6 +2,7 @@
 //! user's words, with who asked. A client of version 2 is also told when the session works and when it does not.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
 use crate::model::{
-    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq,
-    Timestamp, prompt_message_id, run_message_id,
+    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq, Timestamp,
+    TurnId, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, elements, locate, range_in};
@@ -46,6 +47,8 @@ pub(crate) struct Rendering {
     is_own: bool,
     /// What its agent may say of it.
     prompted: Prompted,
+    /// The turns of prompts, by the ids that agents of version 2 gave their messages.
+    prompts: HashMap<(LineageIndex, Box<str>), TurnId>,
     state: SessionState,
     pub(super) to_v1: UpdatesToV1,
     pub(super) to_v2: UpdatesToV2,
@@ -74,6 +77,7 @@ impl Rendering {
             asked: None,
             is_own: false,
             prompted: Prompted::default(),
+            prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
             has_terminals: false,
@@ -295,7 +299,13 @@ impl Rendering {
     pub(super) fn answered(&mut self, event: &Event) -> Settled {
         match version(event) {
             ProtocolVersion::V1 => Settled::default(),
-            ProtocolVersion::V2 => self.prompted.answered(&event.body),
+            ProtocolVersion::V2 => {
+                let settled = self.prompted.answered(&event.body);
+                if let (Some(message), Some(asked)) = (self.prompted.message(), &self.asked) {
+                    self.prompts.insert((event.lineage, message.into()), TurnId(asked.turn));
+                }
+                settled
+            }
         }
     }
 
@@ -347,13 +357,25 @@ impl Rendering {
             let id = line.head.message_id.and_then(text_of);
             if self.prompted.is_repeated(id.as_deref(), line.head.content) {
                 self.open.end();
+                let is_changed = kind == Kind::Message(MessageKind::User)
+                    && self.prompted.is_changed_by(line.update, line.head.content);
                 // Whoever speaks to its agent in version 1 would hear it from that.
-                return self.is_own && is_first && self.client.protocol == ProtocolVersion::V1;
+                return match self.client.protocol {
+                    ProtocolVersion::V1 => self.is_own && is_first,
+                    ProtocolVersion::V2 => is_changed,
+                };
             }
+        }
+        // Version 1 cannot change what was told, and has the prompt.
+        if is_users && !self.has_states() && self.prompt_id(event, line).is_some() {
+            self.open.end();
+            return false;
         }
         match kind {
             Kind::Chunk(kind) => {
-                self.open.chunk(event, kind, line.head.message_id.and_then(text_of));
+                let id = self.prompt_id(event, line).map(Cow::Owned);
+                let id = id.or_else(|| line.head.message_id.and_then(text_of));
+                self.open.chunk(event, kind, id);
                 true
             }
             Kind::Tool | Kind::ToolContent | Kind::Message(_) => {
@@ -451,8 +473,20 @@ impl Rendering {
         if is_changed { splice.finish().into() } else { line.update.into() }
     }
 
+    /// The id that a message of the user is told under if it is the prompt of a turn.
+    fn prompt_id(&self, event: &Event, line: &UpdateLine<'_>) -> Option<String> {
+        let is_users =
+            matches!(line.head.kind, Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User));
+        let id = line.head.message_id.filter(|_| is_users && !self.prompts.is_empty()).and_then(text_of)?;
+        let turn = self.prompts.get(&(event.lineage, id.into()))?;
+        Some(prompt_message_id(&self.record, *turn))
+    }
+
     /// The ids of a line that are told as others, both as JSON.
     fn renames<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Vec<(&'a str, String)> {
+        if let (Some(prompt), Some(id)) = (self.prompt_id(event, line), line.head.message_id) {
+            return vec![(id.get(), json_string(&prompt))];
+        }
         let ids = [(Sort::Message, line.head.message_id), (Sort::ToolCall, line.head.tool_call)];
         let renamed = |(sort, id): (Sort, Option<&'a RawValue>)| {
             let id = id?;

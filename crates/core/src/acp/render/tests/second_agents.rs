@@ -50,17 +50,59 @@ fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
     log.update(&whole("user_message", "u1", "x").to_string());
     log.update(&whole("user_message", "steer", "x").to_string());
     log.end(1);
-    let prompt = whole("user_message", "r:turn:1", "x");
-    let messages = [prompt, whole("user_message", "early", "another"), whole("user_message", "steer", "x")];
+    let prompt = |words: &str| whole("user_message", "r:turn:1", words);
+    let (early, steer) = (whole("user_message", "early", "another"), whole("user_message", "steer", "x"));
+    // What the agent makes of it is told in its place, and what it was again as well.
+    let messages = [prompt("x"), early, prompt("x, as the agent has it"), prompt("x"), steer];
     let mut expected = messages.to_vec();
     // The agent's answer says that it works, and what it says itself then is no news.
-    expected.insert(2, state("running"));
+    expected.insert(3, state("running"));
     expected.push(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" }));
     assert_eq!(live(&log, second()), expected);
     assert_eq!(said(&log.replay_to(second(), 1)), messages);
     let words = |update: Value| update["content"]["text"].as_str().map(str::to_owned);
     let first: Vec<_> = live(&log, Arc::default()).into_iter().filter_map(words).collect();
     assert_eq!(first, ["x", "another", "x"]);
+}
+
+#[test]
+fn what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_turn() {
+    let mut log = log();
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    log.update(&whole("user_message", "u1", "x").to_string());
+    let with = |id: &str, words: &str, meta: Value| {
+        let mut told = whole("user_message", id, words);
+        told["_meta"] = meta;
+        told
+    };
+    log.update(&with("u1", "x", json!({ "k": 1 })).to_string());
+    log.end(1);
+    log.begin(2, "y");
+    log.answer(2, r#""result":{"messageId":"u2"}"#);
+    log.update(&whole("user_message", "u1", "EXPANDED").to_string());
+    log.end(2);
+    let (first, second_prompt) =
+        (whole("user_message", "r:turn:1", "x"), whole("user_message", "r:turn:2", "y"));
+    let expected = [
+        first,
+        with("r:turn:1", "x", json!({ "k": 1 })),
+        second_prompt,
+        whole("user_message", "r:turn:1", "EXPANDED"),
+    ];
+    let messages = |told: Vec<Value>| -> Vec<Value> {
+        told.into_iter().filter(|update| update["sessionUpdate"] == "user_message").collect()
+    };
+    assert_eq!(messages(live(&log, second())), expected);
+    assert_eq!(said(&log.replay_to(second(), 1)), expected);
+    // Version 1 has the prompt, and cannot change it.
+    let words = |update: Value| update["content"]["text"].as_str().map(str::to_owned);
+    let told: Vec<_> = live(&log, Arc::default()).into_iter().filter_map(words).collect();
+    assert_eq!(told, ["x", "y"]);
+    assert_eq!(
+        said(&log.replay_to(Arc::default(), 1)).into_iter().filter_map(words).collect::<Vec<_>>(),
+        ["x", "y"]
+    );
 }
 
 #[test]

@@ -106,7 +106,9 @@ fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
     let mut log = Log::new();
     log.protocol = 2;
     log.begin(1, "x");
-    log.update(r#"{"sessionUpdate":"user_message","messageId":"theirs","content":[]}"#);
+    log.update(
+        r#"{"sessionUpdate":"user_message","messageId":"theirs","content":[{"type":"text","text":"x"}]}"#,
+    );
     log.answer(1, r#""result":{"messageId":"theirs"}"#);
     log.update(r#"{"sessionUpdate":"state_update","state":"requires_action"}"#);
     log.update(

@@ -71,6 +71,11 @@ pub(super) const ROWS: &[Row] = &[
         ),
     ),
     v2(
+        "message of the prompt, with other content or members of its own",
+        "nothing: the client has the prompt, and version 1 cannot change it",
+        By("what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_turn"),
+    ),
+    v2(
         "message that is cleared",
         "nothing; what it is told next has another id",
         Updates(
