@@ -358,3 +358,26 @@ async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_
     let error = editor.call("tool_call/cancel", cancel(&record)).await.unwrap_err();
     assert_eq!(error["code"], -32601);
 }
+
+#[tokio::test]
+async fn what_an_agent_of_version_2_says_beside_its_answers_to_a_prompt_reaches_clients_of_both_versions() {
+    let idle = json!({
+        "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", "_meta": { "z": 1, "acpx": {} },
+    });
+    let answer = json!({ "messageId": "u1", "vend": 1.5, "_meta": { "q": 1 } });
+    for client in [1, 2] {
+        let bench = Bench::new();
+        let turn = Script::new().reply(answer.clone()).update(idle.clone());
+        let new = Script::new().reply(json!({ "sessionId": "s1" }));
+        let script =
+            Script::new().initialize_v2(json!({})).serve([("session/new", new), ("session/prompt", turn)]);
+        let mut editor = bench.speaking(client, 2, &bench.agent(&script)).await;
+        let record = editor.open(&bench).await;
+        let answered = editor.call("session/prompt", super::prompt_params(&record, "x", json!({}))).await;
+        let expected = match client {
+            1 => json!({ "stopReason": "end_turn", "_meta": { "z": 1 } }),
+            _ => json!({ "messageId": format!("{record}:turn:1"), "vend": 1.5, "_meta": { "q": 1 } }),
+        };
+        assert_eq!(without_ours(answered.unwrap()), expected, "{client}");
+    }
+}

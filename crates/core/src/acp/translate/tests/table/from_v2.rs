@@ -305,6 +305,11 @@ pub(super) const ROWS: &[Row] = &[
         Updates(&[r#"{"sessionUpdate":"state_update","state":"running"}"#], &[]),
     ),
     v2(
+        "`_meta` of the state that ends a turn",
+        "in the answer to the prompt",
+        By("what_is_said_beside_idle_is_read_as_it_stands"),
+    ),
+    v2(
         "stop reason `error`",
         "the prompt is answered with the error",
         By("a_state_is_read_with_why_it_stopped_and_an_unknown_one_is_never_idle"),
