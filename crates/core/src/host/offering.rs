@@ -29,7 +29,8 @@ impl Connection {
     ) -> Result<Offer, CallError> {
         let Some(agent) = self.agent_alone(client)? else { return Ok(to_everybody) };
         let answer = self.host.engine.agent_answer(agent).await.map_err(|error| self.refused(&error))?;
-        Ok(to_everybody.on_behalf_of(&answer, spoken))
+        let offer = to_everybody.on_behalf_of(&answer, spoken);
+        Ok(if self.may_say_besides() { offer } else { offer.of_known_kinds() })
     }
 
     /// Logs the user in with the connection's agent. What that is good for, the agent keeps to itself. What it asks the

@@ -16,7 +16,7 @@ use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
-use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
+use crate::acp::translate::{UpdatesToV1, UpdatesToV2, block_to_v1};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq, Timestamp,
     TurnId, prompt_message_id, run_message_id,
@@ -337,7 +337,10 @@ impl Rendering {
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
                 let said = format!(r#"{{"sessionUpdate":"user_message_chunk","messageId":{id},"content":"#);
-                texts.into_iter().map(|block| format!("{said}{block}}}")).collect()
+                // Only version 2 has others than version 1 can read.
+                let is_open = version(event) == ProtocolVersion::V2;
+                let told = |block| if is_open { block_to_v1(block) } else { Cow::Borrowed(block) };
+                texts.into_iter().map(|block| format!("{said}{}}}", told(block))).collect()
             }
             ProtocolVersion::V2 => vec![whole(MessageKind::User, &id, &texts.join(","))],
         };

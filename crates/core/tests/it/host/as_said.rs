@@ -381,3 +381,36 @@ async fn what_an_agent_of_version_2_says_beside_its_answers_to_a_prompt_reaches_
         assert_eq!(without_ours(answered.unwrap()), expected, "{client}");
     }
 }
+
+#[tokio::test]
+async fn content_and_servers_of_kinds_that_nobody_here_knows_reach_an_agent_of_version_2_that_takes_them() {
+    let bench = Bench::new();
+    let turn = Script::new().insert("x").idle("end_turn");
+    let new = Script::new().reply(json!({ "sessionId": "s1" }));
+    let takes = json!({ "prompt": { "_x": {} }, "mcp": { "_y": {} } });
+    let script = Script::new().initialize_v2(takes).serve([("session/new", new), ("session/prompt", turn)]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(2, 2, &argv).await;
+    let server = |kind: &str| json!({ "type": kind, "name": "h", "q": 1.50, "token": "s3cret" });
+    let new = |kind: &str| json!({ "cwd": bench.home.path(), "mcpServers": [server(kind)] });
+    let refused = editor.call("session/new", new("_z")).await.unwrap_err();
+    assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32602), &json!("mcpServers[0].type")));
+    let answer = editor.call("session/new", new("_y")).await.unwrap();
+    assert_eq!(asked(&argv, "session/new")["mcpServers"], json!([server("_y")]));
+    let record = answer["sessionId"].as_str().unwrap();
+    let prompt = |kind: &str| json!({ "sessionId": record, "prompt": [{ "type": kind, "data": 1.50 }] });
+    let refused = editor.call("session/prompt", prompt("_z")).await.unwrap_err();
+    assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32602), &json!("prompt[0].type")));
+    editor.call("session/prompt", prompt("_x")).await.unwrap();
+    assert_eq!(asked(&argv, "session/prompt")["prompt"], prompt("_x")["prompt"]);
+    editor.until_idle().await;
+
+    let kept = bench.store().events(RecordId::new(record).unwrap(), Seq::FIRST, 1000).await.unwrap();
+    assert!(kept.iter().all(|event| !event.body.contains("s3cret")));
+    // A client of version 1 is told the kind.
+    let mut first = bench.speaking(1, 2, &argv).await;
+    let load = first.ask("session/load", bench.load_params(record)).await;
+    let (answer, told) = first.answer(load).await;
+    answer.unwrap();
+    assert_eq!(told[0]["params"]["update"]["content"]["text"], "[content of the kind _x]");
+}

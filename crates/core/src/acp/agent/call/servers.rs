@@ -41,6 +41,9 @@ fn transport(field: &Field<'_>, name: &str, terms: Terms<'_>) -> Result<McpTrans
         ("stdio", true) => Feature::McpStdio,
         ("http", _) => Feature::McpHttp,
         ("sse", false) => Feature::McpSse,
+        (other, true) if terms.offer.takes_servers(other) => {
+            return Ok(McpTransport::Other { kind: other.to_owned() });
+        }
         (other, _) => {
             let version = terms.version.number();
             return Err(kind.problem(format!("is {other:?}, which is no transport of ACP v{version}")));
