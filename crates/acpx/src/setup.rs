@@ -157,5 +157,7 @@ fn server(server: &McpServer) -> Value {
         McpTransport::Sse { url, headers } => {
             json!({ "type": "sse", "name": name, "url": url, "headers": values(headers) })
         }
+        // No configuration has one.
+        McpTransport::Other { kind } => json!({ "type": kind, "name": name }),
     }
 }

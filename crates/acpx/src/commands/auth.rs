@@ -97,7 +97,7 @@ async fn ask(
     let (label, name) = (settings.agent.label(), &way.name);
     console.banner(&format!("logging in with {label}: {name}; what follows may happen in a browser"));
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
-    let logging_in = engine.log_in(settings.new_session(), &way.id, None, advisor);
+    let logging_in = engine.log_in(settings.new_session(), &way.id, advisor);
     let answering = async {
         let mut desk = Desk::of_program();
         while let Some(question) = asked.recv().await {

@@ -149,7 +149,7 @@ impl Turn {
                 self.tell(UpdateBody::tool_call_update(done)).await;
                 self.say("The edit was made.\n").await;
             }
-            Ok(PermissionOutcome::Selected(_)) => {
+            Ok(PermissionOutcome::Selected(_) | PermissionOutcome::Unknown) => {
                 self.tell(failed).await;
                 self.say("The edit was rejected.\n").await;
             }

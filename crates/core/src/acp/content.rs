@@ -18,7 +18,7 @@ use crate::model::{
 };
 use crate::wire::Message;
 
-pub use v2::{StateUpdate, has_background, state_update, update_v2};
+pub use v2::{StateUpdate, has_background, idle_meta, state_update, update_v2};
 pub(crate) use words::carried_words;
 pub use words::{block_words, blocks_words, prompt_words};
 

@@ -24,8 +24,8 @@ pub(crate) mod told_error;
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent, Untaken};
 pub use content::{
-    StateUpdate, block_words, blocks_words, content, has_background, prompt_text, prompt_words, state_update,
-    update, update_v2,
+    StateUpdate, block_words, blocks_words, content, has_background, idle_meta, prompt_text, prompt_words,
+    state_update, update, update_v2,
 };
 pub(crate) use content::{carried_block, carried_words};
 pub use cursor::Cursor;

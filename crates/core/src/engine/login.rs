@@ -35,16 +35,15 @@ const NOTHING_KEPT: &str = "null";
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
-    /// Logs the user in by one of the agent's ways. `meta` is the `_meta` object of the request.
-    /// What the agent asks the user goes to the advisor; what that does not answer is declined.
+    /// Logs the user in by one of the agent's ways. What the agent asks the user goes to the advisor; what that does not answer is declined.
     pub async fn log_in(
         &self,
         with: NewSession,
         way: &str,
-        meta: Option<&str>,
         advisor: mpsc::Sender<Question>,
     ) -> Result<(), SessionError> {
-        let request = |agent: &LiveAgent| agent.connection.login(way, meta);
+        let besides = with.besides.clone();
+        let request = |agent: &LiveAgent| agent.connection.login(way, besides.as_ref());
         self.ask_alone(with, ("authenticate", PATIENCE), Some(&advisor), request).await
     }
 

@@ -78,7 +78,7 @@ pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
 pub use session::{Hold, Session, SessionStatus, Unclaimed};
 pub use settings::Settings;
-pub use ticket::{TurnEnd, TurnTicket};
+pub use ticket::{Insertion, TurnEnd, TurnTicket};
 pub use waiting::Waiting;
 
 use agent::LiveIds;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
-use crate::acp::{Besides, Cursor, far_host};
+use crate::acp::{Besides, Cursor, far_host, idle_meta};
 use crate::machine::{
     AgentState, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed,
 };
@@ -44,7 +44,8 @@ pub(super) enum Outward {
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
-    Inserted(TurnId),
+    /// The prompt is part of the conversation; what an agent of version 2 answered.
+    Inserted(TurnId, Option<Arc<str>>),
     Refused(RequestId, Refusal),
     Over(TurnEnd),
     Passed(PassId, Result<Arc<str>, Unpassed>),
@@ -168,7 +169,8 @@ impl SessionTask {
                 let answer = self.prompted.take().filter(|_| turn == Some(over.id));
                 let dropped_lines = if turn == Some(over.id) { std::mem::take(&mut self.dropped) } else { 0 };
                 let seq = Some(self.keeper.last());
-                self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, dropped_lines }));
+                let meta = self.idle_meta.take().filter(|_| turn == Some(over.id));
+                self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, meta, dropped_lines }));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -214,7 +216,7 @@ impl SessionTask {
         let is_setup = matches!(call, Call::New | Call::Fork | Call::Resume | Call::Replay | Call::Load);
         let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
         if prompted.is_some() {
-            self.received = 0;
+            (self.received, self.idle_meta) = (0, None);
         }
         match self.outgoing(call) {
             Some(Ok(outgoing)) => {
@@ -223,7 +225,7 @@ impl SessionTask {
                 }
                 self.send(now, prompted.or(turn), outgoing);
                 if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
-                    self.outward.push(Outward::Inserted(turn));
+                    self.outward.push(Outward::Inserted(turn, None));
                 }
             }
             Some(Err(error)) if prompted.is_some() => {
@@ -386,6 +388,8 @@ impl SessionTask {
         let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         self.note_far_state(&state, &line);
         let is_part = line.kind == EventKind::Update;
+        // It may end the turn later: an agent can be quicker with its work than with its answer.
+        self.idle_meta = if is_part { idle_meta(&line.body) } else { None };
         let body = is_part.then(|| line.body.clone());
         if !is_part {
             self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
@@ -417,8 +421,9 @@ impl SessionTask {
             Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
                 self.step(Input::SetupRefused { reading: error.reading(), error });
             }
-            Answer::Inserted => {
-                self.outward.extend(self.machine.current_turn().map(Outward::Inserted));
+            Answer::Inserted(answer) => {
+                let inserted = self.machine.current_turn().map(|turn| Outward::Inserted(turn, Some(answer)));
+                self.outward.extend(inserted);
                 self.step(Input::PromptInserted);
             }
             Answer::Prompted(answer, result) => {
@@ -460,7 +465,7 @@ impl SessionTask {
                 self.over |= news.is_err() && !self.keeper.has_record();
             }
             Outward::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
-            Outward::Inserted(turn) => self.waiters.tell_inserted(turn),
+            Outward::Inserted(turn, answer) => self.waiters.tell_inserted(turn, answer),
             Outward::Refused(request, refusal) => {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);

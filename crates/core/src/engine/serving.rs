@@ -156,7 +156,9 @@ impl SessionTask {
         let errand = Errand { ask: ask.clone(), turn };
         match permit {
             Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
-            Permit::Cancelled => self.answer_tool(&errand, Err(RpcError::request_cancelled())),
+            Permit::Cancelled | Permit::Unchosen(_) => {
+                self.answer_tool(&errand, Err(RpcError::request_cancelled()));
+            }
             Permit::Escalated(rule) => {
                 self.answer_tool(&errand, Err(denied(tool.request.method(), Some(rule))));
             }

@@ -114,6 +114,8 @@ pub(super) struct SessionTask {
     pub(super) live_id: Option<LiveId>,
     /// The agent's whole answer to a prompt, while its turn ends by it.
     pub(super) prompted: Option<Arc<str>>,
+    /// What an agent of version 2 said beside the stop reason of its last state: a `_meta` object.
+    pub(super) idle_meta: Option<Arc<str>>,
     /// Lines that the last agent lost, once it is taken away: the turn may end after that.
     pub(super) lost: LostLines,
     /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
@@ -183,6 +185,7 @@ impl SessionTask {
             outward: Vec::new(),
             live_id: None,
             prompted: None,
+            idle_meta: None,
             lost: LostLines::default(),
             dropped: 0,
             dropped_before: 0,

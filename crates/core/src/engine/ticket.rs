@@ -17,10 +17,18 @@ pub struct TurnTicket {
     pub turn: TurnId,
     /// The client's name for it.
     pub request: RequestId,
-    pub(super) inserted: oneshot::Receiver<()>,
+    pub(super) inserted: oneshot::Receiver<Insertion>,
     pub(super) over: oneshot::Receiver<TurnEnd>,
     pub(super) record: RecordId,
     pub(super) fate: Fate,
+}
+
+/// A prompt that is part of the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Insertion {
+    /// The whole answer of an agent of version 2: the result of `session/prompt` as it wrote it.
+    pub answer: Option<Arc<str>>,
 }
 
 /// A turn that is over.
@@ -32,6 +40,8 @@ pub struct TurnEnd {
     pub seq: Option<Seq>,
     /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
     pub answer: Option<Arc<str>>,
+    /// What an agent of version 2 said beside that in the state that ended it: a `_meta` object.
+    pub meta: Option<Arc<str>>,
     /// How many lines of the agent were too long to be taken meanwhile.
     pub dropped_lines: u64,
 }
@@ -39,15 +49,15 @@ pub struct TurnEnd {
 impl TurnEnd {
     /// The end of a turn as it is kept, with the event that told it.
     pub fn kept(turn: Turn, seq: Option<Seq>) -> Self {
-        Self { turn, seq, answer: None, dropped_lines: 0 }
+        Self { turn, seq, answer: None, meta: None, dropped_lines: 0 }
     }
 }
 
 impl TurnTicket {
     /// Waits until the prompt is part of the conversation: it is on its way to the agent, and one of version 2 has taken
-    /// it in. Whether it is: it may have failed or been cancelled first.
-    pub async fn inserted(&mut self) -> bool {
-        (&mut self.inserted).await.is_ok()
+    /// it in. `None` if it never is: it may have failed or been cancelled first.
+    pub async fn inserted(&mut self) -> Option<Insertion> {
+        (&mut self.inserted).await.ok()
     }
 
     /// Waits for the turn to end. Not waiting does not end it.

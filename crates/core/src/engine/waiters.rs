@@ -10,7 +10,7 @@ use crate::model::{ClientName, Fact, RequestId, TurnId};
 
 use super::advice::Advisor;
 use super::deleting::Deletion;
-use super::ticket::TurnEnd;
+use super::ticket::{Insertion, TurnEnd};
 
 /// Tells one waiter; one that no longer waits is not an error.
 pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
@@ -21,7 +21,7 @@ pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
 pub(super) struct PromptWaiter {
     pub(super) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
     /// Dropped untold if the prompt never becomes part of the conversation.
-    pub(super) inserted: oneshot::Sender<()>,
+    pub(super) inserted: oneshot::Sender<Insertion>,
     pub(super) over: oneshot::Sender<TurnEnd>,
     /// Whom to ask what the agent asks.
     pub(super) advisor: Option<Advisor>,
@@ -36,7 +36,7 @@ pub(super) struct Waiters {
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
     /// Those whose request went to the agent.
     pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
-    inserted: HashMap<TurnId, oneshot::Sender<()>>,
+    inserted: HashMap<TurnId, oneshot::Sender<Insertion>>,
     over: HashMap<TurnId, oneshot::Sender<TurnEnd>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
@@ -90,9 +90,9 @@ impl Waiters {
         }
     }
 
-    pub(super) fn tell_inserted(&mut self, turn: TurnId) {
+    pub(super) fn tell_inserted(&mut self, turn: TurnId, answer: Option<Arc<str>>) {
         if let Some(inserted) = self.inserted.remove(&turn) {
-            tell(inserted, ());
+            tell(inserted, Insertion { answer });
         }
     }
 

@@ -151,7 +151,10 @@ impl Connection {
         if self.may_start_servers() {
             return Ok(());
         }
-        let is_started = |server: &McpServer| matches!(server.transport, McpTransport::Stdio { .. });
+        // Of a kind that only the agent knows nobody here can tell.
+        let is_started = |server: &McpServer| {
+            matches!(server.transport, McpTransport::Stdio { .. } | McpTransport::Other { .. })
+        };
         let Some(index) = servers.iter().position(is_started) else { return Ok(()) };
         let problem = "a client from elsewhere starts no program on this machine as an MCP server, \
                        unless its user serves with --allow-stdio-servers";

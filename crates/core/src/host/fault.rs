@@ -191,7 +191,7 @@ pub(super) fn unknown(record: &RecordId) -> CallError {
 
 /// A session that is there, and that the client has not in use.
 pub(super) fn not_loaded(record: &RecordId) -> CallError {
-    let hint = Some("load or resume it first, with session/load or session/resume".to_owned());
+    let hint = Some("resume it first, with session/resume, or with session/load in version 1".to_owned());
     let fault = FaultMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..FaultMeta::default() };
     let message = format!("the session {record} is not loaded on this connection");
     let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::acp::agent::{Aside, CallError, ClientLink, LoginCall, Offer};
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, ProtocolVersion};
-use crate::wire::RpcId;
+use crate::wire::{RpcError, RpcId};
 
 use super::connection::{Connection, problem};
 use super::meta::{ClientMeta, StartMeta};
@@ -29,7 +29,8 @@ impl Connection {
     ) -> Result<Offer, CallError> {
         let Some(agent) = self.agent_alone(client)? else { return Ok(to_everybody) };
         let answer = self.host.engine.agent_answer(agent).await.map_err(|error| self.refused(&error))?;
-        Ok(to_everybody.on_behalf_of(&answer, spoken))
+        let offer = to_everybody.on_behalf_of(&answer, spoken);
+        Ok(if self.may_say_besides() { offer } else { offer.of_known_kinds() })
     }
 
     /// Logs the user in with the connection's agent. What that is good for, the agent keeps to itself. What it asks the
@@ -43,7 +44,7 @@ impl Connection {
         let client = self.defaults.client();
         let agent =
             self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("authenticate".into()))?;
-        let meta = call.meta.as_deref().filter(|_| self.may_say_besides());
+        let agent = NewSession { besides: self.besides_of(&call.aside), ..agent };
         let (advisor, mut asked) = mpsc::channel(QUESTIONS);
         let asking = async {
             while let Some(question) = asked.recv().await {
@@ -53,7 +54,7 @@ impl Connection {
             pending::<()>().await;
         };
         let done = tokio::select! {
-            done = self.host.engine.log_in(agent, &call.method, meta, advisor) => done,
+            done = self.host.engine.log_in(agent, &call.method, advisor) => done,
             () = asking => return Err(CallError::Unanswered),
         };
         done.map_err(|error| match error {
@@ -69,7 +70,16 @@ impl Connection {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
         let agent = NewSession { besides: self.besides_of(aside), ..agent };
-        self.host.engine.log_out(agent).await.map_err(|error| self.refused(&error))
+        let done = self.host.engine.log_out(agent).await;
+        done.map_err(|error| match (&error, self.refused(&error)) {
+            // In version 2 whoever has logins has the method; that its agent cannot is another matter.
+            (SessionError::Agent(AgentError::NotOffered { .. }), CallError::PassedOn(told))
+                if aside.version == ProtocolVersion::V2 =>
+            {
+                CallError::PassedOn(RpcError { code: RpcError::INTERNAL, ..told })
+            }
+            (_, refused) => refused,
+        })
     }
 
     /// The connection's agent, to be started without a session.

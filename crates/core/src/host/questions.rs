@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
 use crate::acp::translate::{
-    elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
+    elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
 use crate::acp::{pass_on_params, with_told_calls};
 use crate::engine::{Advice, ClientOffer, Question, QuestionKind};
@@ -127,8 +128,11 @@ async fn settle(
     // One that has said what is allowed, and cannot be asked more, is not asked as one of the others either.
     let spared = own.as_ref().filter(|own| !own.takes_permissions && kind == QuestionKind::Permission);
     let spared = spared.map(|own| own.client.connection);
+    let lacks_words =
+        own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
     let own = own.filter(can_be_asked);
-    let asking = Asking { asked, record, seq, spared, put_to: HashMap::new(), open: JoinSet::new() };
+    let (put_to, open) = (HashMap::new(), JoinSet::new());
+    let asking = Asking { asked, record, seq, spared, lacks_words, put_to, open };
     asking.until_settled(question, &askable, own, listed).await;
 }
 
@@ -139,6 +143,8 @@ struct Asking {
     seq: Seq,
     /// The one it is not put to.
     spared: Option<ConnectionId>,
+    /// Whether somebody is there to whom it cannot be put, because its version has no words for it.
+    lacks_words: bool,
     /// Those it was put to.
     put_to: HashMap<ConnectionId, AbortHandle>,
     /// Those of them who have not answered.
@@ -175,9 +181,12 @@ impl Asking {
             }
             self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
             if self.open.is_empty() && (is_anybody_there || !waits) {
-                // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides.
+                // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides. Where
+                // somebody is who cannot be told what is asked, nobody chooses for them.
                 if is_anybody_there {
                     question.answer(Advice::Reject);
+                } else if self.lacks_words {
+                    question.answer(Advice::Cancel);
                 }
                 return;
             }
@@ -232,10 +241,12 @@ impl Asking {
             }
             !is_left
         });
-        let can_be_asked = |client: &Somebody| {
-            self.spared != Some(client.connection) && self.asked.can_be_put_to(&client.link)
-        };
-        let to_ask: Vec<Somebody> = to_ask.into_iter().filter(can_be_asked).collect();
+        let is_spared = |client: &Somebody| self.spared == Some(client.connection);
+        let (to_ask, others): (Vec<_>, Vec<_>) = to_ask
+            .into_iter()
+            .filter(|client| !is_spared(client))
+            .partition(|client| self.asked.can_be_put_to(&client.link));
+        self.lacks_words |= others.iter().any(|client| self.asked.has_no_words_for(&client.link));
         if let Some(listed) = listed {
             let asked = |client: &Somebody| AskedMeta {
                 is_turns: own == Some(client.connection),
@@ -326,7 +337,7 @@ pub(super) async fn of_request(mut question: Question, request: &RpcId, link: &C
 }
 
 impl Asked {
-    /// Whether a client takes questions of this kind. Every client takes permissions.
+    /// Whether a client takes questions of this kind. Every client takes permissions that its version can say.
     fn can_be_put_to(&self, link: &ClientLink) -> bool {
         #[derive(Deserialize)]
         struct Mode<'a> {
@@ -335,13 +346,43 @@ impl Asked {
         }
         let taken = link.client().elicitation;
         match self.kind {
-            QuestionKind::Permission => true,
+            QuestionKind::Permission => !self.has_no_words_for(link),
             QuestionKind::File => false,
             QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
                 Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
                 _ => taken.form,
             },
         }
+    }
+
+    /// Whether the client's version cannot say a permission with any of the answers that it wants.
+    fn has_no_words_for(&self, link: &ClientLink) -> bool {
+        let client = link.client().protocol;
+        self.kind == QuestionKind::Permission
+            && self.version != client
+            && self.params_for(client).is_none_or(|params| offered(&params).is_empty())
+    }
+
+    /// What a client says of a permission that it was asked with these params. Between peers of one version the agent
+    /// gets the client's own words; but version 1 has none for what nobody knows, and an option that this client was not
+    /// offered is none that it can mean.
+    fn permitted(
+        &self,
+        client: ProtocolVersion,
+        params: &str,
+        said: (PermissionOutcome, Box<str>),
+    ) -> Advice {
+        let (outcome, result) = said;
+        let is_same = self.version == client;
+        let result = match outcome {
+            PermissionOutcome::Selected(option) if !is_same && !offered(params).contains(&option) => {
+                return Advice::Reject;
+            }
+            PermissionOutcome::Unknown if client == ProtocolVersion::V1 => permission_answer(&result),
+            _ if is_same => result,
+            _ => permission_answer(&result),
+        };
+        Advice::Say(result.into())
     }
 
     /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back. `elicited` is
@@ -354,12 +395,8 @@ impl Asked {
         }
         let said = match self.kind {
             QuestionKind::Permission => {
-                link.pass_on_question(&params).await.map(|(outcome, result)| match outcome {
-                    // Between peers of one version the agent gets the client's own words.
-                    PermissionOutcome::Selected(_) if self.version == client => Advice::Say(result.into()),
-                    PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
-                    PermissionOutcome::Cancelled => Advice::Cancel,
-                })
+                let said = link.pass_on_question(&params).await;
+                said.map(|said| self.permitted(client, &params, said))
             }
             QuestionKind::File => return Said::Nothing,
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
@@ -390,4 +427,14 @@ impl Asked {
         };
         Some(Cow::Owned(translated.into()))
     }
+}
+
+/// The ids of the answers that params offer.
+fn offered(params: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Offering {
+        options: Vec<Value>,
+    }
+    let options = serde_json::from_str::<Offering>(params).map(|it| it.options).unwrap_or_default();
+    options.iter().filter_map(|option| Some(option.get("optionId")?.as_str()?.to_owned())).collect()
 }

@@ -12,10 +12,12 @@ use serde::Deserialize;
 
 use crate::acp::Capabilities;
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
+    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket};
+use crate::engine::{
+    Insertion, Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket,
+};
 use crate::model::{
     ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
     Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, prompt_message_id,
@@ -196,8 +198,8 @@ impl<'a> Waiting<'a> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
         let over = async {
-            if ticket.inserted().await {
-                inserting.tell().await;
+            if let Some(Insertion { answer, .. }) = ticket.inserted().await {
+                inserting.tell(answer.as_deref()).await;
             }
             ticket.end().await
         };
@@ -229,7 +231,7 @@ impl<'a> Waiting<'a> {
             let mut turn = known().await?;
             while turn.is_open() {
                 if matches!(turn.state, TurnState::Dispatched { .. }) {
-                    inserting.tell().await;
+                    inserting.tell(None).await;
                 }
                 match follower.next().await? {
                     Some(event) if event.kind == EventKind::Fact => turn = known().await?,
@@ -239,7 +241,7 @@ impl<'a> Waiting<'a> {
             }
             let kept = KeptEvents::new(Arc::clone(store), record.clone(), session.last_seq());
             if kept.has_begun(id).await? {
-                inserting.tell().await;
+                inserting.tell(None).await;
             }
             Ok(TurnEnd::kept(turn, kept.end_of(id).await?))
         };
@@ -302,11 +304,12 @@ struct Inserting<'a> {
 }
 
 impl Inserting<'_> {
-    async fn tell(&self) {
+    /// `answer` is what an agent of version 2 has answered, where it has just done so.
+    async fn tell(&self, answer: Option<&str>) {
         let (awakening, memory, unmet_settings) = remembered(self.session, self.turn);
         let (turn, request_id) = (self.turn.0, self.request.to_string());
         let meta = InsertedMeta { turn, request_id, awakening, memory, unmet_settings };
-        self.link.inserted(&self.message, &acpx_meta(&meta)).await;
+        self.link.inserted_as(&self.message, &acpx_meta(&meta), answer).await;
         if let Some(own) = self.own {
             own.answered();
         }
@@ -339,13 +342,20 @@ fn untaken(error: &TurnError, session: &Session, blocks: &[Box<str>]) -> Option<
     Some(format!("prompt[{}]", untaken.index))
 }
 
+/// What an agent of version 2 said beside its stop reason, with ours beside it.
+fn beside_theirs(theirs: Option<&str>, ours: Meta) -> Meta {
+    let mut meta: Meta = theirs.and_then(|theirs| serde_json::from_str(theirs).ok()).unwrap_or_default();
+    meta.extend(ours);
+    meta
+}
+
 fn answer(
     end: TurnEnd,
     session: &Session,
     blocks: &[Box<str>],
     client: ProtocolVersion,
 ) -> Result<PromptAnswer, CallError> {
-    let TurnEnd { turn, seq, answer, dropped_lines } = end;
+    let TurnEnd { turn, seq, answer, meta: theirs, dropped_lines } = end;
     let (awakening, memory, unmet_settings) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
@@ -371,7 +381,8 @@ fn answer(
             };
             let meta = TurnMeta { stop_reason: word.map(Into::into), ..meta(Some(*at)) };
             let (reason, usage) = (StopReason::new(told), turn.usage.clone());
-            Ok(PromptAnswer { reason, usage, meta: acpx_meta(&meta), passed_on: answer })
+            let meta = beside_theirs(theirs.as_deref(), acpx_meta(&meta));
+            Ok(PromptAnswer { reason, usage, meta, passed_on: answer })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             Err(fault::failed(error, meta(Some(*at)), untaken(error, session, blocks).as_deref()))

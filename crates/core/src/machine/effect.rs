@@ -116,6 +116,8 @@ pub enum Permit {
         /// The whole result in which a client said so, a JSON object.
         said: Option<Arc<str>>,
     },
+    /// Somebody's answer to a permission that chooses nothing: the result, a JSON object.
+    Unchosen(Arc<str>),
     /// Somebody's answer to what is no permission: the result, a JSON object.
     Elicited(Arc<str>),
     /// Nobody answers what is no permission.

@@ -259,7 +259,7 @@ impl SessionMachine {
                 Permit::Reject | Permit::Escalated(_) | Permit::Choose { approves: false, .. } => {
                     turn.permissions.rejected += 1;
                 }
-                Permit::Elicited(_) | Permit::Declined | Permit::Cancelled => {}
+                Permit::Unchosen(_) | Permit::Elicited(_) | Permit::Declined | Permit::Cancelled => {}
             }
         }
         self.do_(Effect::Permit(ask, permit));

@@ -210,7 +210,7 @@ pub enum AgentError {
         /// The server.
         server: String,
         /// The capability it lacks, as its version of the protocol names it.
-        capability: &'static str,
+        capability: std::borrow::Cow<'static, str>,
     },
     /// It takes no directories beside the one that a session works in, and would be given some. Nothing was sent.
     #[error(

@@ -44,9 +44,12 @@ impl McpServer {
 
     /// Every value of it that nobody may print: what it is given, and all text in what we do not understand of it.
     pub fn secrets(&self) -> Vec<&str> {
-        let (McpTransport::Stdio { env: given, .. }
-        | McpTransport::Http { headers: given, .. }
-        | McpTransport::Sse { headers: given, .. }) = &self.transport;
+        let given: &[NamedValue] = match &self.transport {
+            McpTransport::Stdio { env: given, .. }
+            | McpTransport::Http { headers: given, .. }
+            | McpTransport::Sse { headers: given, .. } => given,
+            McpTransport::Other { .. } => &[],
+        };
         let mut secrets: Vec<&str> = given.iter().map(|value| &*value.value).collect();
         let mut unread: Vec<&Value> = self.said.besides.iter().collect();
         while let Some(value) = unread.pop() {
@@ -92,6 +95,8 @@ fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
     let (known, list): (&[&str], _) = match transport {
         McpTransport::Stdio { .. } => (&["name", "type", "command", "args"], "env"),
         McpTransport::Http { .. } | McpTransport::Sse { .. } => (&["name", "type", "url"], "headers"),
+        // Whatever it has may be what it is reached with.
+        McpTransport::Other { .. } => return other_members(said),
     };
     for entry in said.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(entry) = entry.as_object_mut() {
@@ -102,6 +107,12 @@ fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
         value.as_array().is_some_and(|list| list.iter().any(|entry| entry != &serde_json::json!({})))
     };
     said.retain(|name, value| !known.contains(&&**name) && (name != list || says_more(value)));
+    (!said.is_empty()).then_some(Value::Object(said))
+}
+
+/// What is said of a server that only its agent can reach.
+fn other_members(mut said: serde_json::Map<String, Value>) -> Option<Value> {
+    said.retain(|name, _| name != "name" && name != "type");
     (!said.is_empty()).then_some(Value::Object(said))
 }
 
@@ -139,6 +150,11 @@ pub enum McpTransport {
         url: String,
         /// Sent with every request.
         headers: Vec<NamedValue>,
+    },
+    /// A way that only the agent knows, where it advertises it, in version 2. What it needs is what its client said.
+    Other {
+        /// What it is called.
+        kind: String,
     },
 }
 
@@ -209,5 +225,15 @@ mod tests {
         assert_ne!(server(plain), server(foreign));
         assert_eq!(server(more).said(), Some((ProtocolVersion::V1, more)));
         assert_eq!(server(more).only_known().said(), None);
+    }
+
+    #[test]
+    fn all_text_of_a_server_that_only_its_agent_can_reach_is_a_secret() {
+        let json = r#"{"name":"a","type":"_y","url":"u","env":[{"name":"n","value":"v"}],"q":1}"#;
+        let server = McpServer::new("a", McpTransport::Other { kind: "_y".into() });
+        let server = server.said_as(ProtocolVersion::V2, json);
+        let mut secrets = server.secrets();
+        secrets.sort_unstable();
+        assert_eq!(secrets, ["n", "u", "v"]);
     }
 }

@@ -282,7 +282,8 @@ async fn each_transport_goes_out_only_where_it_may() {
             } else {
                 let (agent, server, index) = ("a".to_owned(), "m".to_owned(), 0);
                 let capability = if kind == "http" { "mcpCapabilities.http" } else { "mcpCapabilities.sse" };
-                let expected = AgentError::McpUnsupported { agent, index, server, capability };
+                let expected =
+                    AgentError::McpUnsupported { agent, index, server, capability: capability.into() };
                 assert_eq!(call.err(), Some(expected), "{kind}");
             }
         }

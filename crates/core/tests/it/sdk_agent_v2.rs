@@ -87,7 +87,7 @@ async fn a_prompt_is_inserted_worked_on_and_replayed_with_the_same_ids() {
     let prompt = connection.prompt(&session, r#"[{"type":"text","text":"one"}]"#, None).unwrap();
     let is_done = |meaning: &Meaning| matches!(meaning, Meaning::State(AgentState::Idle(Some(_)), _));
     let live = heard(&mut connection, prompt, is_done).await;
-    assert!(live.iter().any(|meaning| matches!(meaning, Meaning::Answer(Answer::Inserted))), "{live:?}");
+    assert!(live.iter().any(|meaning| matches!(meaning, Meaning::Answer(Answer::Inserted(_)))), "{live:?}");
     let ended = AgentState::Idle(Some(Ok(Stopped::from(StopReason::new("end_turn")))));
     // The first is that of the session that was ready.
     assert_eq!(states(&live), [&AgentState::Idle(None), &AgentState::Working, &ended]);

@@ -253,6 +253,8 @@ fn refused(can: &Capabilities, server: &McpServer) -> Option<&'static str> {
         McpTransport::Stdio { .. } => (!can.mcp_stdio).then_some("MCP servers that it starts"),
         McpTransport::Http { .. } => (!can.mcp_http).then_some("mcpCapabilities.http"),
         McpTransport::Sse { .. } => (!can.mcp_sse).then_some("mcpCapabilities.sse"),
+        // No configuration has one.
+        McpTransport::Other { .. } => Some("MCP servers of a kind of its own"),
     }
 }
 

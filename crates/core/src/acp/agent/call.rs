@@ -101,8 +101,8 @@ pub enum OptionValue {
 pub struct LoginCall {
     /// The way to log in.
     pub method: String,
-    /// The request's `_meta` object, as received.
-    pub meta: Option<Box<str>>,
+    /// What is said beside it.
+    pub aside: Aside,
 }
 
 /// `session/fork`.
@@ -316,9 +316,11 @@ fn read_set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamPr
     set_option(params, terms).map(Call::SetOption)
 }
 
-fn read_login(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
+fn read_login(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
     let [method, meta] = params.members(["methodId", "_meta"])?;
-    Ok(Call::Login(LoginCall { method: method.required()?.string()?, meta: meta.object() }))
+    let unknown = params.others(&["methodId", "_meta"]);
+    let aside = Aside { version: terms.version, meta: meta.object(), unknown };
+    Ok(Call::Login(LoginCall { method: method.required()?.string()?, aside }))
 }
 
 fn stop(params: &Field<'_>, method: &'static str, name: &'static str) -> Result<Call, ParamProblem> {

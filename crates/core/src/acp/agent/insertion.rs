@@ -73,13 +73,18 @@ impl TurnLink {
     /// To a client of version 2 this is the answer to its prompt, with this `_meta`; unless the service tells
     /// states itself, the client is also told the message, and that the session is running.
     pub async fn inserted(&self, message: &str, meta: &Meta) {
+        self.inserted_as(message, meta, None).await;
+    }
+
+    /// The same, with what somebody else answered to the prompt in version 2: it is passed on with this id and `_meta`.
+    pub async fn inserted_as(&self, message: &str, meta: &Meta, answer: Option<&str>) {
         let insertion = &*self.insertion;
         if insertion.is_inserted.swap(true, Ordering::AcqRel) {
             return;
         }
         if self.link.client().protocol == ProtocolVersion::V2 {
             // A client that is gone misses it, and its turn goes on.
-            self.link.respond(&insertion.request, &inserted_answer(message, meta)).await.ok();
+            self.link.respond(&insertion.request, &inserted_answer(message, meta, answer)).await.ok();
             self.link.speech().begin_turn(&insertion.session);
             if self.link.says_states() {
                 let echo = states::user_message(message, &insertion.blocks);

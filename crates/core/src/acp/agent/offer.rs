@@ -120,6 +120,9 @@ struct PassedOn {
     prompt: Option<Box<str>>,
     mcp: Option<Box<str>>,
     auth_methods: Option<Box<str>>,
+    /// Whether it and the client speak version 2, whose lists of content and of servers are open: what it takes of kinds
+    /// that nobody here knows is offered too.
+    is_open: bool,
     /// What its answer says beside what we know, by the path it is said at.
     besides: Vec<(Vec<Box<str>>, Box<str>)>,
 }
@@ -228,6 +231,29 @@ impl Offer {
     /// Whether the feature is offered.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
+    }
+
+    /// The same offer without what only the agent behind this one understands.
+    #[must_use]
+    pub fn of_known_kinds(mut self) -> Self {
+        self.passed_on.is_open = false;
+        self
+    }
+
+    /// Whether content of a kind that is not known here may stand in a prompt.
+    pub(super) fn takes_content(&self, kind: &str) -> bool {
+        self.takes(self.passed_on.prompt.as_deref(), kind)
+    }
+
+    /// Whether MCP servers may be reached in a way that is not known here.
+    pub(super) fn takes_servers(&self, kind: &str) -> bool {
+        self.takes(self.passed_on.mcp.as_deref(), kind)
+    }
+
+    fn takes(&self, capabilities: Option<&str>, kind: &str) -> bool {
+        let told = capabilities.filter(|_| self.passed_on.is_open && kind != "_meta");
+        let told: Value = told.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
+        told.get(kind).is_some_and(advertised)
     }
 
     /// Whether there is a way to log in.

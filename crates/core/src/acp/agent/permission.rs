@@ -1,6 +1,6 @@
 //! Asking the client's user before a tool call: what is asked, and what may come back.
 
-use agent_client_protocol_schema::v1 as acp;
+use agent_client_protocol_schema::{v1 as acp, v2};
 
 use super::update::ToolReport;
 use crate::model::AcpSessionId;
@@ -45,8 +45,10 @@ pub enum PermissionOptionKind {
 pub enum PermissionOutcome {
     /// The option with this id was chosen.
     Selected(String),
-    /// The turn was cancelled before anyone chose.
+    /// Nobody chose: the turn was cancelled, or whoever was asked did not want to.
     Cancelled,
+    /// Something that the protocol as we know it has no word for. It chooses nothing.
+    Unknown,
 }
 
 impl PermissionAsk {
@@ -68,14 +70,15 @@ impl PermissionAsk {
 }
 
 impl PermissionOutcome {
-    /// Reads the client's answer; `None` if it says neither of the two.
+    /// Reads the client's answer; `None` if it is none. Both versions say what is known in the same words.
     pub(crate) fn read(result: &str) -> Option<Self> {
-        let response: acp::RequestPermissionResponse = serde_json::from_str(result).ok()?;
+        let response: v2::RequestPermissionResponse = serde_json::from_str(result).ok()?;
         match response.outcome {
-            acp::RequestPermissionOutcome::Cancelled => Some(Self::Cancelled),
-            acp::RequestPermissionOutcome::Selected(selected) => {
+            v2::RequestPermissionOutcome::Cancelled(_) => Some(Self::Cancelled),
+            v2::RequestPermissionOutcome::Selected(selected) => {
                 Some(Self::Selected(selected.option_id.0.as_ref().into()))
             }
+            v2::RequestPermissionOutcome::Other(_) => Some(Self::Unknown),
             _ => None,
         }
     }

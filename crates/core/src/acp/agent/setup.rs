@@ -233,8 +233,8 @@ impl PromptAnswer {
     }
 }
 
-/// The answer to a prompt of version 2.
-pub(super) fn inserted_answer(message: &str, meta: &Meta) -> String {
+/// The answer to a prompt of version 2: what somebody else answered, with the id and the `_meta` put in, or our own.
+pub(super) fn inserted_answer(message: &str, meta: &Meta, passed_on: Option<&str>) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Wire<'a> {
@@ -242,7 +242,10 @@ pub(super) fn inserted_answer(message: &str, meta: &Meta) -> String {
         #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
         meta: &'a Meta,
     }
-    to_json(&Wire { message_id: message, meta })
+    match passed_on.and_then(|given| put(given, &["messageId"], &json_string(message))) {
+        Some(given) => with_meta(given, meta),
+        None => to_json(&Wire { message_id: message, meta }),
+    }
 }
 
 pub(super) fn mode_id(id: &str) -> acp::SessionModeId {

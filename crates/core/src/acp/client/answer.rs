@@ -25,8 +25,9 @@ pub enum Answer {
     Restored(Result<Option<AgentSessionId>, AgentError>),
     /// To `session/prompt`, and in version 1 the whole result as the agent wrote it.
     Prompted(Result<Stopped, AgentError>, Option<Arc<str>>),
-    /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done.
-    Inserted,
+    /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done. The whole result, as
+    /// the agent wrote it.
+    Inserted(Arc<str>),
     /// To a client's request: the result as the agent wrote it, and the line of an update that tells of a change which
     /// the agent has told nobody else.
     Passed(PassId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
@@ -96,7 +97,7 @@ pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message, rememb
             _ => Err(bad("the result is no object")),
         })),
         "session/prompt" if speaker.version == ProtocolVersion::V2 => match result() {
-            Ok(_) => Answer::Inserted,
+            Ok(_) => Answer::Inserted(message.result().unwrap_or("{}").into()),
             Err(error) => Answer::Prompted(withdrawn(error), None),
         },
         "session/prompt" => {

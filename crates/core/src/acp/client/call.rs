@@ -46,8 +46,8 @@ impl AgentConnection {
         self.capabilities.sessions.list.then_some(List(self))
     }
 
-    /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it. `meta` is an object of JSON.
-    pub fn login(&self, way: &str, meta: Option<&str>) -> Option<Outgoing> {
+    /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it.
+    pub fn login(&self, way: &str, besides: Option<&Besides>) -> Option<Outgoing> {
         let method = match self.version {
             ProtocolVersion::V1 => "authenticate",
             ProtocolVersion::V2 => "auth/login",
@@ -55,8 +55,8 @@ impl AgentConnection {
         // A way that is gone in a terminal is never asked for like this.
         let is_meant = |known: &LoginWay| known.id == way && !matches!(known.how, LoginHow::Terminal { .. });
         login_ways(&self.answer).into_iter().find(is_meant)?;
-        let meta = meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
-        let params = format!(r#"{{"methodId":{}{meta}}}"#, json(&way));
+        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        let params = format!(r#"{{"methodId":{}{besides}}}"#, json(&way));
         Some(Outgoing::request(&self.peer, method, &params))
     }
 

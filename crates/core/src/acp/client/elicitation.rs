@@ -1,6 +1,9 @@
 //! Questions of an agent to the user that are no permission: a form to fill in, an address to open.
 
+use std::borrow::Cow;
+
 use agent_client_protocol_schema::v1 as acp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::machine::{AskId, Permit};
@@ -21,7 +24,8 @@ impl AgentConnection {
             | Permit::Approve
             | Permit::Reject
             | Permit::Escalated(_)
-            | Permit::Choose { .. } => said(acp::ElicitationAction::Decline),
+            | Permit::Choose { .. }
+            | Permit::Unchosen(_) => said(acp::ElicitationAction::Decline),
         };
         for secret in secrets(params, &result) {
             self.secrets.learn(&secret);
@@ -52,7 +56,35 @@ fn said(action: acp::ElicitationAction) -> String {
     json(&acp::CreateElicitationResponse::new(action))
 }
 
-/// Whether a client's answer is one: an object that says what the user did.
+/// Whether a client's answer is one: an object that says what the user did. What was filled in is between the client and
+/// the agent: a value that nobody here knows makes no yes a no.
 pub(crate) fn is_elicitation_answer(result: &str) -> bool {
-    serde_json::from_str::<acp::CreateElicitationResponse>(result).is_ok()
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow, rename = "action")]
+        _action: Cow<'a, str>,
+    }
+    result.starts_with('{') && serde_json::from_str::<Answer<'_>>(result).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_what_the_user_did_whatever_was_filled_in() {
+        for (result, is_one) in [
+            (r#"{"action":"accept","content":{"a":"x","n":{"deep":1}}}"#, true),
+            (r#"{"action":"accept","content":{"a":[1,2],"b":null}}"#, true),
+            (r#"{"action":"accept","content":7}"#, true),
+            (r#"{"action":"_later","until":5}"#, true),
+            (r#"{"action":7}"#, false),
+            (r#"{"content":{}}"#, false),
+            (r#"["accept"]"#, false),
+            ("[]", false),
+            ("null", false),
+        ] {
+            assert_eq!(is_elicitation_answer(result), is_one, "{result}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::model::ToolUse;
+use crate::wire::splice::{Step, locate};
 
 use super::permission::{self, PermissionRequest};
 use super::tools::ToolRequest;
@@ -13,38 +14,99 @@ const KNOWN_TOOLS: usize = 256;
 
 /// What is known of the last tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownTools(VecDeque<(Box<str>, ToolUse)>);
+pub struct KnownTools {
+    last: VecDeque<KnownTool>,
+    /// Whether there were more than are remembered.
+    has_forgotten: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct KnownTool {
+    call: Box<str>,
+    tool: ToolUse,
+    /// Whether an agent of version 2 lets it be cancelled by itself.
+    can_be_cancelled: bool,
+}
 
 impl KnownTools {
     /// Remembers what a tool call is, from an update of it. Of one that changes its words the last ones count, and of one
     /// that is begun again none of those before.
     pub fn remember(&mut self, call: &str, fields: &str) {
         let (mut tool, is_new) = permission::told_tool(fields);
-        if let Some(index) = self.0.iter().position(|(known, _)| &**known == call)
-            && let Some((_, earlier)) = self.0.remove(index)
+        let mut cancels = told_cancel(fields);
+        if let Some(index) = self.last.iter().position(|known| &*known.call == call)
+            && let Some(earlier) = self.last.remove(index)
             && !is_new
         {
-            tool = tool.or(&earlier);
+            tool = tool.or(&earlier.tool);
+            cancels = cancels.or(Some(earlier.can_be_cancelled));
         }
-        self.0.push_back((call.into(), tool));
-        if self.0.len() > KNOWN_TOOLS {
-            self.0.pop_front();
+        self.last.push_back(KnownTool {
+            call: call.into(),
+            tool,
+            can_be_cancelled: cancels.unwrap_or(false),
+        });
+        if self.last.len() > KNOWN_TOOLS {
+            self.last.pop_front();
+            self.has_forgotten = true;
         }
     }
 
     /// Reads the params of a `session/request_permission`.
     pub fn permission(&self, params: &str) -> PermissionRequest {
-        let known = |call: &str| self.0.iter().find(|(id, _)| &**id == call).map(|(_, tool)| tool);
-        PermissionRequest::read(params, known)
+        PermissionRequest::read(params, |call| self.known(call).map(|known| &known.tool))
+    }
+
+    /// Whether a tool call may be cancelled by itself, as far as is known.
+    pub(super) fn can_be_cancelled(&self, call: &str) -> bool {
+        self.known(call).map_or(self.has_forgotten, |known| known.can_be_cancelled)
+    }
+
+    fn known(&self, call: &str) -> Option<&KnownTool> {
+        self.last.iter().find(|known| &*known.call == call)
     }
 
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
+}
+
+/// Whether an update says that its tool call can be cancelled; `None` if it says nothing of it.
+fn told_cancel(update: &str) -> Option<bool> {
+    let capabilities = update.get(locate(update, &[Step::Key("capabilities")])?)?;
+    let cancel = locate(capabilities, &[Step::Key("cancel")]).and_then(|range| capabilities.get(range));
+    Some(cancel.is_some_and(|cancel| cancel.starts_with('{')))
 }
 
 /// What a policy is asked about a request for a file or a terminal; `None` if it is not asked about it.
 pub fn tool_request_use(method: &str, params: &str) -> Option<ToolUse> {
     ToolRequest::read(method, params)?.ok()?.tool_use()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_can_be_cancelled_if_its_agent_last_said_so_and_one_that_was_never_told_cannot() {
+        let mut tools = KnownTools::default();
+        assert!(!tools.can_be_cancelled("t"));
+        for (update, expected) in [
+            (r#"{"title":"T"}"#, false),
+            (r#"{"capabilities":{"cancel":{}}}"#, true),
+            (r#"{"status":"in_progress"}"#, true),
+            (r#"{"capabilities":{"cancel":null}}"#, false),
+            (r#"{"capabilities":{"cancel":{"x":1}}}"#, true),
+            (r#"{"capabilities":null}"#, false),
+        ] {
+            tools.remember("t", update);
+            assert_eq!(tools.can_be_cancelled("t"), expected, "{update}");
+        }
+        // Of one that may have been forgotten nobody here can tell.
+        for number in 0..=KNOWN_TOOLS {
+            tools.remember(&number.to_string(), "{}");
+        }
+        assert!(tools.can_be_cancelled("t"));
+    }
 }

@@ -121,6 +121,11 @@ impl Passing<'_> {
             let problem = "its params are no object that names one session".to_owned();
             return Err(AgentError::BadRequest { method: method.into_string(), problem });
         };
+        if &*method == "tool_call/cancel" && !connection.tools.can_be_cancelled(&target(&params)) {
+            let problem =
+                format!("toolCallId is {:?}, which is no tool call that can be cancelled", target(&params));
+            return Err(AgentError::BadRequest { method: method.into_string(), problem });
+        }
         let chosen = Chosen::of(&method, &params);
         let request = connection.peer.mint_id();
         let line = encode::request(&request, &method, &params);
@@ -141,4 +146,10 @@ impl Passing<'_> {
             kind: EventKind::Request,
         })
     }
+}
+
+/// The tool call that params name.
+fn target(params: &str) -> String {
+    let id = locate(params, &[Step::Key("toolCallId")]).and_then(|range| params.get(range));
+    id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or_default()
 }

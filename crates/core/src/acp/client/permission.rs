@@ -90,12 +90,14 @@ impl PermissionRequest {
         self.chosen(option, None)
     }
 
-    /// The same of a client's whole result, which goes to the agent as it is if it chooses what was offered. One that
-    /// cannot be read means no.
+    /// The same of a client's whole result, which goes to the agent as it is if it chooses what was offered, or
+    /// nothing. One that cannot be read means no.
     pub fn said(&self, result: &Arc<str>) -> Permit {
         match PermissionOutcome::read(result) {
             Some(PermissionOutcome::Selected(option)) => self.chosen(&option, Some(result)),
-            Some(PermissionOutcome::Cancelled) => Permit::Cancelled,
+            Some(PermissionOutcome::Cancelled | PermissionOutcome::Unknown) => {
+                Permit::Unchosen(Arc::clone(result))
+            }
             None => Permit::Reject,
         }
     }
@@ -134,7 +136,7 @@ impl PermissionRequest {
     /// The result that says this to the agent, in the narrowest of the options it offers.
     pub(super) fn result(&self, permit: &Permit) -> String {
         match permit {
-            Permit::Choose { said: Some(said), .. } => said.to_string(),
+            Permit::Choose { said: Some(said), .. } | Permit::Unchosen(said) => said.to_string(),
             other => json!({ "outcome": self.outcome(other) }).to_string(),
         }
     }
@@ -144,7 +146,7 @@ impl PermissionRequest {
             Permit::Approve => self.approval(),
             Permit::Reject | Permit::Escalated(_) => self.refusal(),
             Permit::Choose { option, .. } => Some(&**option),
-            Permit::Cancelled | Permit::Declined | Permit::Elicited(_) => None,
+            Permit::Unchosen(_) | Permit::Cancelled | Permit::Declined | Permit::Elicited(_) => None,
         };
         match chosen {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
@@ -318,8 +320,21 @@ mod tests {
         let said = r#"{"outcome":{"optionId":"R","outcome":"selected","future":1.0e2} ,"_meta":{"why":"x"}}"#;
         let request = request("edit", ALL);
         assert_eq!(request.result(&request.said(&said.into())), said);
-        let cancelled = r#"{"outcome":{"outcome":"cancelled"}}"#;
-        assert_eq!(request.result(&request.said(&cancelled.into())), cancelled);
+    }
+
+    #[test]
+    fn what_a_client_said_that_chooses_nothing_goes_to_the_agent_byte_for_byte_and_is_no_refusal_of_ours() {
+        let request = request("edit", &ALL[2..3]);
+        for said in [
+            r#"{"outcome":{"outcome":"cancelled"}}"#,
+            r#"{"outcome":{"why":"x","outcome":"cancelled"} ,"_meta":{"k":1.0}}"#,
+            r#"{"outcome":{"outcome":"_later","until":5.0}}"#,
+        ] {
+            assert_eq!(request.result(&request.said(&said.into())), said);
+        }
+        // What is known and not well formed is no outcome at all, whatever stands in it.
+        let said = r#"{"outcome":{"outcome":"selected","until":5}}"#;
+        assert_eq!(request.said(&said.into()), Permit::Reject);
     }
 
     #[test]

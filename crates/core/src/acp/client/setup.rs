@@ -14,6 +14,7 @@ use crate::wire::encode;
 
 use super::super::Besides;
 use super::super::agent::Feature;
+use super::super::capabilities::advertised;
 use super::super::translate::server_between;
 use super::call::json;
 use super::{AgentConnection, Outgoing};
@@ -116,16 +117,24 @@ impl AgentConnection {
 
     fn check_transport(&self, index: usize, server: &McpServer) -> Result<(), AgentError> {
         let offered = &self.capabilities;
-        let (feature, is_offered) = match server.transport {
+        let (feature, is_offered) = match &server.transport {
             McpTransport::Stdio { .. } => (Feature::McpStdio, offered.mcp_stdio),
             McpTransport::Http { .. } => (Feature::McpHttp, offered.mcp_http),
             McpTransport::Sse { .. } => (Feature::McpSse, offered.mcp_sse),
+            McpTransport::Other { kind } => {
+                let path = format!("session.mcp.{kind}");
+                if self.version == ProtocolVersion::V2 && takes_servers(&self.answer, kind) {
+                    return Ok(());
+                }
+                let (agent, server) = (self.agent.clone(), server.name.clone());
+                return Err(AgentError::McpUnsupported { agent, index, server, capability: path.into() });
+            }
         };
         if is_offered {
             return Ok(());
         }
         let (agent, server) = (self.agent.clone(), server.name.clone());
-        let capability = feature.capability(self.version);
+        let capability = feature.capability(self.version).into();
         Err(AgentError::McpUnsupported { agent, index, server, capability })
     }
 }
@@ -190,18 +199,25 @@ struct ServerName {
 fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
     let said = server.said().and_then(|(said_in, json)| server_between(said_in, json, version).ok());
     let json = said.map(Cow::into_owned).or_else(|| match version {
-        ProtocolVersion::V1 => Some(json(&server_v1(server))),
+        ProtocolVersion::V1 => server_v1(server).map(|server| json(&server)),
         ProtocolVersion::V2 => server_v2(server).map(|server| json(&server)),
     });
     RawValue::from_string(json?).ok()
 }
 
-fn server_v1(server: &McpServer) -> v1::McpServer {
+/// Whether an agent of version 2 says in its answer to `initialize` that it takes servers of a kind of its own.
+fn takes_servers(answer: &str, kind: &str) -> bool {
+    let answer: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
+    advertised(&answer["capabilities"]["session"]["mcp"][kind])
+}
+
+/// `None` for a transport that only the agent it was told for knows.
+fn server_v1(server: &McpServer) -> Option<v1::McpServer> {
     let env =
         |values: &[NamedValue]| values.iter().map(|v| v1::EnvVariable::new(&v.name, &v.value)).collect();
     let headers =
         |values: &[NamedValue]| values.iter().map(|v| v1::HttpHeader::new(&v.name, &v.value)).collect();
-    match &server.transport {
+    Some(match &server.transport {
         McpTransport::Stdio { command, args, env: variables } => v1::McpServer::Stdio(
             v1::McpServerStdio::new(&server.name, command.as_path()).args(args.clone()).env(env(variables)),
         ),
@@ -211,7 +227,8 @@ fn server_v1(server: &McpServer) -> v1::McpServer {
         McpTransport::Sse { url, headers: values } => {
             v1::McpServer::Sse(v1::McpServerSse::new(&server.name, url).headers(headers(values)))
         }
-    }
+        McpTransport::Other { .. } => return None,
+    })
 }
 
 /// `None` for a transport that version 2 has no word for, which no agent of it advertises.
@@ -227,6 +244,6 @@ fn server_v2(server: &McpServer) -> Option<v2::McpServer> {
         McpTransport::Http { url, headers: values } => {
             Some(v2::McpServer::Http(v2::McpServerHttp::new(&server.name, url).headers(headers(values))))
         }
-        McpTransport::Sse { .. } => None,
+        McpTransport::Sse { .. } | McpTransport::Other { .. } => None,
     }
 }

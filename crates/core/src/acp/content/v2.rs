@@ -3,12 +3,14 @@
 //! content, plans with ids, and the state of the session.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{UpdateParams, beside, chunk_content, even_null, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
+use crate::wire::splice::{Step, locate};
 
 #[derive(Deserialize)]
 struct View<'a> {
@@ -93,6 +95,14 @@ struct StateView<'a> {
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     usage: Option<&'a RawValue>,
+}
+
+/// What a `session/update` line of version 2 says beside the state idle: the `_meta` object of its update.
+pub fn idle_meta(line: &str) -> Option<Arc<str>> {
+    let update = line.get(locate(line, &[Step::Key("params"), Step::Key("update")])?)?;
+    let member = |name| update.get(locate(update, &[Step::Key(name)])?);
+    let meta = member("_meta").filter(|meta| meta.starts_with('{'))?;
+    (member("state") == Some(r#""idle""#)).then(|| meta.into())
 }
 
 /// Reads the params of a `session/update` of version 2 that tells the session's state; `None` for any other.
@@ -215,5 +225,16 @@ mod tests {
             assert_eq!(has_background(&params(&update)), expected, "{member}");
         }
         assert!(!has_background("null"));
+    }
+
+    #[test]
+    fn what_is_said_beside_idle_is_read_as_it_stands() {
+        let line =
+            |update: &str| format!(r#"{{"method":"session/update","params":{{"update":{{{update}}}}}}}"#);
+        let read = |update: &str| idle_meta(&line(update));
+        assert_eq!(read(r#""state":"idle","_meta":{"z": 1.0}"#).as_deref(), Some(r#"{"z": 1.0}"#));
+        assert_eq!(read(r#""state":"idle","_meta":null"#), None);
+        assert_eq!(read(r#""state":"running","_meta":{"z":1}"#), None);
+        assert_eq!(read(r#""state":"idle""#), None);
     }
 }

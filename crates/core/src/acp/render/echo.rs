@@ -2,10 +2,12 @@
 //! turn are the prompt again.
 //!
 //! An agent of version 1 repeats the prompt in pieces, and whatever does not go on with it is new. One of version 2
-//! answers the prompt with the id of its message, and every other message is new. Until that answer a prompt is no
+//! answers the prompt with the id of its message, and every other message is new; so is what it makes of that one, which
+//! clients of its version are told under the id that the prompt has for them. Until that answer a prompt is no
 //! part of the conversation, and what the agent says of its user waits for it, within bounds.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,6 +32,8 @@ pub(super) struct Prompted {
     /// The other blocks that were not.
     blocks: Vec<Value>,
     answer: Answer,
+    /// Whether the agent has made another message of it.
+    is_changed: bool,
     /// The request, until it is told.
     untold: Option<Event>,
     held: VecDeque<Event>,
@@ -106,6 +110,32 @@ impl Prompted {
             Ok(blocks) => blocks.into_iter().all(|block| self.goes_on_with(block)),
             Err(_) => self.goes_on_with(content),
         }
+    }
+
+    /// The id that an agent of version 2 gave the message of the prompt.
+    pub(super) fn message(&self) -> Option<&str> {
+        match &self.answer {
+            Answer::Inserted(message) => message.as_deref(),
+            Answer::NotYet | Answer::WithoutId => None,
+        }
+    }
+
+    /// Whether an update of the prompt's message says anything but the prompt: it has other content, or members of its
+    /// own. Once one does, those who were told it are told the others too.
+    pub(super) fn is_changed_by(&mut self, update: &str, content: Option<&RawValue>) -> bool {
+        let members: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(update).unwrap_or_default();
+        let is_own = |name: &Cow<'_, str>| !["sessionUpdate", "messageId", "content"].contains(&&**name);
+        let has_more = members.keys().any(is_own);
+        self.is_changed |=
+            self.message().is_some() && (has_more || content.is_some_and(|it| !self.is_all(it)));
+        self.is_changed
+    }
+
+    /// Whether a message has the prompt's blocks.
+    fn is_all(&self, content: &RawValue) -> bool {
+        let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) else { return false };
+        let same = Self::new(None, &blocks);
+        (&same.text, &same.blocks) == (&self.text, &self.blocks)
     }
 
     /// Whether a block is what comes next of the prompt. From the first that is not, all is new.

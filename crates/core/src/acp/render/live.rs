@@ -2,6 +2,7 @@
 //! user's words, with who asked. A client of version 2 is also told when the session works and when it does not.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
-use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
+use crate::acp::translate::{UpdatesToV1, UpdatesToV2, block_to_v1};
 use crate::model::{
-    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Timestamp,
-    prompt_message_id, run_message_id,
+    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq, Timestamp,
+    TurnId, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, elements, locate, range_in};
@@ -46,13 +47,15 @@ pub(crate) struct Rendering {
     is_own: bool,
     /// What its agent may say of it.
     prompted: Prompted,
+    /// The turns of prompts, by the ids that agents of version 2 gave their messages.
+    prompts: HashMap<(LineageIndex, Box<str>), TurnId>,
     state: SessionState,
     pub(super) to_v1: UpdatesToV1,
     pub(super) to_v2: UpdatesToV2,
     /// Whether a client of version 1 was told what a terminal of ours shows.
     pub(super) has_terminals: bool,
-    /// When the last event was, and when content was last told that had changed.
-    heard: Option<Timestamp>,
+    /// The last event and when it was, and when content was last told that had changed.
+    heard: Option<(Seq, Timestamp)>,
     settled: Option<Timestamp>,
 }
 
@@ -74,6 +77,7 @@ impl Rendering {
             asked: None,
             is_own: false,
             prompted: Prompted::default(),
+            prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
             has_terminals: false,
@@ -126,7 +130,7 @@ impl Rendering {
         let state = state.map(|state| notification(&self.session, &state, &Beside::default()));
         let mut lines: Vec<String> = state.into_iter().collect();
         let is_recent = match (self.heard, self.settled) {
-            (Some(heard), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
+            (Some((_, heard)), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
             _ => false,
         };
         if self.owes() && !is_recent {
@@ -140,10 +144,11 @@ impl Rendering {
         self.to_v1.owes()
     }
 
-    /// The lines that tell it.
+    /// The lines that tell it. By them all is told up to the last event.
     pub(crate) fn settle(&mut self) -> Vec<String> {
-        self.settled = self.heard;
-        notifications(&self.session, &self.to_v1.settle(), &Beside::default())
+        self.settled = self.heard.map(|(_, at)| at);
+        let beside = self.heard.filter(|_| self.with_seq).map(|(seq, at)| Beside::of(seq, at));
+        notifications(&self.session, &self.to_v1.settle(), &beside.unwrap_or_default())
     }
 
     /// Whether this client must be told from the first event on to understand what changes by this one: version 1 is
@@ -174,7 +179,7 @@ impl Rendering {
     /// The lines that tell the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
-        self.heard = Some(event.at);
+        self.heard = Some((event.seq, event.at));
         let mut lines = self.lines(event, is_own);
         lines.extend(state.map(|state| {
             // A number is told once; the end of a turn always has its own.
@@ -294,7 +299,13 @@ impl Rendering {
     pub(super) fn answered(&mut self, event: &Event) -> Settled {
         match version(event) {
             ProtocolVersion::V1 => Settled::default(),
-            ProtocolVersion::V2 => self.prompted.answered(&event.body),
+            ProtocolVersion::V2 => {
+                let settled = self.prompted.answered(&event.body);
+                if let (Some(message), Some(asked)) = (self.prompted.message(), &self.asked) {
+                    self.prompts.insert((event.lineage, message.into()), TurnId(asked.turn));
+                }
+                settled
+            }
         }
     }
 
@@ -326,7 +337,10 @@ impl Rendering {
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
                 let said = format!(r#"{{"sessionUpdate":"user_message_chunk","messageId":{id},"content":"#);
-                texts.into_iter().map(|block| format!("{said}{block}}}")).collect()
+                // Only version 2 has others than version 1 can read.
+                let is_open = version(event) == ProtocolVersion::V2;
+                let told = |block| if is_open { block_to_v1(block) } else { Cow::Borrowed(block) };
+                texts.into_iter().map(|block| format!("{said}{}}}", told(block))).collect()
             }
             ProtocolVersion::V2 => vec![whole(MessageKind::User, &id, &texts.join(","))],
         };
@@ -346,13 +360,25 @@ impl Rendering {
             let id = line.head.message_id.and_then(text_of);
             if self.prompted.is_repeated(id.as_deref(), line.head.content) {
                 self.open.end();
+                let is_changed = kind == Kind::Message(MessageKind::User)
+                    && self.prompted.is_changed_by(line.update, line.head.content);
                 // Whoever speaks to its agent in version 1 would hear it from that.
-                return self.is_own && is_first && self.client.protocol == ProtocolVersion::V1;
+                return match self.client.protocol {
+                    ProtocolVersion::V1 => self.is_own && is_first,
+                    ProtocolVersion::V2 => is_changed,
+                };
             }
+        }
+        // Version 1 cannot change what was told, and has the prompt.
+        if is_users && !self.has_states() && self.prompt_id(event, line).is_some() {
+            self.open.end();
+            return false;
         }
         match kind {
             Kind::Chunk(kind) => {
-                self.open.chunk(event, kind, line.head.message_id.and_then(text_of));
+                let id = self.prompt_id(event, line).map(Cow::Owned);
+                let id = id.or_else(|| line.head.message_id.and_then(text_of));
+                self.open.chunk(event, kind, id);
                 true
             }
             Kind::Tool | Kind::ToolContent | Kind::Message(_) => {
@@ -450,8 +476,20 @@ impl Rendering {
         if is_changed { splice.finish().into() } else { line.update.into() }
     }
 
+    /// The id that a message of the user is told under if it is the prompt of a turn.
+    fn prompt_id(&self, event: &Event, line: &UpdateLine<'_>) -> Option<String> {
+        let is_users =
+            matches!(line.head.kind, Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User));
+        let id = line.head.message_id.filter(|_| is_users && !self.prompts.is_empty()).and_then(text_of)?;
+        let turn = self.prompts.get(&(event.lineage, id.into()))?;
+        Some(prompt_message_id(&self.record, *turn))
+    }
+
     /// The ids of a line that are told as others, both as JSON.
     fn renames<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Vec<(&'a str, String)> {
+        if let (Some(prompt), Some(id)) = (self.prompt_id(event, line), line.head.message_id) {
+            return vec![(id.get(), json_string(&prompt))];
+        }
         let ids = [(Sort::Message, line.head.message_id), (Sort::ToolCall, line.head.tool_call)];
         let renamed = |(sort, id): (Sort, Option<&'a RawValue>)| {
             let id = id?;

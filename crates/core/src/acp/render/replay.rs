@@ -16,7 +16,9 @@ use super::outgoing::{Beside, notification};
 use super::run::{Run, whole};
 use super::survey::{Key, Survey, own_terminal};
 use super::tool::{Telling, Tool};
-use crate::model::{Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq};
+use crate::model::{
+    Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq, prompt_message_id,
+};
 use crate::wire::encode::json_string;
 
 /// How much of a conversation a client wants.
@@ -92,6 +94,10 @@ impl Replay {
     /// Tells a prompt that is part of the conversation by this event, in its place: before what else is told by the same
     /// event. That has the number then.
     fn prompt(&mut self, place: usize, prompt: &Event) {
+        if let Some(turn) = prompt.turn {
+            let id = prompt_message_id(&self.rendering.record, turn);
+            self.begun.insert((prompt.lineage, MessageKind::User, id.into()));
+        }
         if prompt.seq < self.from {
             return;
         }
@@ -206,7 +212,8 @@ impl Replay {
         let begins = self.begins(event, kind, &message);
         let Some(text) = line.plain_text() else {
             self.flush();
-            if begins {
+            // A piece that has nothing in it is told to nobody who could be told that it begins something.
+            if begins && line.head.content.is_some() {
                 self.begin_message(event, kind, &message);
             }
             return self.as_received(event, line);

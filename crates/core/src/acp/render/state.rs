@@ -48,12 +48,20 @@ pub(crate) struct SessionState {
     heard: Option<(Seq, Timestamp)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Stand {
     #[default]
     Idle,
     Running,
     RequiresAction,
+    /// A state that only its agent knows: the update that told it. It may be work or none.
+    Other(Box<str>),
+}
+
+impl Stand {
+    fn is_known_to_work(&self) -> bool {
+        matches!(self, Self::Running | Self::RequiresAction)
+    }
 }
 
 /// A turn as an error names it.
@@ -164,7 +172,8 @@ impl SessionState {
     /// The update that tells how the session stands. Of the last end of work it tells to those who missed it: it has
     /// been since the event they name. Whoever was there for it has heard it.
     pub(super) fn standing(&self, missed: Option<Seq>) -> Box<str> {
-        let told = match (self.now, &self.ended) {
+        let told = match (&self.now, &self.ended) {
+            (Stand::Other(told), _) => return told.clone(),
             (Stand::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => {
                 return told.clone();
             }
@@ -213,7 +222,9 @@ impl SessionState {
             }
             Some(StateUpdate::Running) => self.now = Stand::Running,
             Some(StateUpdate::RequiresAction) => self.now = Stand::RequiresAction,
-            _ => {}
+            Some(_) => self.now = Stand::Other(line.update.into()),
+            // What is no state changes none.
+            None => {}
         }
     }
 
@@ -230,7 +241,7 @@ impl SessionState {
             _ => None,
         };
         let begins = !is_first && result.is_some() && self.turn.is_some();
-        let is_news = begins && !self.has_spoken && self.now == Stand::Idle;
+        let is_news = begins && !self.has_spoken && !self.now.is_known_to_work();
         self.is_ahead |= is_news;
         is_news.then(|| {
             self.now = Stand::Running;
@@ -247,7 +258,7 @@ impl SessionState {
                     // Its agent may refuse the prompt, and says itself when it works.
                     return None;
                 }
-                let is_news = self.now == Stand::Idle;
+                let is_news = !self.now.is_known_to_work();
                 self.now = Stand::Running;
                 is_news.then(running_update)
             }

@@ -32,13 +32,21 @@ pub(crate) struct Survey {
     states: HashMap<State, Seq>,
     plans: HashMap<(Option<TurnId>, Option<Box<str>>), Seq>,
     running: Option<TurnId>,
-    /// The tool calls and terminals that an agent of version 2 last said to go on, if it says so at all.
-    background: Option<HashSet<Key>>,
+    said: OwnState,
     /// Where an agent's process was last known to be gone.
     gone: Option<Seq>,
     /// Whether something may have begun before what is looked at.
     begins_late: bool,
     lacks_beginning: bool,
+}
+
+/// The state that an agent of version 2 last told.
+#[derive(Debug, Default)]
+struct OwnState {
+    /// Whether it does something.
+    works: bool,
+    /// The tool calls and terminals that go on beside that, if it says so at all.
+    background: Option<HashSet<Key>>,
 }
 
 /// The tool calls that an agent gave one id. There should be one; but some agents use an id again in a later turn.
@@ -89,7 +97,7 @@ impl Survey {
             }
             // A process that is there again, or a session that is another, is none of the one before.
             Some(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => {
-                (self.gone, self.background) = (Some(event.seq), None);
+                (self.gone, self.said) = (Some(event.seq), OwnState::default());
             }
             Some(Fact::TerminalStarted { terminal_id, .. }) => {
                 self.started.insert((event.lineage, terminal_id.into()));
@@ -164,7 +172,10 @@ impl Survey {
                 self.lacks_beginning |= self.begins_late && state == State::Info;
                 self.states.insert(state, event.seq);
             }
-            Kind::Running => self.background = background(update, event.lineage),
+            Kind::Running => {
+                let works = member(update, "state").is_some_and(|state| &*state != "idle");
+                self.said = OwnState { works, background: background(update, event.lineage) };
+            }
             _ => {}
         }
     }
@@ -196,7 +207,9 @@ impl Survey {
     }
 
     /// Whether nothing more is to come of a tool call that began in this turn and is told last by this event. Work of
-    /// an agent of version 2 goes on beside its turns until its process is gone or it lists what goes on without it.
+    /// an agent of version 2 goes on beside its turns as long as it lists it, and its process is there. One that lists
+    /// nothing does not say that nothing goes on; but whoever is told the conversation again is not left with a call
+    /// that nothing ends. What comes of it after all is told then.
     pub(super) fn is_over(&self, tool: &Key, turn: Option<TurnId>, event: &Event) -> bool {
         let has_ended = turn.is_none() || turn != self.running;
         if ProtocolVersion::from_number(event.protocol) != Some(ProtocolVersion::V2) {
@@ -205,7 +218,11 @@ impl Survey {
         let goes_on = |listed: &Key| {
             listed == tool || self.shown_in.get(listed).is_some_and(|calls| calls.contains(tool))
         };
-        let is_left_out = self.background.as_ref().is_some_and(|list| !list.iter().any(goes_on));
+        let is_left_out = match &self.said.background {
+            Some(list) => !list.iter().any(goes_on),
+            // A turn of the agent's own is over when it says so.
+            None => turn.is_some() || !self.said.works,
+        };
         self.gone.is_some_and(|gone| event.seq < gone) || has_ended && is_left_out
     }
 

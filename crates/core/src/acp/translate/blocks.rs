@@ -23,7 +23,7 @@ pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, Untr
 }
 
 /// A block for version 1: one of a kind it does not know is named in a text.
-pub(super) fn to_v1(block: &str) -> Cow<'_, str> {
+pub(in crate::acp) fn to_v1(block: &str) -> Cow<'_, str> {
     let kind = Members::parse(block).and_then(|block| block.text("type"));
     match kind {
         Some(kind) if !KINDS.contains(&&*kind) => {

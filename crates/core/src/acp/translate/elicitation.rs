@@ -24,8 +24,11 @@ pub fn elicitation_to_v2(params: &str) -> Option<Box<str>> {
 /// out. An answer that is no object is that the user did not choose.
 pub fn elicitation_answer_to_v1(result: &str) -> Box<str> {
     let Some(mut answer) = Members::parse(result) else { return r#"{"action":"cancel"}"#.into() };
-    if let Some(content) = answer.get("content").and_then(values) {
-        answer.set("content", content);
+    match answer.get("content").map(values) {
+        Some(Some(content)) => answer.set("content", content),
+        // What is no list of fields fills in none.
+        Some(None) => drop(answer.take("content")),
+        None => {}
     }
     answer.to_string().into()
 }

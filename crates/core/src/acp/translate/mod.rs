@@ -34,6 +34,7 @@ mod turn;
 mod tests;
 
 pub use blocks::prompt_blocks;
+pub(super) use blocks::to_v1 as block_to_v1;
 pub use elicitation::{elicitation_answer_to_v1, elicitation_to_v2};
 pub use error::Untranslatable;
 pub use initialize::{

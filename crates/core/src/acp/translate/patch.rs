@@ -1,6 +1,6 @@
 //! Diffs. Version 1 gives a file's whole text before and after; version 2 names the files that changed and may
 //! add a patch as Git writes it. A patch that is made here has the whole file as its one hunk, so both texts can
-//! be read back from it exactly.
+//! be read back from it exactly; a file that is new and empty has none.
 
 use std::fmt::Write as _;
 
@@ -15,6 +15,10 @@ pub(super) fn of_texts(path: &str, old: Option<&str>, new: &str) -> String {
         write_line(&mut text, "--- ", &from);
     } else {
         text.push_str("new file mode 100644\n");
+        if new.is_empty() {
+            // Git shows no lines of a file that has none, and takes no hunk without any.
+            return text;
+        }
         write_line(&mut text, "--- ", "/dev/null");
     }
     write_line(&mut text, "+++ ", &to);
@@ -94,8 +98,12 @@ fn quoted(path: &str) -> String {
 /// One file's part of a patch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Section<'a> {
+    /// What its first line says after `diff --git `.
+    both: &'a str,
     /// What its headers say after `+++ ` and `--- `.
     names: Vec<&'a str>,
+    /// Whether it is a new file of text.
+    is_new: bool,
     /// Before and after, of each hunk.
     pub(super) hunks: Vec<(String, String)>,
 }
@@ -104,7 +112,9 @@ impl Section<'_> {
     /// Whether its headers name this file.
     pub(super) fn is_of(&self, path: &str) -> bool {
         let names = ["a", "b"].map(|side| quoted(&format!("{side}{}", rooted(path))));
-        self.names.iter().any(|name| names.iter().any(|known| known == name))
+        let [from, to] = &names;
+        self.both == format!("{from} {to}")
+            || self.names.iter().any(|name| names.iter().any(|known| known == name))
     }
 }
 
@@ -123,8 +133,11 @@ pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
             continue;
         }
         last = ' ';
-        if bare.starts_with("diff --git ") {
-            sections.push(Section::default());
+        if let Some(both) = bare.strip_prefix("diff --git ") {
+            sections.push(Section { both, ..Section::default() });
+        } else if bare.starts_with("new file mode ") || bare.starts_with("Binary files ") {
+            let is_new = bare.starts_with('n');
+            sections.last_mut().into_iter().for_each(|section| section.is_new = is_new);
         } else if let Some(name) = bare.strip_prefix("+++ ").or_else(|| bare.strip_prefix("--- ")) {
             let is_first = sections.last().is_none_or(|section| section.names.len() > 1);
             if is_first {
@@ -137,6 +150,9 @@ pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
             owed = counts;
             section.hunks.push((String::new(), String::new()));
         }
+    }
+    for section in sections.iter_mut().filter(|section| section.is_new && section.hunks.is_empty()) {
+        section.hunks.push((String::new(), String::new()));
     }
     sections
 }
@@ -204,11 +220,12 @@ mod tests {
         assert_eq!(patch, expected);
         let added = "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1,1 @@\n+x\n";
         assert_eq!(of_texts("/n", None, "x\n"), added);
+        assert_eq!(of_texts("/n", None, ""), "diff --git a/n b/n\nnew file mode 100644\n");
     }
 
     #[test]
     fn the_hunks_of_a_foreign_patch_are_read_one_by_one() {
-        let patch = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@ fn a\n-a\n+b\n@@ -9,2 +9 @@\n c\n-+++ d\ndiff --git a/y b/y\nBinary files differ\n";
+        let patch = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@ fn a\n-a\n+b\n@@ -9,2 +9 @@\n c\n-+++ d\ndiff --git a/y b/y\nnew file mode 100644\nindex 0..1\nBinary files /dev/null and b/y differ\n";
         let texts = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect()
         };
@@ -216,7 +233,7 @@ mod tests {
         assert_eq!(sections.len(), 2);
         assert_eq!(sections[0].hunks, texts(&[("a\n", "b\n"), ("c\n+++ d\n", "c\n")]));
         assert!(sections[0].is_of("/x") && sections[0].is_of("x") && !sections[0].is_of("/y"));
-        assert_eq!(sections[1], Section::default());
+        assert!(sections[1].is_of("/y") && sections[1].hunks.is_empty());
     }
 
     proptest::proptest! {

@@ -126,7 +126,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
                 agent: "a".into(),
                 index: 0,
                 server: "m".into(),
-                capability: "mcpCapabilities.http",
+                capability: "mcpCapabilities.http".into(),
             }),
         ),
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),

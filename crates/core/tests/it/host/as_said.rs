@@ -195,7 +195,7 @@ async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
 }
 
 #[tokio::test]
-async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besides() {
+async fn whoever_cancels_deletes_logs_in_or_out_says_to_the_agent_what_it_says_besides() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let greeting = json!({
@@ -207,6 +207,7 @@ async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besi
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
         ("session/prompt", turn),
         ("session/delete", Script::new().reply(json!({}))),
+        ("authenticate", Script::new().reply(json!({}))),
         ("logout", Script::new().reply(json!({}))),
     ]);
     let argv = bench.agent(&script);
@@ -220,11 +221,17 @@ async fn whoever_cancels_deletes_or_logs_out_says_to_the_agent_what_it_says_besi
     std::fs::write(&go, "").unwrap();
     assert_eq!(editor.answer(prompt).await.0.unwrap()["stopReason"], "cancelled");
     assert_eq!(editor.call("session/delete", said).await, Ok(json!({})));
+    let login = json!({ "methodId": "key", "_meta": { "why": 2, "acpx": {} }, "future": 1.5 });
+    assert_eq!(editor.call("authenticate", login).await, Ok(json!({})));
+    let logged_in = json!({ "methodId": "key", "_meta": { "why": 2 }, "future": 1.5 });
     let logout = json!({ "_meta": { "why": 2 }, "future": 1 });
     assert_eq!(editor.call("logout", logout.clone()).await, Ok(json!({})));
-    for (method, expected) in
-        [("session/cancel", passed.clone()), ("session/delete", passed), ("logout", logout)]
-    {
+    for (method, expected) in [
+        ("session/cancel", passed.clone()),
+        ("session/delete", passed),
+        ("authenticate", logged_in),
+        ("logout", logout),
+    ] {
         assert_eq!(asked(&argv, method), expected, "{method}");
     }
 }
@@ -324,14 +331,24 @@ async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
 #[tokio::test]
 async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_version() {
     let bench = Bench::new();
+    let call = |id: &str, can: Value| json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": "T", "status": "in_progress", "capabilities": can });
+    let turn = Script::new().insert("x").update(call("t", json!({ "cancel": {} })));
     let new = Script::new().initialize_v2(json!({})).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn.update(call("fixed", json!({}))).idle("end_turn")),
         ("tool_call/cancel", Script::new().reply(json!({ "_meta": { "c": 1 } }))),
     ]);
     let argv = bench.agent(&new);
     let mut editor = bench.speaking(2, 2, &argv).await;
     let record = editor.open(&bench).await;
     let cancel = |record: &str| json!({ "sessionId": record, "toolCallId": "t", "future": 1 });
+    editor.turn(&record, "x").await;
+    for id in ["fixed", "never told"] {
+        let params = json!({ "sessionId": record, "toolCallId": id });
+        let error = editor.call("tool_call/cancel", params).await.unwrap_err();
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(&format!("toolCallId is {id:?}")), "{error}");
+    }
     let answer = editor.call("tool_call/cancel", cancel(&record)).await;
     assert_eq!(answer, Ok(json!({ "_meta": { "c": 1 } })));
     assert_eq!(asked(&argv, "tool_call/cancel"), cancel("s1"));
@@ -340,4 +357,60 @@ async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_
     let record = editor.open(&bench).await;
     let error = editor.call("tool_call/cancel", cancel(&record)).await.unwrap_err();
     assert_eq!(error["code"], -32601);
+}
+
+#[tokio::test]
+async fn what_an_agent_of_version_2_says_beside_its_answers_to_a_prompt_reaches_clients_of_both_versions() {
+    let idle = json!({
+        "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", "_meta": { "z": 1, "acpx": {} },
+    });
+    let answer = json!({ "messageId": "u1", "vend": 1.5, "_meta": { "q": 1 } });
+    for client in [1, 2] {
+        let bench = Bench::new();
+        let turn = Script::new().reply(answer.clone()).update(idle.clone());
+        let new = Script::new().reply(json!({ "sessionId": "s1" }));
+        let script =
+            Script::new().initialize_v2(json!({})).serve([("session/new", new), ("session/prompt", turn)]);
+        let mut editor = bench.speaking(client, 2, &bench.agent(&script)).await;
+        let record = editor.open(&bench).await;
+        let answered = editor.call("session/prompt", super::prompt_params(&record, "x", json!({}))).await;
+        let expected = match client {
+            1 => json!({ "stopReason": "end_turn", "_meta": { "z": 1 } }),
+            _ => json!({ "messageId": format!("{record}:turn:1"), "vend": 1.5, "_meta": { "q": 1 } }),
+        };
+        assert_eq!(without_ours(answered.unwrap()), expected, "{client}");
+    }
+}
+
+#[tokio::test]
+async fn content_and_servers_of_kinds_that_nobody_here_knows_reach_an_agent_of_version_2_that_takes_them() {
+    let bench = Bench::new();
+    let turn = Script::new().insert("x").idle("end_turn");
+    let new = Script::new().reply(json!({ "sessionId": "s1" }));
+    let takes = json!({ "prompt": { "_x": {} }, "mcp": { "_y": {} } });
+    let script = Script::new().initialize_v2(takes).serve([("session/new", new), ("session/prompt", turn)]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(2, 2, &argv).await;
+    let server = |kind: &str| json!({ "type": kind, "name": "h", "q": 1.50, "token": "s3cret" });
+    let new = |kind: &str| json!({ "cwd": bench.home.path(), "mcpServers": [server(kind)] });
+    let refused = editor.call("session/new", new("_z")).await.unwrap_err();
+    assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32602), &json!("mcpServers[0].type")));
+    let answer = editor.call("session/new", new("_y")).await.unwrap();
+    assert_eq!(asked(&argv, "session/new")["mcpServers"], json!([server("_y")]));
+    let record = answer["sessionId"].as_str().unwrap();
+    let prompt = |kind: &str| json!({ "sessionId": record, "prompt": [{ "type": kind, "data": 1.50 }] });
+    let refused = editor.call("session/prompt", prompt("_z")).await.unwrap_err();
+    assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32602), &json!("prompt[0].type")));
+    editor.call("session/prompt", prompt("_x")).await.unwrap();
+    assert_eq!(asked(&argv, "session/prompt")["prompt"], prompt("_x")["prompt"]);
+    editor.until_idle().await;
+
+    let kept = bench.store().events(RecordId::new(record).unwrap(), Seq::FIRST, 1000).await.unwrap();
+    assert!(kept.iter().all(|event| !event.body.contains("s3cret")));
+    // A client of version 1 is told the kind.
+    let mut first = bench.speaking(1, 2, &argv).await;
+    let load = first.ask("session/load", bench.load_params(record)).await;
+    let (answer, told) = first.answer(load).await;
+    answer.unwrap();
+    assert_eq!(told[0]["params"]["update"]["content"]["text"], "[content of the kind _x]");
 }

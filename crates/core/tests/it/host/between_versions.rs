@@ -108,6 +108,22 @@ async fn a_client_logs_in_and_out_in_its_own_words_with_an_agent_of_the_other_ve
 }
 
 #[tokio::test]
+async fn a_client_of_version_2_hears_that_an_agent_of_version_1_cannot_log_out_and_not_that_no_method_is_there()
+ {
+    let bench = Bench::new();
+    let ways = json!([{ "id": "key", "name": "Key" }]);
+    let greeting = json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": ways });
+    let argv = bench.agent(&Script::new().expect("initialize").reply(greeting).serve([]));
+    let mut editor = bench.speaking(2, 1, &argv).await;
+    let error = editor.call("auth/logout", json!({})).await.unwrap_err();
+    let words = "the agent \"scripted\" does not offer logout";
+    assert_eq!(
+        (&error["code"], &error["message"], &error["data"]["acpx"]["code"]),
+        (&json!(-32603), &json!(words), &json!("NOT_OFFERED"))
+    );
+}
+
+#[tokio::test]
 async fn a_session_goes_on_in_the_version_it_was_spoken_in_unless_another_is_asked_for() {
     let bench = Bench::new();
     let script = Script::new().initialize_v2(json!({})).serve_v2("one", "two");

@@ -96,7 +96,7 @@ async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_l
     for version in [1, 2] {
         let mut two = bench.speaking(version, 1, &argv).await;
         let refused = two.call("session/prompt", prompt_params(&record, "x", json!({}))).await.unwrap_err();
-        let hint = "load or resume it first, with session/load or session/resume";
+        let hint = "resume it first, with session/resume, or with session/load in version 1";
         let acpx = json!({ "code": "SESSION_NOT_LOADED", "hint": hint });
         let message = format!("the session {record} is not loaded on this connection");
         let data = json!({ "sessionId": record, "acpx": acpx });

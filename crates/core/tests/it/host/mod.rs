@@ -18,6 +18,7 @@ use crate::examples;
 
 mod abuse;
 mod adopting;
+mod answers;
 mod as_said;
 mod asking;
 mod between_versions;

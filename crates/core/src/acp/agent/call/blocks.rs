@@ -1,4 +1,5 @@
-//! The content blocks of a prompt. Both versions have the same ones.
+//! The content blocks of a prompt. Both versions have the same ones; version 2 has an open list of them, and what an agent
+//! of it takes besides is the agent's to read.
 
 use super::Terms;
 use crate::acp::agent::offer::Feature;
@@ -23,6 +24,7 @@ pub(super) fn text(block: &Field<'_>, terms: Terms<'_>) -> Result<Option<String>
         "image" => offered(Feature::Image).and_then(|()| strings(block, ["data", "mimeType"]))?,
         "audio" => offered(Feature::Audio).and_then(|()| strings(block, ["data", "mimeType"]))?,
         "resource" => offered(Feature::EmbeddedContext).and_then(|()| embedded(block))?,
+        other if terms.offer.takes_content(other) => {}
         other => {
             let version = terms.version.number();
             return Err(kind.problem(format!("is {other:?}, which is no content type of ACP v{version}")));

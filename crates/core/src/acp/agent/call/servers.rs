@@ -41,6 +41,9 @@ fn transport(field: &Field<'_>, name: &str, terms: Terms<'_>) -> Result<McpTrans
         ("stdio", true) => Feature::McpStdio,
         ("http", _) => Feature::McpHttp,
         ("sse", false) => Feature::McpSse,
+        (other, true) if terms.offer.takes_servers(other) => {
+            return Ok(McpTransport::Other { kind: other.to_owned() });
+        }
         (other, _) => {
             let version = terms.version.number();
             return Err(kind.problem(format!("is {other:?}, which is no transport of ACP v{version}")));
@@ -53,30 +56,23 @@ fn transport(field: &Field<'_>, name: &str, terms: Terms<'_>) -> Result<McpTrans
     match feature {
         Feature::McpStdio => stdio(field),
         Feature::McpHttp => {
-            let (url, headers) = address(field, terms)?;
+            let (url, headers) = address(field)?;
             Ok(McpTransport::Http { url, headers })
         }
         _ => {
-            let (url, headers) = address(field, terms)?;
+            let (url, headers) = address(field)?;
             Ok(McpTransport::Sse { url, headers })
         }
     }
 }
 
-/// In version 2 an absent list of headers is an empty one.
-fn address(field: &Field<'_>, terms: Terms<'_>) -> Result<(String, Vec<NamedValue>), ParamProblem> {
+/// `headers` is required by the schema of version 1 alone, as `args` and `env` are: an absent list is an empty one.
+fn address(field: &Field<'_>) -> Result<(String, Vec<NamedValue>), ParamProblem> {
     let [url, headers] = field.members(["url", "headers"])?;
-    let url = url.required()?.string()?;
-    let headers = if terms.is_v2() {
-        optional(&headers, named_values)?.unwrap_or_default()
-    } else {
-        named_values(&headers.required()?)?
-    };
-    Ok((url, headers))
+    Ok((url.required()?.string()?, optional(&headers, named_values)?.unwrap_or_default()))
 }
 
-/// `args` and `env` are required by the schema of version 1, and the protocol's own page shows servers without
-/// `env`: an absent list is an empty one.
+/// The protocol's own page shows servers of version 1 without `env`.
 fn stdio(field: &Field<'_>) -> Result<McpTransport, ParamProblem> {
     let [command, args, env] = field.members(["command", "args", "env"])?;
     let command = command.required()?.absolute_path()?;

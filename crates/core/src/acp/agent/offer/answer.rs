@@ -94,8 +94,8 @@ impl Offer {
             protocol_version: ProtocolVersion::V1.number(),
             agent_capabilities: CapabilitiesV1 {
                 load_session: has(Feature::Load),
-                prompt_capabilities: served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
-                mcp_capabilities: served(self.passed_on.mcp.as_deref(), &["http", "sse"], mcp),
+                prompt_capabilities: self.served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
+                mcp_capabilities: self.served(self.passed_on.mcp.as_deref(), &["http", "sse"], mcp),
                 session_capabilities: session,
                 auth: acp::AgentAuthCapabilities::new().logout(logout),
             },
@@ -133,8 +133,8 @@ impl Offer {
             info: self.info(),
             capabilities: CapabilitiesV2 {
                 session: SessionV2 {
-                    prompt: served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
-                    mcp: served(self.passed_on.mcp.as_deref(), servers, mcp),
+                    prompt: self.served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
+                    mcp: self.served(self.passed_on.mcp.as_deref(), servers, mcp),
                     rest,
                 },
             },
@@ -149,6 +149,27 @@ impl Offer {
         passed_on(self.passed_on.info.as_deref(), own)
     }
 
+    /// What another agent takes of these kinds, in its own words, or our own. What it may take of kinds that are not known
+    /// here is told only where it is passed on.
+    fn served<T: Serialize>(
+        &self,
+        given: Option<&str>,
+        kinds: &[&str],
+        own: impl FnOnce() -> T,
+    ) -> Box<RawValue> {
+        let given = given.map(|given| {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(given).unwrap_or_default();
+            let is_known = |name: &str| CONTENT.contains(&name) || TRANSPORTS.contains(&name);
+            let is_other = |name: &&String| {
+                let is_open = self.passed_on.is_open && !is_known(name);
+                *name != "_meta" && !kinds.contains(&name.as_str()) && !is_open
+            };
+            let others = members.keys().filter(is_other);
+            others.fold(given.to_owned(), |told, name| without(&told, &[name]).unwrap_or(told))
+        });
+        passed_on(given.as_deref(), own)
+    }
+
     fn auth_methods(&self) -> Box<RawValue> {
         passed_on(self.passed_on.auth_methods.as_deref(), || [(); 0])
     }
@@ -157,17 +178,8 @@ impl Offer {
 /// What is known here of the content that a prompt may have beside text and links, in both versions.
 const CONTENT: [&str; 3] = ["image", "audio", "embeddedContext"];
 
-/// What another agent takes of these kinds, in its own words, or our own. What it may take besides is not told: nobody
-/// here would pass it on.
-fn served<T: Serialize>(given: Option<&str>, kinds: &[&str], own: impl FnOnce() -> T) -> Box<RawValue> {
-    let given = given.map(|given| {
-        let members: BTreeMap<String, &RawValue> = serde_json::from_str(given).unwrap_or_default();
-        let is_other = |name: &&String| *name != "_meta" && !kinds.contains(&name.as_str());
-        let others = members.keys().filter(is_other);
-        others.fold(given.to_owned(), |told, name| without(&told, &[name]).unwrap_or(told))
-    });
-    passed_on(given.as_deref(), own)
-}
+/// How MCP servers can be reached, as far as that is known here.
+const TRANSPORTS: [&str; 3] = ["stdio", "http", "sse"];
 
 /// The value as another agent gave it, or our own.
 fn passed_on<T: Serialize>(given: Option<&str>, own: impl FnOnce() -> T) -> Box<RawValue> {

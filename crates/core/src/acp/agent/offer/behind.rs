@@ -61,6 +61,7 @@ impl Offer {
     /// answer in the other one is translated. An answer that cannot be read changes nothing.
     #[must_use]
     pub fn on_behalf_of(self, answer: &str, spoken: ProtocolVersion) -> Self {
+        let is_open = is_v2(answer) && spoken == ProtocolVersion::V2;
         let translated = match (is_v2(answer), spoken) {
             (true, ProtocolVersion::V1) => initialize_answer_to_v1(answer),
             (false, ProtocolVersion::V2) => initialize_answer_to_v2(answer),
@@ -81,6 +82,7 @@ impl Offer {
         if v1.auth.get("logout").is_some_and(advertised) {
             offer.features.insert(Feature::Logout);
         }
+        offer.passed_on.is_open = is_open;
         offer.passed_on.besides = besides(answer);
         let told: Value = serde_json::from_str(answer).unwrap_or_default();
         let told = Capabilities::read(spoken, &told);
@@ -124,7 +126,8 @@ fn for_clients(methods: &RawValue) -> Cow<'_, RawValue> {
 }
 
 /// What an answer says beside what is offered: what it has at its root that is not known here, and every `_meta`.
-/// Unknown capabilities are kept back, for what they promise nobody here would do.
+/// Unknown capabilities are kept back, for what they promise nobody here would do; but for what a prompt and a session's
+/// servers may be, which are passed on where both speak version 2.
 fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
     const ANSWERED: [&str; 6] =
         ["protocolVersion", "agentCapabilities", "capabilities", "agentInfo", "info", "authMethods"];
@@ -243,5 +246,26 @@ mod tests {
         let told = offered(new, ProtocolVersion::V1);
         assert_eq!(told["agentCapabilities"]["promptCapabilities"]["image"], true, "{told}");
         assert_eq!(told["agentInfo"]["name"], "n");
+    }
+
+    #[test]
+    fn what_an_agent_of_version_2_takes_of_kinds_that_nobody_here_knows_is_offered_to_clients_of_version_2() {
+        let answer = r#"{"protocolVersion":2,"info":{"name":"a","version":"2"},"_vend":{},"capabilities":{"_vend":{},
+            "session":{"prompt":{"image":{},"_x":{"n":1.0}},"mcp":{"stdio":{},"_y":{},"_no":false},"_z":{}}}}"#;
+        let session = &offered(answer, ProtocolVersion::V2)["capabilities"]["session"];
+        assert_eq!(session["prompt"], json!({ "image": {}, "_x": { "n": 1.0 } }));
+        assert_eq!(session["mcp"], json!({ "stdio": {}, "_y": {}, "_no": false }));
+        assert_eq!(session.get("_z"), None);
+        let offer = Offer::new("acpx", "1", []).on_behalf_of(answer, ProtocolVersion::V2);
+        let takes = |offer: &Offer| {
+            let kinds = ["_x", "_y", "_no", "image", "_meta"];
+            (kinds.map(|kind| offer.takes_content(kind)), kinds.map(|kind| offer.takes_servers(kind)))
+        };
+        let expected = ([true, false, false, true, false], [false, true, false, false, false]);
+        assert_eq!(takes(&offer), expected);
+        // Whoever may not say what only the agent understands is not offered it.
+        assert_eq!(takes(&offer.of_known_kinds()), ([false; 5], [false; 5]));
+        let first = offered(answer, ProtocolVersion::V1);
+        assert_eq!(first["agentCapabilities"]["promptCapabilities"], json!({ "image": true }));
     }
 }

@@ -167,6 +167,7 @@ impl AgentService for Toy {
                 match outcome.unwrap() {
                     PermissionOutcome::Selected(id) => say(&id).await,
                     PermissionOutcome::Cancelled => return Ok(StopReason::cancelled().into()),
+                    PermissionOutcome::Unknown => say("unknown").await,
                 }
                 Ok(StopReason::new("end_turn").into())
             }

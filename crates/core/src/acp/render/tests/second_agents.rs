@@ -50,17 +50,59 @@ fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
     log.update(&whole("user_message", "u1", "x").to_string());
     log.update(&whole("user_message", "steer", "x").to_string());
     log.end(1);
-    let prompt = whole("user_message", "r:turn:1", "x");
-    let messages = [prompt, whole("user_message", "early", "another"), whole("user_message", "steer", "x")];
+    let prompt = |words: &str| whole("user_message", "r:turn:1", words);
+    let (early, steer) = (whole("user_message", "early", "another"), whole("user_message", "steer", "x"));
+    // What the agent makes of it is told in its place, and what it was again as well.
+    let messages = [prompt("x"), early, prompt("x, as the agent has it"), prompt("x"), steer];
     let mut expected = messages.to_vec();
     // The agent's answer says that it works, and what it says itself then is no news.
-    expected.insert(2, state("running"));
+    expected.insert(3, state("running"));
     expected.push(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" }));
     assert_eq!(live(&log, second()), expected);
     assert_eq!(said(&log.replay_to(second(), 1)), messages);
     let words = |update: Value| update["content"]["text"].as_str().map(str::to_owned);
     let first: Vec<_> = live(&log, Arc::default()).into_iter().filter_map(words).collect();
     assert_eq!(first, ["x", "another", "x"]);
+}
+
+#[test]
+fn what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_turn() {
+    let mut log = log();
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    log.update(&whole("user_message", "u1", "x").to_string());
+    let with = |id: &str, words: &str, meta: Value| {
+        let mut told = whole("user_message", id, words);
+        told["_meta"] = meta;
+        told
+    };
+    log.update(&with("u1", "x", json!({ "k": 1 })).to_string());
+    log.end(1);
+    log.begin(2, "y");
+    log.answer(2, r#""result":{"messageId":"u2"}"#);
+    log.update(&whole("user_message", "u1", "EXPANDED").to_string());
+    log.end(2);
+    let (first, second_prompt) =
+        (whole("user_message", "r:turn:1", "x"), whole("user_message", "r:turn:2", "y"));
+    let expected = [
+        first,
+        with("r:turn:1", "x", json!({ "k": 1 })),
+        second_prompt,
+        whole("user_message", "r:turn:1", "EXPANDED"),
+    ];
+    let messages = |told: Vec<Value>| -> Vec<Value> {
+        told.into_iter().filter(|update| update["sessionUpdate"] == "user_message").collect()
+    };
+    assert_eq!(messages(live(&log, second())), expected);
+    assert_eq!(said(&log.replay_to(second(), 1)), expected);
+    // Version 1 has the prompt, and cannot change it.
+    let words = |update: Value| update["content"]["text"].as_str().map(str::to_owned);
+    let told: Vec<_> = live(&log, Arc::default()).into_iter().filter_map(words).collect();
+    assert_eq!(told, ["x", "y"]);
+    assert_eq!(
+        said(&log.replay_to(Arc::default(), 1)).into_iter().filter_map(words).collect::<Vec<_>>(),
+        ["x", "y"]
+    );
 }
 
 #[test]
@@ -142,8 +184,8 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
     let list = r#"[{"type":"tool_call","toolCallId":"bg"},{"type":"terminal","terminalId":"T1"}]"#;
     log.update(r#"{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}"#);
     log.end(1);
-    // Whoever lists nothing does not say that nothing goes on.
-    assert_eq!(statuses(&log), ["in_progress", "in_progress", "pending", "_waits"]);
+    // Of an agent that never lists what goes on, nothing does once its turn is over.
+    assert_eq!(statuses(&log), ["cancelled", "cancelled", "cancelled", "_waits"]);
     log.update(&format!(r#"{{"sessionUpdate":"state_update","state":"idle","background":{list}}}"#));
     assert_eq!(statuses(&log), ["in_progress", "in_progress", "cancelled", "_waits"]);
     let standing = |log: &Log| -> Value {
@@ -157,6 +199,41 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
     log.fact(&Fact::AgentEnded { how: "signal 9".to_owned() });
     assert_eq!(statuses(&log), ["cancelled", "cancelled", "cancelled", "_waits"]);
     assert_eq!(standing(&log), state("idle"));
+}
+
+#[test]
+fn a_call_of_a_turn_of_the_agents_own_is_open_until_the_agent_is_idle() {
+    let mut log = log();
+    log.update(&state("running").to_string());
+    let call = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T", "status": "in_progress" });
+    log.update(&call.to_string());
+    let status = |log: &Log| said(&log.replay_to(second(), 1))[0]["status"].clone();
+    assert_eq!(status(&log), "in_progress");
+    log.update(&state("_compacting").to_string());
+    assert_eq!(status(&log), "in_progress");
+    log.update(&state("idle").to_string());
+    assert_eq!(status(&log), "cancelled");
+}
+
+#[test]
+fn whoever_comes_hears_a_state_that_only_its_agent_knows_as_those_did_who_were_there() {
+    let standing = |log: &Log| -> Value {
+        let mut state = SessionState::default();
+        log.events.iter().for_each(|event| drop(state.take(event)));
+        serde_json::from_str(&state.standing(None)).unwrap()
+    };
+    let odd = json!({ "sessionUpdate": "state_update", "state": "_compacting", "pct": 5, "background": [] });
+    let mut log = log();
+    log.update(&odd.to_string());
+    assert_eq!((live(&log, second()), standing(&log)), (vec![odd.clone()], odd.clone()));
+    // That a prompt is taken in says that the session works, if its agent says nothing.
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    assert_eq!(live(&log, second())[2], state("running"));
+    log.update(&odd.to_string());
+    assert_eq!(standing(&log), odd);
+    log.end(1);
+    assert_eq!(standing(&log)["state"], "idle");
 }
 
 #[test]
@@ -227,6 +304,29 @@ fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_o
     assert_eq!(told(&last, true), [] as [Value; 0]);
     log.end(1);
     assert_eq!(said(&told(log.events.last().unwrap(), false)), [shown("tool_call_update", 102)]);
+}
+
+#[test]
+fn content_that_was_joined_for_a_first_client_has_the_number_of_the_last_event_if_numbers_are_wanted() {
+    let mut log = log();
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    log.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}"#);
+    let piece = json!({ "type": "content", "content": { "type": "text", "text": "a" } });
+    let piece = json!({ "sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": piece });
+    for _ in 0..2 {
+        log.update(&piece.to_string());
+    }
+    let last = log.events.last().unwrap().seq.0;
+    for with_seq in [true, false] {
+        let mut rendering = Rendering::new(&record(), Arc::default()).with_seq(with_seq);
+        log.events.iter().for_each(|event| drop(rendering.tell(event, &|_| false)));
+        let told: Vec<Value> =
+            rendering.pause().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let numbers: Vec<_> =
+            told.iter().map(|line| line["params"]["_meta"]["acpx"]["seq"].as_u64()).collect();
+        assert_eq!(numbers, [with_seq.then_some(last)]);
+    }
 }
 
 #[test]

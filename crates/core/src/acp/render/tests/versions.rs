@@ -106,7 +106,9 @@ fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
     let mut log = Log::new();
     log.protocol = 2;
     log.begin(1, "x");
-    log.update(r#"{"sessionUpdate":"user_message","messageId":"theirs","content":[]}"#);
+    log.update(
+        r#"{"sessionUpdate":"user_message","messageId":"theirs","content":[{"type":"text","text":"x"}]}"#,
+    );
     log.answer(1, r#""result":{"messageId":"theirs"}"#);
     log.update(r#"{"sessionUpdate":"state_update","state":"requires_action"}"#);
     log.update(
@@ -253,4 +255,17 @@ fn an_agent_of_version_2_that_is_gone_does_not_work_outside_of_any_turn() {
     let ended = Fact::AgentEnded { how: "signal 9".to_owned() };
     log.push(Direction::Ours, EventKind::Fact, &ended.to_body());
     assert_eq!(said(&live(&log, second())), [state("running"), state("idle")]);
+}
+
+#[test]
+fn a_piece_of_a_message_without_content_is_no_message_in_a_replay_either() {
+    let mut log = Log::new();
+    log.begin(1, "x");
+    log.update(r#"{"sessionUpdate":"agent_message_chunk"}"#);
+    log.end(1);
+    let messages = |lines: &[Value]| -> Vec<Value> {
+        said(lines).into_iter().filter(|update| update["sessionUpdate"] == "agent_message").collect()
+    };
+    assert_eq!(messages(&live(&log, second())), [] as [Value; 0]);
+    assert_eq!(messages(&log.replay_to(second(), 1)), [] as [Value; 0]);
 }

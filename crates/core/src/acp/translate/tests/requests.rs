@@ -239,5 +239,7 @@ fn a_form_names_its_type_for_version_2_and_its_answer_is_what_version_1_can_read
     let answer = r#"{"action":"accept","content":{"a":"x","b":1,"c":[],"d":["y"],"e":{},"f":[1],"g":null}}"#;
     let expected = json!({"action": "accept", "content": {"a": "x", "b": 1, "c": [], "d": ["y"]}});
     assert_eq!(value(&elicitation_answer_to_v1(answer)), expected);
+    let odd = elicitation_answer_to_v1(r#"{"action":"accept","content":7}"#);
+    assert_eq!(value(&odd), json!({"action": "accept"}));
     assert_eq!(value(&elicitation_answer_to_v1("7")), json!({"action": "cancel"}));
 }

@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "diff with `oldText` and `newText`",
-        "a change, with a Git patch that has the whole file as its one hunk",
+        "a change, with a Git patch that has the whole file as its one hunk, or none if the file is new and empty",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/f","oldText":"a\n","newText":"b\n"}]}"#,
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "`auth.logout`",
-        "left out: whoever has logins has `auth/logout`",
+        "left out: whoever has logins has `auth/logout`; of an agent that cannot log out it is the error `-32603` with the code `NOT_OFFERED`",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v1(

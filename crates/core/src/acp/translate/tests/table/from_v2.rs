@@ -71,6 +71,11 @@ pub(super) const ROWS: &[Row] = &[
         ),
     ),
     v2(
+        "message of the prompt, with other content or members of its own",
+        "nothing: the client has the prompt, and version 1 cannot change it",
+        By("what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_turn"),
+    ),
+    v2(
         "message that is cleared",
         "nothing; what it is told next has another id",
         Updates(
@@ -286,18 +291,23 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "option of a permission of an unknown kind",
-        "left out",
+        "left out; where none is left, who speaks version 1 is not asked, and unless somebody else can be it is `cancelled`",
         By("a_permission_is_asked_with_the_whole_question_in_either_version"),
     ),
     v2(
         "unknown outcome of a permission",
-        "`cancelled`; never an approval",
+        "`cancelled`, also of a client of version 1 to an agent of version 1; never an approval, nor a refusal that nobody chose",
         By("an_outcome_that_is_not_known_is_never_an_approval"),
     ),
     v2(
         "`state_update`",
         "nothing, but idle ends the turn: the prompt is answered",
         Updates(&[r#"{"sessionUpdate":"state_update","state":"running"}"#], &[]),
+    ),
+    v2(
+        "`_meta` of the state that ends a turn",
+        "in the answer to the prompt",
+        By("what_is_said_beside_idle_is_read_as_it_stands"),
     ),
     v2(
         "stop reason `error`",
