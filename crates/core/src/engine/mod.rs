@@ -33,6 +33,7 @@ mod fate;
 mod follow;
 mod forking;
 mod found;
+mod hearing;
 mod history;
 mod holds;
 mod inquiry;

@@ -6,14 +6,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
-use crate::acp::{Besides, Cursor, far_host, idle_meta};
-use crate::machine::{
-    AgentState, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed,
-};
+use crate::acp::client::{ListedSession, Outgoing, SessionPlace};
+use crate::acp::{Besides, Cursor, far_host};
+use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, AgentProfile, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope,
-    Setting, Timestamp, Turn, TurnId, title_of,
+    AgentError, AgentProfile, Fact, ProtocolVersion, RequestId, Scope, Setting, Timestamp, Turn, TurnId,
 };
 
 use crate::store::StoreError;
@@ -22,12 +19,11 @@ use crate::wire::encode::json_string;
 use super::advice::Advisor;
 use super::agent::{self, LiveAgent};
 use super::consulting::Consulting;
-use super::deleting::Deletion;
 use super::far::Far;
 use super::fate::End;
 use super::history;
 use super::moving::Moving;
-use super::task::{Ask, SessionTask};
+use super::task::SessionTask;
 use super::ticket::TurnEnd;
 use super::waiters::tell;
 
@@ -314,142 +310,6 @@ impl SessionTask {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.limits.spoken();
         self.outward.push(Outward::Send(outgoing));
-    }
-
-    /// Takes one message of the agent.
-    pub(super) fn take_said(&mut self, said: FromAgent) {
-        let FromAgent { meaning, line, size } = said;
-        self.limits.spoken();
-        self.glance.heard(self.now());
-        if let Meaning::Inquired(id, answer) = meaning {
-            return self.take_inquired(&id, answer);
-        }
-        self.received += size as u64;
-        let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
-        if self.received > self.shared.settings.turn_bytes || unborn {
-            return self.stop_flood();
-        }
-        if let Some(ask) = meaning.ask().filter(|ask| self.is_open(ask)).cloned() {
-            return self.refuse_second(&ask, line);
-        }
-        match meaning {
-            Meaning::Update(update) => {
-                if self.machine.is_adopting() {
-                    self.note_first_words(&update);
-                }
-                if self.is_own_prompt(&update, &line) {
-                    return self.keeper.keep_aside(self.now(), self.machine.current_turn(), line.body);
-                }
-                self.knowledge.hear(&update);
-                self.keeper.keep_memory(self.knowledge.memory());
-                self.note_offers();
-                return self.step(Input::Update { update, body: line.body });
-            }
-            Meaning::State(state, background) => return self.take_state(state, background, line),
-            Meaning::Way(way) => return self.take_way(way),
-            Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
-            _ => {}
-        }
-        let (now, turn) = (self.now(), self.machine.current_turn());
-        self.keeper.keep_line(now, turn, line);
-        self.note_offers();
-        match meaning {
-            Meaning::Permission(ask, request) => {
-                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
-                let can_approve = request.can_be_approved();
-                self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, tool, has_options, can_approve });
-            }
-            Meaning::Elicitation(ask, params) => {
-                self.asks.insert(ask.clone(), Ask::Elicitation(params));
-                self.step(Input::Elicitation { ask });
-            }
-            Meaning::Withdrawn(ask) => {
-                self.withdraw_tool(&ask);
-                self.step(Input::Withdrawn { ask });
-            }
-            Meaning::Refused(ask, error) => {
-                self.asks.insert(ask.clone(), Ask::Refused(error));
-                self.step(Input::Request { ask });
-            }
-            Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_)
-            | Meaning::State(..)
-            | Meaning::Way(_)
-            | Meaning::Tool(..)
-            | Meaning::Inquired(..)
-            | Meaning::Nothing => {}
-        }
-    }
-
-    /// Takes what the agent says of its own state. What a host of ours says of it beside the protocol is no part of the
-    /// conversation.
-    fn take_state(&mut self, state: AgentState, background: bool, line: Line) {
-        let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        self.note_far_state(&state, &line);
-        let is_part = line.kind == EventKind::Update;
-        // It may end the turn later: an agent can be quicker with its work than with its answer.
-        self.idle_meta = if is_part { idle_meta(&line.body) } else { None };
-        let body = is_part.then(|| line.body.clone());
-        if !is_part {
-            self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
-        }
-        self.step(Input::State { state, background, body, own });
-    }
-
-    fn take_answer(&mut self, answer: Answer) {
-        match answer {
-            Answer::Opened(Ok((session, inner))) => {
-                self.live_id = self.shared.live_ids.take(&self.place.agent, session.clone());
-                if self.live_id.is_some() {
-                    self.step(Input::Opened { session, inner });
-                } else {
-                    let agent = self.place.agent.label().into_owned();
-                    let error = AgentError::SessionIdTaken { agent, session };
-                    self.step(Input::SetupRefused { reading: Reading::Broken, error });
-                }
-            }
-            Answer::Restored(Ok(inner)) => {
-                if let Some(title) = title_of(&self.first_words) {
-                    self.keeper.keep_first_title(title);
-                }
-                self.first_words.clear();
-                let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
-                self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
-                self.step(Input::Restored { inner });
-            }
-            Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
-                self.step(Input::SetupRefused { reading: error.reading(), error });
-            }
-            Answer::Inserted(answer) => {
-                let inserted = self.machine.current_turn().map(|turn| Outward::Inserted(turn, Some(answer)));
-                self.outward.extend(inserted);
-                self.step(Input::PromptInserted);
-            }
-            Answer::Prompted(answer, result) => {
-                self.prompted = result;
-                self.step(Input::PromptAnswered(answer));
-                self.prompted = None;
-            }
-            Answer::Passed(pass, answer, told) => {
-                if let Some(body) = told {
-                    let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
-                    self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
-                }
-                self.step(match pass {
-                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
-                    pass => Input::PassAnswered { pass, answer },
-                });
-            }
-            Answer::Closed(_) => self.step(Input::CloseAnswered),
-            Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(answer) => {
-                self.deletion = Deletion::Answered(answer);
-                self.step(Input::DeleteAnswered);
-            }
-            // Nobody logs in with the agent of a session.
-            Answer::Login(_) | Answer::Other => {}
-        }
     }
 
     pub(super) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {

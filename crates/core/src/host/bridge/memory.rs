@@ -65,8 +65,6 @@ struct Asked {
 /// A prompt by its name.
 struct Named {
     name: String,
-    /// Whether the bridge gave it that.
-    is_named_here: bool,
     /// Whether the host has kept it, so that it is run whoever waits for it.
     is_accepted: bool,
 }
@@ -244,12 +242,11 @@ impl Memory {
             }
             _ => None,
         };
-        let is_named_here = method == "session/prompt" && line.is_some();
         let sent = line.and_then(|line| Message::parse(line).ok()).unwrap_or_else(|| message.clone());
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
             let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
-            let named = name.map(|name| Named { name, is_named_here, is_accepted: false });
+            let named = name.map(|name| Named { name, is_accepted: false });
             let room = self.terms.most_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
@@ -358,10 +355,10 @@ impl Memory {
         let accepted = message.params().and_then(turns::read_accepted);
         let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
         let mut prompts = self.open.values_mut().filter_map(|asked| asked.named.as_mut());
-        prompts.find(|prompt| prompt.name == request).is_some_and(|prompt| {
+        if let Some(prompt) = prompts.find(|prompt| prompt.name == request) {
             prompt.is_accepted = true;
-            prompt.is_named_here
-        })
+        }
+        request.starts_with(&self.prefix)
     }
 
     /// Whether a notification is about a prompt whose answer the client waits for.

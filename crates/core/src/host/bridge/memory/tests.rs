@@ -94,6 +94,9 @@ fn a_prompt_gets_a_name_unless_it_has_one_and_everything_else_passes_as_it_came(
         |name: &str| notification("_acpx/accepted", &format!(r#"{{"turn":1,"requestId":"{name}"}}"#));
     assert_eq!(memory.host_says(&message(&accepted("p-1"))), Pass::Nothing);
     assert_eq!(memory.host_says(&message(&accepted("mine"))), to_client(accepted("mine")));
+    // One that comes under an id that is in use is not remembered, and its name is no more its client's.
+    memory.asks(1, "session/prompt", r#"{"sessionId":"s"}"#);
+    assert_eq!(memory.host_says(&message(&accepted("p-2"))), Pass::Nothing);
 }
 
 #[test]
