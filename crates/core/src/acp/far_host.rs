@@ -1,9 +1,9 @@
-//! An agent that is a host of ours, on another machine or behind a pipe: what it says beside the protocol.
+//! An agent that is a host of ours, on another machine: what it says beside the protocol.
 //!
 //! It numbers what it tells, so whoever has lost it goes on after the last number that is kept, and it knows prompts by
 //! the names that they were given, so whoever comes back knows which are its own.
 
-use crate::model::{Direction, Event, EventKind, RecordId, RequestId};
+use crate::model::{Direction, Event, EventKind, RecordId};
 use crate::wire::Message;
 use crate::wire::splice::{Step, locate, text_of};
 
@@ -39,13 +39,14 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
     }
     let message = Message::parse(event.body.clone()).ok()?;
     match event.kind {
-        EventKind::Update | EventKind::Notification => {
+        // One of another session is kept as a notification, and has that one's numbers.
+        EventKind::Update => {
             let params = message.params()?;
             let range = locate(params, &["_meta", "acpx", "seq"].map(Step::Key))?;
             serde_json::from_str(&params[range]).ok()
         }
         EventKind::Response => seq_of_answer(&message),
-        EventKind::Request | EventKind::Fact => None,
+        EventKind::Notification | EventKind::Request | EventKind::Fact => None,
     }
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn prompt_of(params: &str) -> Option<String> {
 }
 
 /// How a host is told the name of a prompt of a record. No other record's prompts have it.
-pub(crate) fn name_of(record: &RecordId, request: &RequestId) -> String {
+pub(crate) fn name_of(record: &RecordId, request: &str) -> String {
     format!("{record}/{request}")
 }
 

@@ -25,15 +25,17 @@ impl SessionTask {
         &mut self,
     ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<Carried>), StoreError> {
         self.history = None;
+        // Only whoever passes lines to another machine has its numbers told with every update.
         let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
-        self.far = is_host.then(|| Far::new(self.keeper.lineage()));
+        let is_far = is_host && self.place.agent.url().is_some();
+        self.far = is_far.then(|| Far::new(self.keeper.lineage()));
         if !self.keeper.has_record() {
             return Ok((Vec::new(), None, None));
         }
         let (store, record) = (Arc::clone(&self.shared.store), self.keeper.record().clone());
         let hear = |event: &Event, content: &Content| {
             if let Some(far) = &mut self.far {
-                far.hear(event, content);
+                far.hear(&record, event, content);
             }
         };
         let (conversation, carried) = if self.machine.carries_history() {

@@ -170,7 +170,7 @@ async fn ask(
                     }
                     Meaning::Update(_)
                     | Meaning::State(..)
-            | Meaning::Way(_)
+                    | Meaning::Way(_)
                     | Meaning::Answer(_)
                     | Meaning::Inquired(..)
                     | Meaning::Nothing => continue,

@@ -162,10 +162,13 @@ impl SessionTask {
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
-                let answer = self.prompted.take().filter(|_| turn == Some(over.id));
-                let dropped_lines = if turn == Some(over.id) { std::mem::take(&mut self.dropped) } else { 0 };
                 let seq = Some(self.keeper.last());
-                let meta = self.idle_meta.take().filter(|_| turn == Some(over.id));
+                // One that only waited has nothing of what the agent says.
+                let (answer, meta, dropped_lines) = if turn == Some(over.id) {
+                    (self.prompted.take(), self.idle_meta.take(), std::mem::take(&mut self.dropped))
+                } else {
+                    (None, None, 0)
+                };
                 self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, meta, dropped_lines }));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
@@ -282,8 +285,8 @@ impl SessionTask {
             }
             Call::Prompt { turn, prompt, carry_history } => {
                 let mut besides = self.metas.take(turn);
-                if let Some(request) = self.machine.running_request().filter(|_| connection.is_host()) {
-                    let name = json_string(&far_host::name_of(self.keeper.record(), request));
+                if let Some(request) = self.machine.running_request().filter(|_| self.far.is_some()) {
+                    let name = json_string(&far_host::name_of(self.keeper.record(), request.as_str()));
                     besides = Some(Besides::with_ours(besides.as_ref(), "requestId", &name));
                 }
                 let history = self.history.take().filter(|_| carry_history);
@@ -295,7 +298,14 @@ impl SessionTask {
                 Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
             }
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
-            Call::Cancel => Some(Ok(connection.cancel(session, self.metas.cancelling.as_ref()))),
+            Call::Cancel => {
+                let besides = self.metas.cancelling.as_ref();
+                let left = self.far.as_ref().and_then(Far::left).map(|prompt| {
+                    let name = json_string(&far_host::name_of(self.keeper.record(), prompt));
+                    Besides::with_ours(besides, "requestId", &name)
+                });
+                Some(Ok(connection.cancel(session, left.as_ref().or(besides))))
+            }
             Call::Close => Some(Ok(connection.close()?.request(session))),
             Call::Delete => Some(Ok(connection.delete()?.request(session, self.metas.deleting.as_ref()))),
         }

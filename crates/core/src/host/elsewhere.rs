@@ -23,7 +23,7 @@ use crate::model::{
 use super::Host;
 use super::connection::{Connection, read_meta};
 use super::fault;
-use super::meta::{ElsewhereMeta, NewMeta, PromptMeta, RestoreMeta, StartMeta};
+use super::meta::{CancelMeta, ElsewhereMeta, NewMeta, PromptMeta, RestoreMeta, StartMeta};
 use super::methods;
 
 /// How a server says that a client is from elsewhere.
@@ -61,6 +61,11 @@ impl Said for StartMeta {
         self.mcp_source = None;
         self.idle_ms = self.idle_ms.map(|wanted| shorter(wanted, elsewhere.client.idle_ms));
     }
+}
+
+impl Said for CancelMeta {
+    /// Whoever sees what a session does may stop it.
+    fn leave_out(&mut self, _elsewhere: &ElsewhereMeta) {}
 }
 
 impl Said for PromptMeta {

@@ -74,6 +74,15 @@ pub struct GreetingMeta {
     pub states: bool,
 }
 
+/// In `session/cancel` of a client that has asked for nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CancelMeta {
+    /// The prompt that is meant, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
 /// Under `client` in `initialize`: what holds for every request of a connection that says nothing else.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -246,7 +246,7 @@ impl Asking {
             .into_iter()
             .filter(|client| !is_spared(client))
             .partition(|client| self.asked.can_be_put_to(&client.link));
-        self.lacks_words |= others.iter().any(|client| self.asked.has_no_words_for(&client.link));
+        self.lacks_words = others.iter().any(|client| self.asked.has_no_words_for(&client.link));
         if let Some(listed) = listed {
             let asked = |client: &Somebody| AskedMeta {
                 is_turns: own == Some(client.connection),

@@ -105,9 +105,11 @@ impl AgentSpec {
     }
 
     /// Whether it is the same agent, and has the same sessions: one that is called by a name and one that is called by
-    /// its command line are, if one program is started for both.
+    /// its command line are, if one program is started for both. Two that have names are what they are called: each may
+    /// have an environment of its own.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        self.key() == other.key() || (&self.program, &self.args) == (&other.program, &other.args)
+        let has_line = self.name.is_none() || other.name.is_none();
+        self.key() == other.key() || has_line && (&self.program, &self.args) == (&other.program, &other.args)
     }
 
     /// Where it is reached, if it runs on another machine: then the program is a URL, and the arguments are for
@@ -166,7 +168,7 @@ mod tests {
         let cases = [
             (agent("a"), agent("a"), true),
             (agent("a").named("mine"), agent("a"), true),
-            (agent("a").named("mine"), agent("a").named("yours"), true),
+            (agent("a").named("mine"), agent("a").named("yours"), false),
             // One that has a name may move.
             (agent("a").named("mine"), agent("b").named("mine"), true),
             (agent("a"), agent("b"), false),

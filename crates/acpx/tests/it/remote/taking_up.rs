@@ -111,10 +111,20 @@ fn the_rest_of_a_turn_that_still_runs_there_is_a_turn_of_its_own_and_the_next_pr
 
 #[test]
 fn what_was_cancelled_here_while_the_way_there_was_gone_is_cancelled_there() {
+    is_cancelled_there(&[]);
+}
+
+#[test]
+fn it_is_likewise_where_version_2_is_spoken_with_it() {
+    is_cancelled_there(&["--protocol", "2"]);
+}
+
+/// Cancels a turn while its machine is away.
+fn is_cancelled_there(spoken: &[&str]) {
     let (far, near) = (Place::new(), Place::new());
     let served = Served::new(&far, &[]);
     let (address, url) = (served.place.clone(), served.websocket.clone());
-    let agent = ["--agent", url.as_str()];
+    let agent = [&["--agent", url.as_str()], spoken].concat();
     let made = near.json(&[&agent[..], &["sessions", "new"]].concat());
     let session = made["acpxSessionId"].as_str().unwrap();
     let mut turn = near.start(&[&agent[..], &["wait"]].concat());

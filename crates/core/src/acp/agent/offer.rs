@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use self::answer::is_known_kind;
+
 use super::setup::Meta;
 use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
@@ -251,7 +253,7 @@ impl Offer {
     }
 
     fn takes(&self, capabilities: Option<&str>, kind: &str) -> bool {
-        let told = capabilities.filter(|_| self.passed_on.is_open && kind != "_meta");
+        let told = capabilities.filter(|_| self.passed_on.is_open && kind != "_meta" && !is_known_kind(kind));
         let told: Value = told.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
         told.get(kind).is_some_and(advertised)
     }

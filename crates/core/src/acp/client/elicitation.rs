@@ -36,14 +36,28 @@ impl AgentConnection {
     }
 }
 
-/// What was typed into fields that are nobody's to read.
+/// What was typed into fields that are nobody's to read, however deep it stands there.
 fn secrets(params: &str, result: &str) -> Vec<String> {
     let (params, result): (Value, Value) =
         (serde_json::from_str(params).unwrap_or_default(), serde_json::from_str(result).unwrap_or_default());
-    let filled = result["content"].as_object().into_iter().flatten();
-    let secret =
-        filled.filter(|(key, _)| is_secret_field(key, &params["requestedSchema"]["properties"][key]));
-    secret.filter_map(|(_, value)| value.as_str().map(str::to_owned)).collect()
+    let mut found = Vec::new();
+    for (key, value) in result["content"].as_object().into_iter().flatten() {
+        let is_secret = is_secret_field(key, &params["requestedSchema"]["properties"][key]);
+        gather(value, is_secret, &mut found);
+    }
+    found
+}
+
+/// Takes every text of a secret value, and of those within any other whose names say that they are secret.
+fn gather(value: &Value, is_secret: bool, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) if is_secret => found.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| gather(value, is_secret, found)),
+        Value::Object(members) => {
+            members.iter().for_each(|(key, value)| gather(value, is_secret || is_secret_name(key), found));
+        }
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {}
+    }
 }
 
 /// Whether what is typed into a field of a form is nobody's to read: by its name, or because its schema says so.
@@ -70,6 +84,13 @@ pub(crate) fn is_elicitation_answer(result: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_is_found_however_deep_it_was_filled_in() {
+        let schema = r#"{"requestedSchema":{"properties":{"login":{"writeOnly":true}}}}"#;
+        let filled = r#"{"action":"accept","content":{"login":{"user":["u1"],"pin":7},"way":{"password":"hunter2","n":"x"},"note":"hi"}}"#;
+        assert_eq!(secrets(schema, filled), ["u1", "hunter2"]);
+    }
 
     #[test]
     fn an_answer_says_what_the_user_did_whatever_was_filled_in() {

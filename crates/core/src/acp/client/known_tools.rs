@@ -66,9 +66,9 @@ impl KnownTools {
         self.last.iter().find(|known| &*known.call == call)
     }
 
-    /// Forgets all of them.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    /// Forgets all of them. In a session that goes on there may have been any.
+    pub(super) fn clear(&mut self, goes_on: bool) {
+        *self = Self { has_forgotten: goes_on, ..Self::default() };
     }
 }
 
@@ -108,5 +108,9 @@ mod tests {
             tools.remember(&number.to_string(), "{}");
         }
         assert!(tools.can_be_cancelled("t"));
+        for goes_on in [true, false] {
+            tools.clear(goes_on);
+            assert_eq!(tools.can_be_cancelled("t"), goes_on);
+        }
     }
 }

@@ -237,7 +237,7 @@ impl AgentConnection {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) if self.is_host => match message.method() {
-                Some(far_host::STATE) => {
+                Some(far_host::STATE) if !known.session.is_some_and(is_foreign) => {
                     self.state(message.params().unwrap_or("null")).unwrap_or(Meaning::Nothing)
                 }
                 Some(far_host::AWAY) => Meaning::Way(FarWay::Gone),
@@ -261,7 +261,7 @@ impl AgentConnection {
             return passed;
         }
         if matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume") {
-            self.tools.clear();
+            self.tools.clear(matches!(method, "session/load" | "session/resume"));
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
         answer::read(self.speaker(), method, message, known.remembers)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::line::{Kind, UpdateLine};
-use super::outgoing::{Beside, notification};
+use super::outgoing::{Asked, Beside, notification};
 use crate::acp::agent::ClientFacts;
 use crate::acp::told_error;
 use crate::acp::translate::{idle_update, requires_action_update, running_update};
@@ -165,7 +165,14 @@ impl SessionState {
 
     /// The line that tells how the session stands, and by which event: whoever has it goes on with the next.
     pub(crate) fn standing_line(&self, record: &RecordId, missed: Option<Seq>) -> String {
+        let running = self.turn.as_ref().filter(|_| self.now != Stand::Idle);
+        let asked = running.map(|running| Asked {
+            turn: running.turn,
+            request_id: running.request_id.clone(),
+            client: None,
+        });
         let beside = self.heard.map(|(seq, at)| Beside::of(seq, at)).unwrap_or_default();
+        let beside = Beside { asked: asked.as_ref(), ..beside };
         notification(&json_string(record.as_str()), &self.standing(missed), &beside)
     }
 

@@ -305,6 +305,8 @@ impl Memory {
                 Some(request) => self.withdraw_question(&request),
                 None => as_it_is(),
             },
+            // Nobody but this bridge knows how the way stands.
+            far_host::AWAY | far_host::BACK => Pass::Nothing,
             // It is the client's own, and this host does not know yet whose turn it is.
             far_host::STATE if self.is_about_own_prompt(message) => Pass::Nothing,
             // A name that its client does not know tells it nothing.

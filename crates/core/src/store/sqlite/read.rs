@@ -93,8 +93,8 @@ pub(super) fn owners(
 ) -> Result<Vec<Owner>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT DISTINCT session, id, agent_name, program, args FROM lineage JOIN records ON key = record \
-         WHERE (agent_name = ? OR (program = ? AND args = ?)) \
-         AND session IN (SELECT value FROM json_each(?)) ORDER BY session, id",
+         WHERE (agent_name = ?1 OR ((agent_name IS NULL OR ?1 IS NULL) AND program = ?2 AND args = ?3)) \
+         AND session IN (SELECT value FROM json_each(?4)) ORDER BY session, id",
     )?;
     let sessions: Vec<&str> = sessions.iter().map(AcpSessionId::as_str).collect();
     let values = params![agent.name, agent.program, rows::list(&agent.args), json_list(&sessions)];

@@ -159,9 +159,8 @@ impl Offer {
     ) -> Box<RawValue> {
         let given = given.map(|given| {
             let members: BTreeMap<String, &RawValue> = serde_json::from_str(given).unwrap_or_default();
-            let is_known = |name: &str| CONTENT.contains(&name) || TRANSPORTS.contains(&name);
             let is_other = |name: &&String| {
-                let is_open = self.passed_on.is_open && !is_known(name);
+                let is_open = self.passed_on.is_open && !is_known_kind(name);
                 *name != "_meta" && !kinds.contains(&name.as_str()) && !is_open
             };
             let others = members.keys().filter(is_other);
@@ -180,6 +179,11 @@ const CONTENT: [&str; 3] = ["image", "audio", "embeddedContext"];
 
 /// How MCP servers can be reached, as far as that is known here.
 const TRANSPORTS: [&str; 3] = ["stdio", "http", "sse"];
+
+/// Whether a kind of content or a way to reach servers is known here, and so offered by what is done with it here.
+pub(super) fn is_known_kind(name: &str) -> bool {
+    CONTENT.contains(&name) || TRANSPORTS.contains(&name)
+}
 
 /// The value as another agent gave it, or our own.
 fn passed_on<T: Serialize>(given: Option<&str>, own: impl FnOnce() -> T) -> Box<RawValue> {

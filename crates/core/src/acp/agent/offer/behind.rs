@@ -261,7 +261,7 @@ mod tests {
             let kinds = ["_x", "_y", "_no", "image", "_meta"];
             (kinds.map(|kind| offer.takes_content(kind)), kinds.map(|kind| offer.takes_servers(kind)))
         };
-        let expected = ([true, false, false, true, false], [false, true, false, false, false]);
+        let expected = ([true, false, false, false, false], [false, true, false, false, false]);
         assert_eq!(takes(&offer), expected);
         // Whoever may not say what only the agent understands is not offered it.
         assert_eq!(takes(&offer.of_known_kinds()), ([false; 5], [false; 5]));

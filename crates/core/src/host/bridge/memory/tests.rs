@@ -334,6 +334,10 @@ fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_
     };
     assert_eq!(memory.host_says(&message(&state("own"))), Pass::Nothing);
     assert_eq!(memory.host_says(&message(&state("another"))), to_client(state("another")));
+    // How the way stands is this bridge's to say.
+    for word in [far_host::AWAY, far_host::BACK] {
+        assert_eq!(memory.host_says(&message(&notification(word, "{}"))), Pass::Nothing);
+    }
 }
 
 #[test]
