@@ -32,6 +32,7 @@ mod killed;
 mod life;
 mod listing;
 mod load;
+mod logging_in;
 mod many;
 mod remembering;
 mod repeated;
