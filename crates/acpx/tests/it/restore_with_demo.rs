@@ -9,8 +9,8 @@ use std::time::Duration;
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
 use acpx_core::machine::{Awakening, Rung};
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, MessageKind, PermissionMode,
-    RequestId, Seq, Timestamp, Turn, TurnOutcome, TurnState, Verdict, WakeOptions,
+    AbsolutePath, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, Memory, MessageKind,
+    PermissionMode, RequestId, Seq, Timestamp, Turn, TurnOutcome, TurnState, Verdict, WakeOptions,
 };
 use acpx_core::store::{Access, SqliteStore, Store};
 use acpx_core::tools::{Environment, Grace};

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::ProtocolVersion;
@@ -64,6 +65,13 @@ impl Besides {
         let Self { meta, unknown } = besides.cloned().unwrap_or_default();
         let said = put(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
         Self { meta: said.map(Into::into).or(meta), unknown }
+    }
+
+    /// All that it says, as far as it can be read.
+    pub(crate) fn values(&self) -> Vec<Value> {
+        let unknown = self.unknown.as_ref().map(|(_, members)| format!("{{{members}}}"));
+        let said = self.meta.iter().map(ToString::to_string).chain(unknown);
+        said.filter_map(|said| serde_json::from_str(&said).ok()).collect()
     }
 
     /// The members to be added to an object of params for an agent of this version, each after a comma. What is not known

@@ -64,6 +64,8 @@ pub(super) async fn start(
         // Two processes on one session are what agents refuse with "busy".
         drop(gone.wait_for(|gone| *gone).await);
     }
+    // What the agent is asked is what is kept out of its lines, whoever logs in or out meanwhile.
+    place.logged_in = place.logged_in.as_it_is();
     let told = place.told_paths(&shared.disk).await;
     let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
     place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
@@ -369,7 +371,8 @@ impl Place {
     }
 
     /// Every value that was given to the agent in confidence: all that its servers are given, and of its environment what
-    /// was set for it alone, every credential for a login and what has the name of a secret.
+    /// was set for it alone, every credential for a login and what has the name of a secret; and what was said in the login
+    /// that is repeated.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
@@ -377,7 +380,9 @@ impl Place {
                 self.environment.is_confidential(name) || name.to_str().is_some_and(is_secret_name)
             })
             .filter_map(|(_, value)| value.to_str());
-        Secrets::new(variables.chain(self.mcp_servers.list.iter().flat_map(McpServer::secrets)))
+        let login = self.logged_in.with(&self.agent).map(|login| login.secrets()).unwrap_or_default();
+        let servers = self.mcp_servers.list.iter().flat_map(McpServer::secrets);
+        Secrets::new(variables.chain(servers).chain(login.iter().map(String::as_str)))
     }
 }
 
@@ -426,6 +431,7 @@ impl Drop for LiveId {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LoggedIn;
     use super::super::words::Words;
     use super::*;
     use crate::model::{AbsolutePath, McpTransport, NamedValue, ProcessIdentity, Timestamp};
@@ -454,6 +460,7 @@ mod tests {
                 ("BOTH".into(), format!("{home}:/k4+Ab").into()),
             ]),
             login: None,
+            logged_in: LoggedIn::default(),
             mcp_servers: vec![McpServer::new(
                 "m",
                 McpTransport::Http {

@@ -29,6 +29,11 @@ impl Knowledge {
     /// Takes the next fact, which is this event.
     pub(super) fn take(&mut self, seq: Seq, fact: &Fact) {
         self.memory.take(seq, fact);
+        if let (Fact::ReplayedLate { replay }, Some(Awakening::Restored { replay: told, .. })) =
+            (fact, &mut self.how)
+        {
+            *told = Some(*replay);
+        }
         if let Fact::TurnStarted { turn, .. } = fact
             && self.unasked != Some(TurnId(*turn))
             && let Some(how) = self.how.take()
@@ -68,12 +73,16 @@ impl Knowledge {
 mod tests {
     use super::*;
     use crate::machine::Rung;
+    use crate::model::Verdict;
 
     #[test]
     fn how_an_agent_came_to_have_a_session_is_told_the_first_turn_that_somebody_asked_for() {
         let mut knowledge = Knowledge::default();
-        let how = Awakening::Restored { rung: Rung::Resume, replay: None };
-        knowledge.awake(how);
+        let early = Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Shorter) };
+        knowledge.awake(early);
+        // It is told as it turned out.
+        knowledge.take(Seq(0), &Fact::ReplayedLate { replay: Verdict::Same });
+        let how = Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) };
         let started = |turn| Fact::TurnStarted { turn, request_id: turn.to_string(), client: None };
         knowledge.begins_unasked(TurnId(5));
         knowledge.take(Seq(1), &started(5));

@@ -1,22 +1,23 @@
 //! Logging in and out with an agent.
 //!
-//! Every start of an agent logs in by itself with the first of the agent's ways that a credential is there for, before
-//! anything else is asked of the agent. The credential is in the agent's environment, and the request does not have it.
+//! Every start of an agent logs in by itself, before anything else is asked of the agent: by the way that its client has
+//! gone already, or else by the first of the agent's ways that a credential is there for. The credential is in the agent's
+//! environment, and the request does not have it.
 //!
-//! What a user asks for is done in a process that is started for nothing else: what an agent keeps of it, it keeps for
-//! all its processes. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session
+//! What a user asks for is done in a process that is started for nothing else. What an agent keeps of it for all its
+//! processes is kept; for one that keeps it in memory alone it is repeated at each start. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session
 //! afterwards. A session's agent runs in the session's directory, with the environment of the client that wants it and as
-//! a run of its record; a process that was started before there was a session has none of these. An agent that keeps a
-//! login in memory alone has it for no session.
+//! a run of its record; a process that was started before there was a session has none of these.
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::acp::client::{AgentConnection, Answer, FromAgent, Known, Line, Meaning, Outgoing};
 use crate::acp::login_ways;
 use crate::machine::Permit;
-use crate::model::{AgentError, LineageIndex, LoginPolicy, Seq, ways_in_words};
+use crate::model::{AgentError, LineageIndex, LoginPolicy, LoginWay, Seq, ways_in_words};
 use crate::wire::RpcError;
 
 use super::advice::{Advisor, Asked, Consultations, Consulted};
@@ -35,20 +36,25 @@ const NOTHING_KEPT: &str = "null";
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
-    /// Logs the user in by one of the agent's ways. What the agent asks the user goes to the advisor; what that does not answer is declined.
+    /// Logs the user in by one of the agent's ways, with what the client says besides. What the agent asks the user goes to
+    /// the advisor; what that does not answer is declined. Once it has succeeded it is repeated at each start of the agent
+    /// that is given the same [`LoggedIn`](super::LoggedIn).
     pub async fn log_in(
         &self,
         with: NewSession,
         way: &str,
         advisor: mpsc::Sender<Question>,
     ) -> Result<(), SessionError> {
-        let besides = with.besides.clone();
+        let (agent, logged_in, besides) = (with.agent.clone(), with.logged_in.clone(), with.besides.clone());
         let request = |agent: &LiveAgent| agent.connection.login(way, besides.as_ref());
-        self.ask_alone(with, ("authenticate", PATIENCE), Some(&advisor), request).await
+        self.ask_alone(with, ("authenticate", PATIENCE), Some(&advisor), request).await?;
+        logged_in.remember(agent, way, besides);
+        Ok(())
     }
 
-    /// Logs the user out.
+    /// Logs the user out. No login is repeated any more, whether or not the agent can log out.
     pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
+        with.logged_in.forget();
         let besides = with.besides.clone();
         let request = |agent: &LiveAgent| agent.connection.logout(besides.as_ref());
         self.ask_alone(with, ("logout", LOGOUT_LIMIT), None, request).await
@@ -86,7 +92,7 @@ impl Engine {
     }
 }
 
-/// Logs in with the first way that a credential is there for. The error is `None` if the agent went away.
+/// Logs in as its client has, or else with the first way that a credential is there for. The error is `None` if the agent went away.
 pub(super) async fn at_start(
     connection: &mut AgentConnection,
     place: &Place,
@@ -95,10 +101,9 @@ pub(super) async fn at_start(
 ) -> Result<(), Option<AgentError>> {
     let Some(policy) = place.login else { return Ok(()) };
     let ways = login_ways(connection.answer());
-    let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
-    let request = ways.iter().find(|way| way.has_credential(is_set));
     let label = || place.agent.label().into_owned();
-    let Some(request) = request.and_then(|way| connection.login(&way.id, None)) else {
+    let Some(request) = repeated(connection, place).or_else(|| by_credential(connection, place, &ways))
+    else {
         return match (policy, ways_in_words(&ways)) {
             (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
             _ => Ok(()),
@@ -120,6 +125,21 @@ pub(super) async fn at_start(
         }
         Err(_) => Err(Some(AgentError::Unresponsive { agent: label(), method })),
     }
+}
+
+/// The login that the client has gone through, if the agent still offers that way. What was said in it besides is not
+/// kept.
+fn repeated(connection: &AgentConnection, place: &Place) -> Option<Outgoing> {
+    let login = place.logged_in.with(&place.agent)?;
+    let request = connection.login(&login.way, login.besides.as_ref())?;
+    Some(request.kept_with(&json!({ "methodId": login.way }).to_string()))
+}
+
+/// The first way that a credential is there for.
+fn by_credential(connection: &AgentConnection, place: &Place, ways: &[LoginWay]) -> Option<Outgoing> {
+    let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
+    let way = ways.iter().find(|way| way.has_credential(is_set))?;
+    connection.login(&way.id, None)
 }
 
 /// Why there is no answer.

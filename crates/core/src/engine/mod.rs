@@ -40,6 +40,7 @@ mod inquiry;
 mod keeper;
 mod knowledge;
 mod limits;
+mod logged_in;
 mod login;
 mod metas;
 mod moving;
@@ -73,6 +74,7 @@ pub use error::SessionError;
 pub use examining::{Examination, Trial};
 pub use follow::Follower;
 pub use forking::Forked;
+pub use logged_in::LoggedIn;
 pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
@@ -214,6 +216,7 @@ impl Engine {
             environment: new.environment,
             mcp_servers: new.mcp_servers,
             login: Some(new.login),
+            logged_in: new.logged_in,
             besides: new.besides.clone(),
             start_wait: new.start_wait,
             words: Words::default(),
@@ -360,6 +363,7 @@ impl Engine {
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or(mcp_servers),
             login: Some(restore.login),
+            logged_in: restore.logged_in.clone(),
             besides: restore.besides.clone(),
             start_wait: restore.start_wait,
             words: Words::default(),

@@ -9,7 +9,7 @@ use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolic
 use crate::tools::{Environment, Root, Roots};
 
 use super::words::Words;
-use super::{Disk, NewSession, RestoreSession, Servers};
+use super::{Disk, LoggedIn, NewSession, RestoreSession, Servers};
 
 /// What an agent is started with.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ pub(super) struct Place {
     pub(super) mcp_servers: Servers,
     /// What to do where the agent offers logins and no credential is known; `None` if nobody is to be logged in.
     pub(super) login: Option<LoginPolicy>,
+    /// How the client has logged in whose environment this is.
+    pub(super) logged_in: LoggedIn,
     /// What the client says besides whose request makes the agent start.
     pub(super) besides: Option<Besides>,
     /// The start wait of that client, if it says one.
@@ -42,7 +44,7 @@ pub(super) struct Belongings {
 impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
-        let NewSession { agent, cwd, environment, mcp_servers, login, start_wait, .. } = with;
+        let NewSession { agent, cwd, environment, mcp_servers, login, logged_in, start_wait, .. } = with;
         // Nobody but its client waits for it.
         let agent = match start_wait {
             Some(wait) => agent.with_start_timeout(wait),
@@ -56,6 +58,7 @@ impl Place {
             environment,
             mcp_servers,
             login,
+            logged_in,
             besides: None,
             start_wait: None,
             words,
@@ -101,6 +104,7 @@ impl Place {
             mcp_servers,
             additional_directories,
             login,
+            logged_in,
             besides,
             start_wait,
             ..
@@ -110,7 +114,11 @@ impl Place {
         if let Some(directories) = additional_directories {
             self.additional_directories = directories;
         }
-        if !environment.variables().is_empty() {
+        let gives_environment = !environment.variables().is_empty();
+        if gives_environment || logged_in.is_there() {
+            self.logged_in = logged_in;
+        }
+        if gives_environment {
             self.environment = environment;
             self.login = Some(login);
         }

@@ -7,7 +7,7 @@ use crate::model::{AbsolutePath, AgentSpec, KeptServer, LoginPolicy, McpServer, 
 use crate::store::real_path;
 use crate::tools::Environment;
 
-use super::SessionError;
+use super::{LoggedIn, SessionError};
 
 /// A session to be made.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct NewSession {
     pub besides: Option<Besides>,
     /// What to do where the agent offers logins and no credential is known.
     pub login: LoginPolicy,
+    /// How its client has logged in with the agent: that is repeated whenever the agent is started.
+    pub logged_in: LoggedIn,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
     /// Its client's start wait. Then it is told what the agent has not done, and the agent is ended.
@@ -46,6 +48,8 @@ pub struct RestoreSession {
     pub besides: Option<Besides>,
     /// What to do where the agent offers logins and no credential is known, should it have to be started.
     pub login: LoginPolicy,
+    /// How its client has logged in with the agent, likewise.
+    pub logged_in: LoggedIn,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
     pub mcp_servers: Option<Servers>,
     /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
@@ -79,6 +83,7 @@ impl NewSession {
             mcp_servers: Servers::default(),
             besides: None,
             login: LoginPolicy::default(),
+            logged_in: LoggedIn::default(),
             scope: None,
             start_wait: None,
         }

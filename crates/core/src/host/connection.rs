@@ -18,7 +18,7 @@ use crate::acp::agent::{
     SessionPage, SessionSetup, SetModeCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
-use crate::engine::{NewSession, RestoreSession, Session, SessionError};
+use crate::engine::{LoggedIn, NewSession, RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, RequestId, Seq};
 
 use crate::wire::RpcId;
@@ -52,6 +52,8 @@ pub(super) struct Connection {
     elicited: Elicited,
     /// The ways to log in that the client was offered: a list of JSON.
     logins: OnceLock<Box<str>>,
+    /// How it has logged in with its agent.
+    pub(super) logged_in: LoggedIn,
 }
 
 /// A session that a client has in use, and asks for something.
@@ -92,8 +94,19 @@ impl Connection {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
         let (attached, made, elicited) = (Mutex::default(), Mutex::default(), Elicited::default());
-        let logins = OnceLock::new();
-        Self { host, number, started_inside, elsewhere, defaults, attached, made, elicited, logins }
+        let (logins, logged_in) = (OnceLock::new(), LoggedIn::default());
+        Self {
+            host,
+            number,
+            started_inside,
+            elsewhere,
+            defaults,
+            attached,
+            made,
+            elicited,
+            logins,
+            logged_in,
+        }
     }
 
     /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
@@ -172,6 +185,7 @@ impl Connection {
             mcp_servers,
             besides,
             login: meta.start.login.unwrap_or_default().into(),
+            logged_in: self.logged_in.clone(),
             start_wait: self.start_wait(&meta.start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
         };

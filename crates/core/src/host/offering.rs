@@ -33,8 +33,8 @@ impl Connection {
         Ok(if self.may_say_besides() { offer } else { offer.of_known_kinds() })
     }
 
-    /// Logs the user in with the connection's agent. What that is good for, the agent keeps to itself. What it asks the
-    /// user meanwhile is asked of the client that wants to log in.
+    /// Logs the user in with the connection's agent, whose later starts for this client are logged in likewise. What it
+    /// asks the user meanwhile is asked of the client that wants to log in.
     pub(super) async fn log_in(
         &self,
         call: &LoginCall,
@@ -65,7 +65,7 @@ impl Connection {
         })
     }
 
-    /// Logs the user out, likewise.
+    /// Logs the user out, and those starts too.
     pub(super) async fn log_out(&self, aside: &Aside) -> Result<(), CallError> {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
@@ -91,6 +91,7 @@ impl Connection {
         self.defaults.complete(&mut start);
         let login = start.login.unwrap_or_default().into();
         let environment = start.take_environment(&agent);
-        Ok(Some(NewSession { login, ..NewSession::new(agent, cwd, environment) }))
+        let logged_in = self.logged_in.clone();
+        Ok(Some(NewSession { login, logged_in, ..NewSession::new(agent, cwd, environment) }))
     }
 }

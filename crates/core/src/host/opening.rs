@@ -266,6 +266,7 @@ fn given_again(new: &NewSession) -> RestoreSession {
         mcp_servers: Some(new.mcp_servers.clone()),
         additional_directories: Some(new.additional_directories.clone()),
         login: new.login,
+        logged_in: new.logged_in.clone(),
         start_wait: new.start_wait,
         ..RestoreSession::default()
     }

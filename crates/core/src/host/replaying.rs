@@ -355,6 +355,9 @@ pub(super) async fn catch_up(
         Some(event) if rendering.remembers_all(event) => Seq::FIRST,
         _ => kept.context_of(from).await?,
     };
+    if start > Seq::FIRST {
+        rendering.begins_late();
+    }
     let (mut pages, mut stretch) = (kept.pages(start), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {

@@ -226,6 +226,7 @@ impl Connection {
             environment,
             besides,
             login,
+            logged_in: self.logged_in.clone(),
             mcp_servers,
             additional_directories,
             start_wait,

@@ -14,7 +14,7 @@ use crate::model::{
     InnerIdChange, Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
 };
 
-use super::state::{Ladder, Live, Reset, Restore, State, Then};
+use super::state::{Ladder, Live, Owed, Reset, Restore, State, Then};
 use super::{Advertised, Awakening, Call, Deadline, Effect, OnResume, Rung, SessionMachine};
 
 /// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
@@ -217,8 +217,8 @@ impl SessionMachine {
         self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
         // An agent that resumes as the protocol says replays nothing and owes nothing.
         let replays = rung != Rung::Resume || ladder.habits.replays_on_resume || replay.is_some();
-        let owes = alignment.is_owed() && replays;
-        let live = Live { advertised: ladder.advertised, owed: owes.then_some(alignment) };
+        let owed = (alignment.is_owed() && replays).then(|| Box::new(Owed { alignment, told: replay }));
+        let live = Live { advertised: ladder.advertised, owed };
         self.settle(now, live, Awakening::Restored { rung, replay });
     }
 

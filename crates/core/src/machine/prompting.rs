@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::model::{
     AgentError, Decision, Fact, LateStep, MessageKind, Reading, StopReason, Timestamp, ToolKind, ToolUse,
-    TurnId, TurnOutcome, TurnState, Unasked, Update,
+    TurnId, TurnOutcome, TurnState, Unasked, Update, Verdict,
 };
 
-use super::state::{Asked, Live, Prompting, Settling, State, Stopping};
+use super::state::{Asked, Live, Owed, Prompting, Settling, State, Stopping};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -105,8 +105,9 @@ impl SessionMachine {
         match &mut self.state {
             State::Restoring(_) => self.replayed(update, body),
             State::Idle(live) | State::Settling(Settling { live, .. }) => {
-                let keep = if owed(live, update) { Effect::KeepAside(body) } else { Effect::Keep(body) };
-                self.do_(keep);
+                let (is_owed, corrected) = owed(live, update);
+                self.do_(if is_owed { Effect::KeepAside(body) } else { Effect::Keep(body) });
+                self.correct(corrected);
             }
             State::Prompting(_) => self.said_in_a_turn(update, body),
             _ => self.do_(Effect::Keep(body)),
@@ -129,20 +130,29 @@ impl SessionMachine {
             prompting.live.owed = None;
             prompting.rest_came = false;
         }
-        if owed(&mut prompting.live, update) {
+        let (is_owed, corrected) = owed(&mut prompting.live, update);
+        if is_owed {
             prompting.held.push(body);
             prompting.rest_came = prompting.live.owed.is_none();
+            prompting.corrected = corrected.or(prompting.corrected);
             return;
         }
         if update.is_history() {
             let held = std::mem::take(&mut prompting.held);
+            let corrected = prompting.corrected.take();
             if prompting.rest_came {
                 self.out.extend(held.into_iter().map(Effect::KeepAside));
+                self.correct(corrected);
             } else {
                 self.release(held);
             }
         }
         self.do_(Effect::Keep(body));
+    }
+
+    /// Says how a replay compares of which all has come by now, if that is otherwise than it was said.
+    fn correct(&mut self, replay: Option<Verdict>) {
+        self.out.extend(replay.map(|replay| Effect::Fact(Fact::ReplayedLate { replay })));
     }
 
     /// Shows held lines after all.
@@ -271,12 +281,15 @@ impl SessionMachine {
     }
 }
 
-/// Whether an update is the rest of a replay; once something is not, nothing is any more.
-fn owed(live: &mut Live, update: &Update) -> bool {
-    let Some(alignment) = &mut live.owed else { return false };
-    let step = alignment.late(update);
+/// Whether an update is the rest of a replay; once something is not, nothing is any more. If it is, how the replay
+/// compares with it, where all has come and that is otherwise than it was said.
+fn owed(live: &mut Live, update: &Update) -> (bool, Option<Verdict>) {
+    let Some(Owed { alignment, told }) = live.owed.as_deref_mut() else { return (false, None) };
+    let is_owed = alignment.late(update) == LateStep::Owed;
+    let corrected = alignment.outcome().filter(|outcome| is_owed && Some(*outcome) != *told);
+    *told = corrected.or(*told);
     if !alignment.is_owed() {
         live.owed = None;
     }
-    step == LateStep::Owed
+    (is_owed, corrected)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AgentError, Alignment, Exchange, Habits, LineageReason, Setting, StopReason, ToolUse, Turn, TurnError,
-    TurnOutcome,
+    TurnOutcome, Verdict,
 };
 
 use super::{Advertised, AskId, Awakening, OnResume, Rung, Stopped};
@@ -86,7 +86,15 @@ pub(super) struct Settling {
 pub(super) struct Live {
     pub(super) advertised: Advertised,
     /// What a replay that was answered too early still owes.
-    pub(super) owed: Option<Alignment>,
+    pub(super) owed: Option<Box<Owed>>,
+}
+
+/// A replay of which more may come than had when it was compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owed {
+    pub(super) alignment: Alignment,
+    /// How it was said to compare.
+    pub(super) told: Option<Verdict>,
 }
 
 /// A running turn.
@@ -108,6 +116,8 @@ pub(super) struct Prompting {
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
+    /// How the replay compares with them, if that is otherwise than it was said.
+    pub(super) corrected: Option<Verdict>,
 }
 
 /// Why an agent was told to stop.

@@ -154,6 +154,7 @@ impl Prompting {
             stopped: None,
             held: Vec::new(),
             rest_came: false,
+            corrected: None,
         }
     }
 }

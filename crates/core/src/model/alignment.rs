@@ -186,6 +186,14 @@ impl Alignment {
         self.seen.then_some(verdict)
     }
 
+    /// How the replay compares once all of it has come; `None` while something must still come. A prompt that may be
+    /// forgotten is not waited for.
+    pub fn outcome(&self) -> Option<Verdict> {
+        let waits =
+            self.owes_reply() || !self.message_is_whole() || self.remaining().iter().any(Exchange::must_come);
+        self.verdict().filter(|_| !waits)
+    }
+
     /// Whether the rest of the replay may still arrive late.
     pub fn is_owed(&self) -> bool {
         self.place == Place::Within

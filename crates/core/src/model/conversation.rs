@@ -231,6 +231,7 @@ impl Conversation {
             }
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
+            | Fact::ReplayedLate { .. }
             | Fact::LoadDelayed { .. }
             | Fact::Moved { .. }
             | Fact::McpServersLeftOut { .. }

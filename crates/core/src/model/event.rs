@@ -97,6 +97,11 @@ pub enum Fact {
         #[serde(skip_serializing_if = "Option::is_none")]
         replay: Option<Verdict>,
     },
+    /// All of what the agent replayed has come by now, after it had said that it has the session again.
+    ReplayedLate {
+        /// How it compares with what we keep, which is otherwise than it was said then.
+        replay: Verdict,
+    },
     /// A fresh ACP session took over: the agent does not remember what came before.
     SessionReset {
         /// The lineage reason.

@@ -27,25 +27,28 @@ pub enum Memory {
 impl Memory {
     /// Takes the next fact of a record, which is this event.
     pub fn take(&mut self, seq: Seq, fact: &Fact) {
-        *self = match (fact, *self) {
-            (Fact::SessionReset { announced: true, reason, .. }, _) => {
-                Self::Since { from: seq.next(), reason: LineageReason::parse(reason) }
+        match fact {
+            Fact::SessionReset { announced: true, reason, .. } => {
+                *self = Self::Since { from: seq.next(), reason: LineageReason::parse(reason) };
             }
+            Fact::Restored { replay: Some(replay), .. } | Fact::ReplayedLate { replay } => {
+                *self = self.after(*replay);
+            }
+            _ => {}
+        }
+    }
+
+    /// What it is once the agent has replayed something that compares like this.
+    fn after(self, replay: Verdict) -> Self {
+        match (replay, self) {
             // What an agent has compacted it may still replay as it was, and then it is no more in the model's memory.
-            (
-                Fact::Restored { replay: Some(Verdict::Same | Verdict::Longer | Verdict::Shorter), .. },
-                Self::Compacted,
-            ) => Self::Compacted,
-            (Fact::Restored { replay: Some(Verdict::Same | Verdict::Longer), .. }, _) => Self::Whole,
+            (Verdict::Same | Verdict::Longer | Verdict::Shorter, Self::Compacted) => Self::Compacted,
+            (Verdict::Same | Verdict::Longer, _) => Self::Whole,
             // That it lacks what came before a fresh session is known already, and where that was.
-            (
-                Fact::Restored { replay: Some(Verdict::Shorter | Verdict::Different), .. },
-                since @ Self::Since { .. },
-            ) => since,
-            (Fact::Restored { replay: Some(Verdict::Shorter), .. }, _) => Self::Part,
-            (Fact::Restored { replay: Some(Verdict::Different), .. }, _) => Self::Another,
-            (_, known) => known,
-        };
+            (Verdict::Shorter | Verdict::Different, since @ Self::Since { .. }) => since,
+            (Verdict::Shorter, _) => Self::Part,
+            (Verdict::Different, _) => Self::Another,
+        }
     }
 
     /// Takes what the agent reports. That it lacks something is known better where that shows by itself.
@@ -84,6 +87,10 @@ mod tests {
             (restored(Some(Verdict::Shorter)), since),
             (restored(Some(Verdict::Different)), since),
             (restored(Some(Verdict::Longer)), Memory::Whole),
+            (restored(Some(Verdict::Shorter)), Memory::Part),
+            (Fact::ReplayedLate { replay: Verdict::Same }, Memory::Whole),
+            (restored(Some(Verdict::Different)), Memory::Another),
+            (Fact::ReplayedLate { replay: Verdict::Shorter }, Memory::Part),
         ];
         let mut memory = Memory::default();
         for (fact, expected) in cases {

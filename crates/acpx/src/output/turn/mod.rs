@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 use acpx_core::model::{
     AcpSessionId, AgentSessionId, Carried, Decision, Direction, EndedProcess, Fact, PermissionPolicy,
-    SessionIdentity, SettingValue, Timestamp,
+    SessionIdentity, SettingValue, Timestamp, Verdict,
 };
 use serde::Serialize;
 
@@ -227,6 +227,9 @@ fn detail(fact: &Fact) -> Option<String> {
             Some(format!("turn {turn} is sent (request {request_id})"))
         }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
+        Fact::ReplayedLate { replay: Verdict::Same } => {
+            Some("the agent has replayed the whole session by now".to_owned())
+        }
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
         Fact::AgentAway {} => Some("the way to the agent's machine is gone; looking for it".to_owned()),
         Fact::AgentBack {} => Some("the way to the agent's machine is there again".to_owned()),

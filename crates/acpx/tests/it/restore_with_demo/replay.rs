@@ -40,6 +40,10 @@ async fn a_replay_that_comes_late_is_not_shown_as_new() {
     say(&session, "three").await;
     let said = [exchange("one"), exchange("two"), exchange("three"), exchange("three")].concat();
     assert_eq!(bench.said(&session).await, said);
+    // All of it has come, and so the agent remembers all of it.
+    assert_eq!(session.status().memory, Memory::Whole);
+    let told = Fact::ReplayedLate { replay: Verdict::Same };
+    assert!(bench.facts(&session).await.contains(&told));
 }
 
 #[tokio::test]

@@ -219,7 +219,10 @@ impl<S: AgentService> Server<S> {
         let request = id.clone();
         let under_way = |withdrawal| UnderWay { request, withdrawal };
         match call {
-            Call::New(call) => self.spawn(under_way(Withdrawal::No), worker.new_session(id, call)),
+            Call::New(call) => {
+                let (withdrawal, withdrawn) = droppable();
+                self.spawn(under_way(withdrawal), worker.new_session(id, call, withdrawn));
+            }
             Call::Load(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 let place = worker.order.restoring(&call.session);

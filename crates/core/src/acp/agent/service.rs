@@ -52,7 +52,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::NotInitialized(call.method)))
     }
 
-    /// Begins a session.
+    /// Begins a session. Dropped, it takes back what it has begun: the client has withdrawn its request.
     fn new_session(
         &self,
         call: NewCall,

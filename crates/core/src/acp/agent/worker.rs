@@ -64,9 +64,9 @@ impl<S> Clone for Worker<S> {
 }
 
 impl<S: AgentService> Worker<S> {
-    pub(super) async fn new_session(self, id: RpcId, call: NewCall) {
+    pub(super) async fn new_session(self, id: RpcId, call: NewCall, withdrawn: oneshot::Receiver<()>) {
         let new = async { self.service.new_session(call, self.link.clone()).await };
-        let setup = caught("session/new", new).await;
+        let setup = unless_withdrawn(caught("session/new", new), withdrawn).await;
         // A close waits for what is sent after the answer, too.
         let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;

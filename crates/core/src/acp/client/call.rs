@@ -152,6 +152,13 @@ impl Outgoing {
         Self { peer: peer.clone(), id: None, method: "".into(), line, kept: None, kind: EventKind::Response }
     }
 
+    /// The same request, whose line is kept with these parameters in the place of its own.
+    #[must_use]
+    pub fn kept_with(mut self, params: &str) -> Self {
+        self.kept = self.id.as_ref().map(|id| encode::request(id, &self.method, params));
+        self
+    }
+
     /// Sends it, now that it is kept. Waits while the agent has too much to read.
     pub async fn send(self) -> Result<(), WireError> {
         match self.id {

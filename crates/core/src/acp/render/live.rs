@@ -103,6 +103,11 @@ impl Rendering {
         self.row = row;
     }
 
+    /// The client may have been told turns before the first one that this takes.
+    pub(crate) fn begins_late(&mut self) {
+        self.to_v2.begins_late();
+    }
+
     /// Takes an event that the client is not told.
     pub(crate) fn pass_over(&mut self, event: &Event) {
         drop(self.tell(event, &|_| false));

@@ -48,7 +48,10 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// A replay of what was surveyed, told from an event on.
-    pub(crate) fn new(rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
+    pub(crate) fn new(mut rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
+        if survey.begins_late() {
+            rendering.begins_late();
+        }
         let (tools, begun) = (HashMap::new(), HashSet::new());
         let (info, run, out) = (None, None, Vec::new());
         let bounded = bounds.tool_output_bytes.map(Bounded::to);

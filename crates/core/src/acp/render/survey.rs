@@ -226,6 +226,11 @@ impl Survey {
         self.gone.is_some_and(|gone| event.seq < gone) || has_ended && is_left_out
     }
 
+    /// Whether there is something before what was looked at.
+    pub(super) fn begins_late(&self) -> bool {
+        self.begins_late
+    }
+
     /// Whether something that must be known may have begun before what was looked at.
     pub(crate) fn lacks_beginning(&self) -> bool {
         self.lacks_beginning

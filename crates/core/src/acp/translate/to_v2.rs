@@ -44,12 +44,14 @@ pub struct UpdatesToV2 {
     calls: Recent<Option<TurnId>>,
     /// The turn that what is told now belongs to.
     turn: Option<TurnId>,
+    /// Whether turns were told before that nothing is known of.
+    begins_late: bool,
 }
 
 impl Default for UpdatesToV2 {
     fn default() -> Self {
         let (terminals, calls) = (Recent::new(MAX_TERMINALS), Recent::new(MAX_CALLS));
-        Self { modes: None, options: Vec::new(), terminals, calls, turn: None }
+        Self { modes: None, options: Vec::new(), terminals, calls, turn: None, begins_late: false }
     }
 }
 
@@ -57,6 +59,11 @@ impl UpdatesToV2 {
     /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Turns were told before, of which nothing is known: what is told begins with another one.
+    pub fn begins_late(&mut self) {
+        self.begins_late = true;
     }
 
     /// What is told from now on belongs to this turn.
@@ -116,10 +123,12 @@ impl UpdatesToV2 {
         Some(members.to_string())
     }
 
-    /// Whether a tool call is another one than the call that was told under its id before.
+    /// Whether a tool call is another one than the call that was told under its id before, or may be. One that is not
+    /// loses nothing by it: nothing was told of it.
     fn is_another(&mut self, id: &str, is_new: bool) -> bool {
         let began = self.calls.entry(id);
-        let is_another = is_another_call(is_new, *began, self.turn);
+        let is_first = is_new && began.is_none() && self.turn.is_some();
+        let is_another = is_another_call(is_new, *began, self.turn) || is_first && self.begins_late;
         if is_another || began.is_none() {
             *began = self.turn;
         }

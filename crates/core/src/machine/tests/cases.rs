@@ -471,6 +471,37 @@ fn a_late_replay_within_a_turn_is_held_and_kept_aside_once_it_is_whole_and_more_
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
 }
 
+/// A session whose load was answered when one of its two exchanges had been replayed.
+fn answered_half() -> SessionMachine {
+    let mut machine = kept(2);
+    let half = [chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
+    feed(&mut machine, [wake(Fallback::Fresh), ready_after(2, LOAD)].into_iter().chain(half));
+    let restored = feed(&mut machine, [Input::Restored { inner: None }]);
+    let shorter = Fact::Restored { by: "session/load".into(), replay: Some(Verdict::Shorter) };
+    assert!(restored.contains(&Effect::Fact(shorter)), "{restored:?}");
+    machine
+}
+
+#[test]
+fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
+    let aside = |text: &str| Effect::KeepAside(Arc::from(text));
+    let corrected = || Effect::Fact(Fact::ReplayedLate { replay: Verdict::Same });
+    let mut machine = answered_half();
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::User, "one")]), [aside("one")]);
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), [aside("first"), corrected()]);
+
+    let mut machine = answered_half();
+    let held = [prompt("p"), chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
+    assert_eq!(feed(&mut machine, held), []);
+    let expected = [aside("one"), aside("first"), corrected(), Effect::Keep(Arc::from("new"))];
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
+
+    // What is not the rest corrects nothing.
+    let mut machine = answered_half();
+    feed(&mut machine, [chunk(MessageKind::User, "one")]);
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "other")]), [Effect::Keep(Arc::from("other"))]);
+}
+
 #[test]
 fn what_is_held_of_a_late_replay_is_bounded() {
     let mut machine = answered_early();

@@ -84,6 +84,8 @@ fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it(
         [user, agent].concat()
     };
     let lines = ["one", "first"].map(Arc::from);
-    assert_eq!(late(replaying), lines.clone().map(Effect::KeepAside));
+    let told = Effect::Fact(Fact::ReplayedLate { replay: Verdict::Same });
+    let aside: Vec<_> = lines.clone().map(Effect::KeepAside).into_iter().chain([told]).collect();
+    assert_eq!(late(replaying), aside);
     assert_eq!(late(Habits::default()), lines.map(Effect::Keep));
 }

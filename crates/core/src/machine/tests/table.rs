@@ -390,6 +390,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::TurnStarted { .. } => "turn started",
         Fact::TurnEnded { .. } => "turn ended",
         Fact::Restored { .. } => "restored",
+        Fact::ReplayedLate { .. } => "replayed late",
         Fact::LoadDelayed { .. } => "load delayed",
         Fact::Moved { .. } => "moved",
         Fact::SessionReset { announced: true, .. } => "reset, announced",

@@ -33,6 +33,7 @@ mod killed;
 mod life;
 mod listing;
 mod load;
+mod logging_in;
 mod many;
 mod remembering;
 mod repeated;

@@ -111,3 +111,27 @@ async fn a_session_stays_where_it_is_if_the_client_goes_who_wanted_another_in_it
     assert_eq!(bench.open_records().await, [(record.clone(), None)]);
     assert_eq!(prompt(&mut client, &record, "still there?").await["stopReason"], "end_turn");
 }
+
+#[tokio::test]
+async fn a_session_new_that_its_client_withdraws_is_answered_and_taken_back() {
+    for version in [1, 2] {
+        let bench = Bench::new();
+        let so_far = bench.home.path().join("asked");
+        let hanging = Script::new().initialize(json!({})).next_start().initialize(json!({}));
+        let hanging = hanging.expect("session/new").touch(&so_far).hang();
+        let argv = bench.agent(&hanging.next_start().initialize(json!({})).session_new("s1"));
+        let mut editor = bench.speaking(version, 1, &argv).await;
+        let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+        let id = editor.ask("session/new", new).await;
+        eventually("the agent is asked", || so_far.exists()).await;
+        editor.notify("$/cancel_request", json!({ "requestId": id })).await;
+        assert_eq!(editor.answer(id).await.0.unwrap_err()["code"], -32800);
+
+        let starts = std::fs::read_to_string(Path::new(argv.last().unwrap()).with_extension("starts"));
+        let started = starts.unwrap().lines().nth(1).and_then(|pid| pid.parse().ok()).unwrap();
+        eventually("the agent is gone", || ProcessIdentity::of(started).is_none()).await;
+        assert_eq!(bench.lifecycles().await, []);
+        editor.open(&bench).await;
+        assert_eq!(bench.lifecycles().await, [Lifecycle::Open]);
+    }
+}

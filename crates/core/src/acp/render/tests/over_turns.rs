@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Log, text, updates};
+use super::{Log, record, text, updates};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::Bounds;
+use crate::acp::render::{Bounds, Rendering};
 use crate::model::ProtocolVersion;
 
 fn second() -> Arc<ClientFacts> {
@@ -125,9 +125,17 @@ fn a_call_that_has_the_id_of_an_earlier_one_has_nothing_of_it_for_version_2() {
     let calls: Vec<_> = told.iter().filter(|update| update["toolCallId"] == "t").collect();
     let again = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "B", "rawInput": { "b": 1 } });
     assert_eq!(calls[1..], [&another, &again]);
+    let mut late = Rendering::new(&record(), second());
+    late.begins_late();
+    let told = log.events[4..].iter().flat_map(|event| late.tell(event, &|_| false));
+    let told: Vec<Value> = told.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    assert!(told.iter().any(|line| line["params"]["update"] == another), "{told:?}");
     another["rawInput"] = json!({ "b": 1 });
-    let replayed = updates(&log.replay_to(second(), 1)).pop();
-    assert_eq!(replayed, Some((8, another)));
+    // Also for whoever goes on behind the earlier one.
+    for from in [1, 5, 8] {
+        let replayed = updates(&log.replay_to(second(), from)).pop();
+        assert_eq!(replayed, Some((8, another.clone())), "from {from}");
+    }
 }
 
 #[test]
