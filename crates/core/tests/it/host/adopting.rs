@@ -181,11 +181,11 @@ async fn two_who_ask_for_one_session_at_once_get_one_record() {
 }
 
 #[tokio::test]
-async fn a_session_of_an_agent_that_is_called_by_another_name_here_is_not_made_a_second_record() {
+async fn a_session_of_an_agent_that_is_called_by_its_command_line_here_is_not_made_a_second_record() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut client = bench.client().await;
-    let agent = json!({ "name": "demo", "argv": argv });
+    let agent = json!({ "argv": argv });
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [], "_meta": { "acpx": { "agent": agent } } });
     let ours: Value = client.call("session/new", &new).await.unwrap();
 
