@@ -134,7 +134,7 @@ pub(crate) const FACE_REPLAY_UNJOINED: Budget =
 /// The same with nothing to join and each of them translated.
 pub(crate) const FACE_REPLAY_TRANSLATED: Budget = Budget {
     work: "the same if no two can be joined, to version 2",
-    limits: &[AtLeast(50_000.0, PerSecond)],
+    limits: &[AtLeast(100_000.0, PerSecond)],
 };
 /// A client that never reads.
 pub(crate) const STALLED: Budget =

@@ -7,6 +7,15 @@ use serde_json::json;
 use super::Served;
 use crate::acpx::{Place, eventually, kill_hard};
 
+/// A turn that was interrupted here, what was said there after that, and the next turn.
+const WHOLE: [&str; 5] = [
+    "user: first",
+    "assistant: the beginning [interrupted]",
+    "assistant: and the end",
+    "user: second",
+    "assistant: the beginning and the end",
+];
+
 /// A home that serves an agent whose turns wait in their middle until a file is there, and one that uses it.
 struct Homes {
     // A home is looked over when it goes, and what runs in it has to be gone before.
@@ -74,14 +83,7 @@ fn what_was_said_there_while_no_host_ran_here_is_told_once_when_the_session_is_t
     eventually("the turn ends over there", || homes.told_there().contains("[done] end_turn"));
     let answer = homes.near.ok(&homes.with(&["--format", "quiet", "second"]));
     assert_eq!(answer, "the beginning\nand the end\n");
-    let said = [
-        "user: first",
-        "assistant: the beginning [interrupted]",
-        "assistant: and the end",
-        "user: second",
-        "assistant: the beginning and the end",
-    ];
-    assert_eq!(homes.said(), said);
+    assert_eq!(homes.said(), WHOLE);
 }
 
 #[test]
@@ -98,14 +100,7 @@ fn the_rest_of_a_turn_that_still_runs_there_is_a_turn_of_its_own_and_the_next_pr
     homes.open();
     let done = second.done();
     assert_eq!((done.code, done.out.as_str()), (Some(0), "the beginning\nand the end\n"), "{done:?}");
-    let said = [
-        "user: first",
-        "assistant: the beginning [interrupted]",
-        "assistant: and the end",
-        "user: second",
-        "assistant: the beginning and the end",
-    ];
-    assert_eq!(homes.said(), said);
+    assert_eq!(homes.said(), WHOLE);
     assert_eq!(homes.told_there().matches("[user").count(), 2, "{}", homes.told_there());
 }
 
