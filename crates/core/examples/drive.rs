@@ -206,6 +206,7 @@ fn in_words(how: Awakening) -> String {
         Awakening::Live => "not needed: the agent has the session".to_owned(),
         Awakening::Created => "as a new session".to_owned(),
         Awakening::Forked => "as a fork of another session".to_owned(),
+        Awakening::Returned => "in an earlier session".to_owned(),
         Awakening::Restored { rung, replay: Some(verdict) } => {
             format!("by {}, which replayed: {verdict:?}", rung.method())
         }

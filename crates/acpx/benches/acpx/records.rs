@@ -78,6 +78,7 @@ fn copy(record: &Record, number: usize) -> Record {
         agent_run: None,
         settings: acpx_core::model::RecordSettings::default(),
         memory: acpx_core::model::Memory::default(),
+        restore_error: None,
         last_seq: None,
         last_turn: None,
         answered_turns: 0,

@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 50] = [
+pub(super) const FLAGS: [(&str, bool); 52] = [
     ("--add-dir", true),
     ("--agent", true),
     ("--allow-approve-all", false),
@@ -34,6 +34,7 @@ pub(super) const FLAGS: [(&str, bool); 50] = [
     ("--cwd", true),
     ("--deny-all", false),
     ("--dry-run", false),
+    ("--fallback", true),
     ("--file", true),
     ("--filter-cwd", true),
     ("--forget", false),
@@ -64,6 +65,7 @@ pub(super) const FLAGS: [(&str, bool); 50] = [
     ("--timeout", true),
     ("--tls-cert", true),
     ("--tls-key", true),
+    ("--to", true),
     ("--ttl", true),
     ("--verbose", false),
     ("-f", true),

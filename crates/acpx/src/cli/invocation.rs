@@ -14,7 +14,7 @@ use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::sessions::{NamedArgs, SessionsVerb};
 use super::usage::UsageError;
-use super::verbs::{HostVerb, Verb, WordArgs};
+use super::verbs::{FallbackArg, HostVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
 use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;
@@ -179,6 +179,8 @@ pub(crate) enum SessionsCommand {
     Close,
     Delete,
     Move,
+    Reset { carry_history: bool },
+    Restore { to: String },
     Migrate(MigrateCommand),
 }
 
@@ -260,7 +262,12 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
     Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
-            let fallback = if args.no_fallback { Fallback::Refuse } else { Fallback::Fresh };
+            let fallback = match args.fallback {
+                _ if args.no_fallback => Fallback::Never,
+                None | Some(FallbackArg::Auto) => Fallback::Auto,
+                Some(FallbackArg::Always) => Fallback::Always,
+                Some(FallbackArg::Never) => Fallback::Never,
+            };
             let wake = WakeOptions { fallback, carry_history: args.carry_history };
             let prompt = PromptCommand { input: words(args.input), wait, wake };
             (Command::Prompt(prompt), session(args.session, args.name.session))
@@ -385,6 +392,13 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
         SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
         SessionsVerb::Delete(args) => (SessionsCommand::Delete, session(args.session, named(args.name))),
         SessionsVerb::Move(args) => (SessionsCommand::Move, session(args.session, named(args.name))),
+        SessionsVerb::Reset(args) => {
+            let carry_history = args.carry_history;
+            (SessionsCommand::Reset { carry_history }, session(args.session, named(args.name)))
+        }
+        SessionsVerb::Restore(args) => {
+            (SessionsCommand::Restore { to: args.to }, session(args.session, named(args.name)))
+        }
         SessionsVerb::Migrate(args) => {
             let migrate = MigrateCommand { directory: args.directory, dry_run: args.dry_run };
             (SessionsCommand::Migrate(migrate), Shared::Output(args.output))

@@ -17,9 +17,9 @@ const AGENT_VERBS: [&str; 11] =
 /// Verbs that stand alone.
 const ROOT_VERBS: [&str; 9] =
     ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
-const SESSIONS_VERBS: [&str; 12] = [
-    "new", "ensure", "list", "show", "history", "replay", "watch", "close", "delete", "move", "migrate",
-    "help",
+const SESSIONS_VERBS: [&str; 14] = [
+    "new", "ensure", "list", "show", "history", "replay", "watch", "close", "delete", "move", "reset",
+    "restore", "migrate", "help",
 ];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];

@@ -14,7 +14,7 @@ use super::verbs::{Build, of_verbs, with_verbs};
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
 const SESSIONS_ABOUT: &str =
-    "Make, list, show, follow, move, close and delete sessions; without more words, list them";
+    "Make, list, show, follow, move, reset, close and delete sessions; without more words, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, with those of AGENT alone if one is named:
@@ -22,7 +22,7 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 
 `acpx help sessions COMMAND` has the flags of each; those of list may stand without it.";
 
-const SESSIONS_VERBS: [(&str, Build); 11] = [
+const SESSIONS_VERBS: [(&str, Build); 13] = [
     ("new", |command, _| NewArgs::augment_args(command)),
     ("ensure", |command, _| EnsureArgs::augment_args(command)),
     ("list", |command, _| ListArgs::augment_args(command)),
@@ -33,6 +33,8 @@ const SESSIONS_VERBS: [(&str, Build); 11] = [
     ("close", |command, _| CloseArgs::augment_args(command)),
     ("delete", |command, _| DeleteArgs::augment_args(command)),
     ("move", |command, _| MoveArgs::augment_args(command)),
+    ("reset", |command, _| ResetArgs::augment_args(command)),
+    ("restore", |command, _| RestoreArgs::augment_args(command)),
     ("migrate", |command, _| MigrateArgs::augment_args(command)),
 ];
 
@@ -55,6 +57,8 @@ pub(super) enum SessionsVerb {
     Close(CloseArgs),
     Delete(DeleteArgs),
     Move(MoveArgs),
+    Reset(ResetArgs),
+    Restore(RestoreArgs),
     Migrate(MigrateArgs),
 }
 
@@ -247,12 +251,50 @@ pub(super) struct DeleteArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The directory is that of --cwd, or the current one. Without an id, the session is meant whose own directory is gone.
-The agent is ended first; the next prompt restores the session in the new directory. An agent that refuses that goes
-on in a fresh session, and says so.")]
+The agent is ended first; the next prompt restores the session in the new directory.")]
 #[command(override_usage = "acpx [AGENT] sessions move [FLAGS] [NAME|ID]")]
 pub(super) struct MoveArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Continue a session in a fresh ACP session; the agent forgets it, acpx keeps it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Use it if the agent keeps failing to restore the session. The session keeps its id, its name and its history; the agent
+starts without memory of it. `sessions restore` returns to the earlier ACP session.
+
+Examples:
+  acpx claude sessions reset                    the session of this directory
+  acpx claude sessions reset --carry-history    and tell the agent the conversation with the next prompt")]
+#[command(override_usage = "acpx [AGENT] sessions reset [FLAGS] [NAME|ID]")]
+pub(super) struct ResetArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    /// Tell the fresh session the conversation so far with its first prompt
+    #[arg(long)]
+    pub(super) carry_history: bool,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Return to an earlier ACP session of a session, if the agent still has it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+`acpx sessions show ID` lists the ACP sessions that a session went through. It cannot be done while a turn runs or
+waits. If the agent does not restore the earlier one, nothing changes.
+
+Example:
+  acpx claude sessions restore ID --to ACP_SESSION_ID")]
+#[command(override_usage = "acpx [AGENT] sessions restore [FLAGS] [NAME|ID] --to ACP_SESSION_ID")]
+pub(super) struct RestoreArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    /// The ACP session to return to
+    #[arg(long, value_name = "ACP_SESSION_ID")]
+    pub(super) to: String,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }

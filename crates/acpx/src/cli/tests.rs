@@ -162,6 +162,16 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
         (&["demo", "sessions", "delete"], named("demo"), "Sessions(Delete)"),
         (&["sessions", "move"], AgentChoice::Default, "Sessions(Move)"),
+        (
+            &["sessions", "reset", "--carry-history"],
+            AgentChoice::Default,
+            "Sessions(Reset { carry_history: true })",
+        ),
+        (
+            &["claude", "sessions", "restore", "id", "--to", "s1"],
+            named("claude"),
+            r#"Sessions(Restore { to: "s1" })"#,
+        ),
         (&["doctor"], AgentChoice::Default, "Doctor"),
         (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
         (&["claude", "doctor"], AgentChoice::Named("claude".to_owned()), "Doctor"),
@@ -304,7 +314,7 @@ fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb
     let expected = PromptCommand {
         input: PromptWords { words: words(&["go"]), file: Some("f".into()), attachments: Vec::new() },
         wait: Wait::JustQueue,
-        wake: WakeOptions { fallback: Fallback::Refuse, carry_history: false },
+        wake: WakeOptions { fallback: Fallback::Never, carry_history: false },
     };
     let lines: [&[&str]; 4] = [
         &["claude", "--no-wait", "--no-fallback", "-f", "f", "go"],
@@ -321,6 +331,13 @@ fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb
     match invocation(&["claude", "--carry-history", "go"]).command {
         Command::Prompt(prompt) => assert!(prompt.wake.carry_history),
         other => panic!("{other:?}"),
+    }
+    let fallbacks = [("auto", Fallback::Auto), ("always", Fallback::Always), ("never", Fallback::Never)];
+    for (value, fallback) in fallbacks {
+        match invocation(&["claude", "--fallback", value, "go"]).command {
+            Command::Prompt(prompt) => assert_eq!(prompt.wake.fallback, fallback),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -172,6 +172,14 @@ pub(super) struct WordArgs {
     pub(super) resource: Vec<PathBuf>,
 }
 
+/// A value of `--fallback`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum FallbackArg {
+    Auto,
+    Always,
+    Never,
+}
+
 /// Say something in a session, and wait for the answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -187,8 +195,14 @@ pub(super) struct PromptArgs {
     /// Return as soon as the prompt is queued
     #[arg(long)]
     pub(super) no_wait: bool,
-    /// Fail if the agent cannot restore the session, instead of going on in a fresh one
-    #[arg(long)]
+    #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true)]
+    #[arg(
+        help = "When a fresh session may replace one that the agent does not restore: auto (the agent does not \
+                  have it any more, or restores none), always (after any refusal) or never [default: auto]"
+    )]
+    pub(super) fallback: Option<FallbackArg>,
+    /// The same as --fallback never
+    #[arg(long, conflicts_with = "fallback")]
     pub(super) no_fallback: bool,
     /// Tell a fresh session the conversation so far
     #[arg(long, conflicts_with = "no_fallback")]

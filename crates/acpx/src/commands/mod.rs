@@ -75,6 +75,10 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
         Command::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
         Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&found()?),
+        Command::Sessions(SessionsCommand::Reset { carry_history }) => {
+            sessions::reset::run(&settings()?, carry_history)
+        }
+        Command::Sessions(SessionsCommand::Restore { to }) => sessions::restore::run(&settings()?, to),
         Command::Host(command) => host::run(command, options.output, config),
         Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),
         Command::Sessions(SessionsCommand::Migrate(migrate)) => {

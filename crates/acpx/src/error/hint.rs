@@ -100,7 +100,8 @@ impl CliError {
 pub(crate) fn hint_here<'a>(code: &str, hint: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
     let said = match code {
         "SESSION_NOT_RESTORED" => {
-            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here"
+            "run it again: the session is kept; to continue in a fresh session, add --fallback always (with \
+             --carry-history it is told what was said), or run: acpx AGENT sessions reset"
         }
         "TIMEOUT" => MORE_TIME,
         "QUEUE_TIMEOUT" => {

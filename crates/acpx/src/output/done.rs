@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use acpx_core::model::{RecordId, RequestId, SessionIdentity};
+use acpx_core::model::{AcpSessionId, LineageReason, RecordId, RequestId, SessionIdentity};
 use serde::Serialize;
 
+use super::clean::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -173,6 +174,49 @@ pub(crate) fn moved(moved: &Moved<'_>, console: &mut Console<'_>) -> io::Result<
         Format::Json => {
             let object =
                 MovedObject { action: "session_moved", identity, from, cwd, staying_directories: staying };
+            json_line(&object, &mut *console.out)?;
+        }
+    }
+    console.flush()
+}
+
+/// A session that is in another ACP session than before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionChange<'a> {
+    /// Its ids now.
+    pub(crate) identity: &'a SessionIdentity,
+    /// The ACP session before.
+    pub(crate) from: &'a AcpSessionId,
+    /// Why it changed.
+    pub(crate) reason: LineageReason,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionChangeObject<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    from_acpx_session_id: &'a AcpSessionId,
+    reason: LineageReason,
+}
+
+/// Writes that a session was reset or returned to an earlier ACP session.
+pub(crate) fn session_changed(change: &SessionChange<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let SessionChange { identity, from, reason } = *change;
+    let is_return = reason == LineageReason::Returned;
+    match console.mode.format {
+        Format::Quiet => writeln!(console.out, "{}", identity.record)?,
+        Format::Text => {
+            let what = if is_return { "returned to" } else { "reset to" };
+            line(
+                &mut *console.out,
+                format_args!("{}\t({what} {}, was {from})", identity.record, identity.session),
+            )?;
+        }
+        Format::Json => {
+            let action = if is_return { "session_returned" } else { "session_reset" };
+            let object = SessionChangeObject { action, identity, from_acpx_session_id: from, reason };
             json_line(&object, &mut *console.out)?;
         }
     }

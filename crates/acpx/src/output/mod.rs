@@ -41,7 +41,10 @@ pub(crate) use self::banner::{
 };
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
-pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, deleted, ensured, moved, queued};
+pub(crate) use self::done::{
+    Ensured, HowEnsured, Moved, SessionChange, cancelled, closed, deleted, ensured, moved, queued,
+    session_changed,
+};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::form::{FormReply, TerminalForm};

@@ -3,23 +3,30 @@
 use std::io::{self, Write};
 
 use acpx_core::host::meta::MemoryMeta;
-use acpx_core::model::{Memory, Record, SessionUsage};
+use acpx_core::model::{Memory, Record, RestoreError, SessionUsage};
 use serde::Serialize;
 
 use super::clean::line;
 
 /// The same as programs get it, where there is anything to say.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct RememberedObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<SessionUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_restore_error: Option<RestoreError>,
 }
 
 impl RememberedObject {
     pub(super) fn of(record: &Record, usage: Option<&SessionUsage>) -> Self {
-        Self { usage: usage.cloned(), memory: MemoryMeta::of(record.memory) }
+        Self {
+            usage: usage.cloned(),
+            memory: MemoryMeta::of(record.memory),
+            last_restore_error: record.restore_error.clone(),
+        }
     }
 }
 
@@ -28,6 +35,14 @@ pub(super) fn usage(usage: &SessionUsage, out: &mut dyn Write) -> io::Result<()>
     let SessionUsage { used, size, cost } = usage;
     let cost = cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
     line(out, format_args!("context: {used} of {size} tokens{cost}"))
+}
+
+/// The line with why the session was not restored, if the last attempt failed.
+pub(super) fn restore_error(record: &Record, out: &mut dyn Write) -> io::Result<()> {
+    match &record.restore_error {
+        Some(error) => line(out, format_args!("lastRestoreError: {error} at {}", error.at)),
+        None => Ok(()),
+    }
 }
 
 /// What an agent remembers of a conversation, in words, where that is less than all of it.

@@ -7,7 +7,7 @@ use acpx_core::model::{Record, SessionUsage, Timestamp};
 
 use super::clean::line;
 use super::record::{WholeRecord, closed_at, command, shown_name};
-use super::remembered::{memory_words, usage};
+use super::remembered::{memory_words, restore_error, usage};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -70,11 +70,15 @@ fn text(
     if let Some(memory) = memory_words(record.memory) {
         line(out, format_args!("memory: {memory}"))?;
     }
+    restore_error(record, out)?;
     line(out, format_args!("lineage:"))?;
     for row in record.lineage.rows() {
         let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!("  {inner}"));
         let to = row.to.map_or_else(|| "now".to_owned(), |to| to.to_string());
         line(out, format_args!("  {}  {}{inner}  {} to {to}", row.reason.as_str(), row.session, row.from))?;
+        if let Some(error) = &row.error {
+            line(out, format_args!("    {error}"))?;
+        }
     }
     Ok(())
 }

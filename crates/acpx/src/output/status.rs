@@ -21,7 +21,7 @@ use self::settings::SettingsObject;
 use super::clean::line;
 use super::question::details_of;
 use super::record::{command, name};
-use super::remembered::{RememberedObject, memory_words, usage};
+use super::remembered::{RememberedObject, memory_words, restore_error, usage};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
 
@@ -365,6 +365,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     if !memory.is_empty() {
         line(out, format_args!("memory: {}", memory.join("; ")))?;
     }
+    restore_error(record, out)?;
     if let Some((turn, since)) = snapshot.running() {
         line(out, format_args!("turn: {} ({}) since {since}", turn.id, turn.request))?;
     }

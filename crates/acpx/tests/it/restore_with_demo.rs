@@ -84,7 +84,7 @@ impl Bench {
     }
 
     fn restore_or_refuse(&self) -> RestoreSession {
-        let options = WakeOptions { fallback: Fallback::Refuse, carry_history: false };
+        let options = WakeOptions { fallback: Fallback::Never, carry_history: false };
         RestoreSession { options, ..self.restore() }
     }
 
@@ -187,7 +187,7 @@ fn in_words(entry: &Entry) -> Option<String> {
             MessageKind::Agent => format!("agent: {}", message.text),
             MessageKind::Thought => format!("thought: {}", message.text),
         }),
-        Entry::Reset { reason } => Some(format!("reset: {reason}")),
+        Entry::Reset { reason, .. } => Some(format!("reset: {reason}")),
         Entry::Tool(_) | Entry::Plan { .. } | Entry::TurnEnd { .. } => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent's error means for the session it was asked to restore.
+//! What an agent's error means for the session that a request was about.
 //!
 //! There is no common error for "unknown session": sixteen agents were seen to use five codes and a dozen
 //! texts. Their profiles say how to read them, and there "busy elsewhere" and "login needed" come first, because
@@ -7,12 +7,11 @@
 use crate::model::{AgentProfile, Reading};
 use crate::wire::RpcError;
 
-/// Reads the error of a restore. Where nothing was ever said in a session, most agents have not written it
-/// down, and whatever they answer means just that.
-pub fn read(profile: &AgentProfile, error: &RpcError, remembers: bool) -> Reading {
+/// Reads an error about a session.
+pub fn read(profile: &AgentProfile, error: &RpcError) -> Reading {
     let data = error.data.as_deref().map_or("", |data| data.get());
     match profile.reading(error.code, &format!("{} {data}", error.message)) {
-        Reading::Lost | Reading::Broken if !remembers => Reading::NeverMaterialised,
+        Reading::Broken if error.code == RpcError::METHOD_NOT_FOUND => Reading::Unsupported,
         reading => reading,
     }
 }
@@ -23,9 +22,9 @@ mod tests {
     use crate::model::{AgentSpec, Profiles};
 
     /// What an agent of this name means by an error.
-    fn meant(agent: &str, text: &str, remembers: bool) -> Reading {
+    fn meant(agent: &str, text: &str) -> Reading {
         let agent = AgentSpec::new("agent", [""; 0]).named(agent);
-        read(&Profiles::built_in().of(&agent, None), &RpcError::read(text), remembers)
+        read(&Profiles::built_in().of(&agent, None), &RpcError::read(text))
     }
 
     #[test]
@@ -69,9 +68,15 @@ mod tests {
                 Reading::LoginNeeded,
             ),
             (r#"{"code":400,"message":"bad"}"#, Reading::Broken),
+            (
+                r#"{"code":-32603,"message":"Internal error","data":{"details":"ECONNRESET"}}"#,
+                Reading::Broken,
+            ),
+            (r#"{"code":429,"message":"rate limited"}"#, Reading::Broken),
+            (r#"{"code":-32601,"message":"\"Method not found\": session/resume"}"#, Reading::Unsupported),
         ];
         for (text, reading) in cases {
-            assert_eq!(meant("any", text, true), reading, "{text}");
+            assert_eq!(meant("any", text), reading, "{text}");
         }
     }
 
@@ -109,11 +114,11 @@ mod tests {
             ("openclaw", not_found.to_owned()),
         ];
         for (agent, error) in cases {
-            assert_eq!(meant(agent, &error, true), Reading::Lost, "{agent}: {error}");
+            assert_eq!(meant(agent, &error), Reading::Lost, "{agent}: {error}");
         }
         // What only one agent means by it is not taken so of another.
         let error = r#"{"code":-32602,"message":"x","data":{"session":"Not found"}}"#;
-        assert_eq!(meant("any", error, true), Reading::Broken, "{error}");
+        assert_eq!(meant("any", error), Reading::Broken, "{error}");
     }
 
     #[test]
@@ -127,7 +132,7 @@ mod tests {
             ("kilocode", r#"{"code":-32603,"message":"OpenCode service failure"}"#),
         ];
         for (agent, error) in cases {
-            assert_eq!(meant(agent, error, true), Reading::Broken, "{agent}: {error}");
+            assert_eq!(meant(agent, error), Reading::Broken, "{agent}: {error}");
         }
     }
 
@@ -139,7 +144,7 @@ mod tests {
         ];
         for (words, reading) in cases {
             let error = format!(r#"{{"code":-32602,"message":"{words}"}}"#);
-            assert_eq!(meant("vibe", &error, true), reading, "{error}");
+            assert_eq!(meant("vibe", &error), reading, "{error}");
         }
     }
 
@@ -152,25 +157,7 @@ mod tests {
             ("copilot", r#"{"code":-32602,"message":"Session x is already loaded"}"#),
         ];
         for (agent, error) in cases {
-            for remembers in [true, false] {
-                assert_eq!(meant(agent, error, remembers), Reading::BusyElsewhere, "{agent}: {error}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_session_nothing_was_said_in_was_never_materialised_but_may_be_busy() {
-        let cases = [
-            (
-                r#"{"code":-32603,"message":"x","data":{"details":"no rollout found"}}"#,
-                Reading::NeverMaterialised,
-            ),
-            (r#"{"code":-32602,"message":"Invalid params"}"#, Reading::NeverMaterialised),
-            (r#"{"code":-32003,"message":"Session is active"}"#, Reading::BusyElsewhere),
-            (r#"{"code":-32000,"message":"x"}"#, Reading::LoginNeeded),
-        ];
-        for (text, reading) in cases {
-            assert_eq!(meant("any", text, false), reading, "{text}");
+            assert_eq!(meant(agent, error), Reading::BusyElsewhere, "{agent}: {error}");
         }
     }
 }

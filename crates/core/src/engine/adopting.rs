@@ -69,6 +69,7 @@ impl Engine {
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
             memory: crate::model::Memory::default(),
+            restore_error: None,
             created_at: now,
             updated_at: now,
             last_seq: None,

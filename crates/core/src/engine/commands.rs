@@ -9,7 +9,9 @@ use tokio::sync::oneshot;
 use crate::acp::Besides;
 use crate::acp::client::Answer;
 use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
-use crate::model::{AbsolutePath, AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId};
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId,
+};
 use crate::store::{SessionWriter, StoreError};
 
 use super::advice::Advisor;
@@ -32,6 +34,8 @@ pub(super) enum Forgetting {
 /// What a client asks of a session.
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+    /// Return to an earlier ACP session.
+    Return(AcpSessionId, Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
     Prompt {
         prompt: Box<Prompt>,
         waiter: PromptWaiter,
@@ -68,7 +72,10 @@ pub(super) enum Command {
 
 impl SessionTask {
     pub(super) async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
-        if matches!(command, Command::Wake(..) | Command::Prompt { .. } | Command::Pass(..)) {
+        if matches!(
+            command,
+            Command::Wake(..) | Command::Return(..) | Command::Prompt { .. } | Command::Pass(..)
+        ) {
             self.look_after_agent().await;
         }
         match command {
@@ -77,6 +84,15 @@ impl SessionTask {
                 let options = restore.options;
                 self.prepare(*restore);
                 self.step(Input::Wake(options));
+            }
+            Command::Return(session, restore, reply) => {
+                if let Some(refused) = self.machine.refuses_return(&session) {
+                    tell(reply, Err(refused));
+                    return Ok(());
+                }
+                self.waiters.awake.push(reply);
+                self.prepare(*restore);
+                self.step(Input::Return(session));
             }
             Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
             // The first may have been taken this moment: then it is kept before this is looked at.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::model::{AbsolutePath, AgentError, RecordId, RequestId, SettingError};
+use crate::model::{AbsolutePath, AcpSessionId, AgentError, RecordId, RequestId, SettingError};
 use crate::store::StoreError;
 
 use super::PromptProblem;
@@ -52,6 +52,14 @@ pub enum SessionError {
     /// The session has a turn running or waiting.
     #[error("the record {0} has a turn that runs or waits")]
     Busy(RecordId),
+    /// The record never had this ACP session.
+    #[error("the record {record} has no ACP session {session} in its lineage")]
+    NotInLineage {
+        /// The record.
+        record: RecordId,
+        /// The session.
+        session: AcpSessionId,
+    },
     /// The conversation is too long to be copied.
     #[error("the conversation of the record {record} has more than {limit} bytes and cannot be copied")]
     TooLong {
@@ -79,6 +87,7 @@ impl SessionError {
             Self::QueueFull(_) => "QUEUE_FULL",
             Self::Closing(_) => "SESSION_CLOSING",
             Self::Busy(_) => "SESSION_BUSY",
+            Self::NotInLineage { .. } => "NOT_IN_LINEAGE",
             Self::TooLong { .. } => "SESSION_TOO_LONG",
             Self::ShutDown(_) => "SHUT_DOWN",
         }
@@ -94,6 +103,9 @@ impl SessionError {
             Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
             Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
             Self::TooLong { .. } => Some("begin a new session"),
+            Self::NotInLineage { .. } => {
+                Some("acpx sessions show ID lists the ACP sessions that the record has had")
+            }
             Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
         };
         hint.map(Into::into)

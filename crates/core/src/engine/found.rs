@@ -17,7 +17,7 @@ impl SessionTask {
     /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
     pub(super) fn take_page(&mut self, page: Option<ListPage>) {
         let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
-        let wanted = self.machine.lineage().map(|lineage| &lineage.current().session);
+        let wanted = self.machine.target_session();
         if let Some(row) = sessions.into_iter().find(|row| Some(&row.session) == wanted) {
             return self.outward.push(Outward::Found(Box::new(row)));
         }

@@ -108,7 +108,7 @@ impl SessionTask {
                     self.keeper.keep_first_title(title);
                 }
                 self.first_words.clear();
-                let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
+                let session = self.machine.target_session().cloned();
                 self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
                 self.step(Input::Restored { inner });
             }

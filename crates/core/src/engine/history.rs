@@ -49,7 +49,11 @@ impl SessionTask {
         };
         self.knowledge.remember(conversation.memory());
         self.keeper.keep_memory(self.knowledge.memory());
-        Ok((conversation.exchanges(), conversation.spoken_at(), carried))
+        let exchanges = match self.machine.target_session() {
+            Some(session) => conversation.exchanges_in(session),
+            None => conversation.exchanges(),
+        };
+        Ok((exchanges, conversation.spoken_at(), carried))
     }
 }
 

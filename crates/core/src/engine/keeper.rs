@@ -196,6 +196,7 @@ impl Keeper {
                 self.changes.push(Change::Title(title.map(String::from)));
             }
             Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
+            Effect::SaveRestoreError(error) => self.changes.push(Change::RestoreError(error)),
             Effect::SaveLifecycle(lifecycle) => {
                 // What was deleted does not come back, whatever happens to the machine.
                 if lifecycle.is_deleted() {
@@ -413,6 +414,7 @@ impl Seed {
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
             memory: crate::model::Memory::default(),
+            restore_error: None,
             created_at: born,
             updated_at: born,
             last_seq: None,

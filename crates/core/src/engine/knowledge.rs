@@ -34,7 +34,7 @@ impl Knowledge {
         {
             *told = Some(*replay);
         }
-        if let Fact::TurnStarted { turn, .. } = fact
+        if let Fact::TurnStarted { turn, .. } | Fact::PromptResent { turn } = fact
             && self.unasked != Some(TurnId(*turn))
             && let Some(how) = self.how.take()
         {

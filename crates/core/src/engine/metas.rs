@@ -11,8 +11,8 @@ use crate::model::{RequestId, TurnId};
 pub(super) struct Metas {
     /// Of prompts that are not accepted yet.
     asked: HashMap<RequestId, Besides>,
-    /// Of turns that are not sent yet.
-    waiting: HashMap<TurnId, Besides>,
+    /// Of turns that are not over.
+    open: HashMap<TurnId, Besides>,
     /// Of whoever cancels, as long as that is done.
     pub(super) cancelling: Option<Besides>,
     /// Of whoever deletes the session.
@@ -25,15 +25,19 @@ impl Metas {
     }
 
     pub(super) fn accepted(&mut self, request: &RequestId, turn: TurnId) {
-        self.waiting.extend(self.asked.remove(request).map(|meta| (turn, meta)));
+        self.open.extend(self.asked.remove(request).map(|meta| (turn, meta)));
     }
 
     pub(super) fn refused(&mut self, request: &RequestId) {
         self.asked.remove(request);
     }
 
-    /// What a turn carries, as it is sent or over.
-    pub(super) fn take(&mut self, turn: TurnId) -> Option<Besides> {
-        self.waiting.remove(&turn)
+    /// What a turn carries. Its prompt may be sent a second time.
+    pub(super) fn of(&self, turn: TurnId) -> Option<&Besides> {
+        self.open.get(&turn)
+    }
+
+    pub(super) fn over(&mut self, turn: TurnId) {
+        self.open.remove(&turn);
     }
 }

@@ -158,7 +158,7 @@ impl SessionTask {
             }
             Effect::TurnOver(over) => {
                 self.received = 0;
-                self.metas.take(over.id);
+                self.metas.over(over.id);
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
@@ -179,6 +179,7 @@ impl SessionTask {
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
             | Effect::SaveSettings(_)
+            | Effect::SaveRestoreError(_)
             | Effect::SaveLifecycle(_) => {}
         }
     }
@@ -265,7 +266,7 @@ impl SessionTask {
         if call == Call::New {
             return Some(connection.new_session(place));
         }
-        let session = &self.machine.lineage()?.current().session;
+        let session = self.machine.target_session()?;
         match call {
             Call::New => None,
             Call::Fork => Some(connection.fork_session(session, place)),
@@ -284,7 +285,7 @@ impl SessionTask {
                 Some(Ok(connection.list()?.request(cwd, None)))
             }
             Call::Prompt { turn, prompt, carry_history } => {
-                let mut besides = self.metas.take(turn);
+                let mut besides = self.metas.of(turn).cloned();
                 if let Some(request) = self.machine.running_request().filter(|_| self.far.is_some()) {
                     let name = json_string(&far_host::name_of(self.keeper.record(), request.as_str()));
                     besides = Some(Besides::with_ours(besides.as_ref(), "requestId", &name));

@@ -11,8 +11,8 @@ use crate::acp::client::Offered;
 use crate::acp::settings;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AbsolutePath, AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq,
-    SessionIdentity, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope,
+    Seq, SessionIdentity, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store};
 
@@ -198,11 +198,30 @@ impl Session {
                 Err(_) => return Err(self.slow_start(wait, None).await),
             },
         };
-        awake?.map_err(|asleep| match asleep {
+        awake?.map_err(|asleep| self.not_awake(asleep))
+    }
+
+    /// Returns to an earlier ACP session of the record: the agent restores it, and it is the current one again. If the
+    /// agent does not restore it, the record stays as it is.
+    pub async fn return_to(
+        &self,
+        session: AcpSessionId,
+        restore: RestoreSession,
+    ) -> Result<Awakening, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        let returned = self.ask(Command::Return(session, Box::new(restore), reply), answer).await?;
+        returned.map_err(|asleep| self.not_awake(asleep))
+    }
+
+    fn not_awake(&self, asleep: Asleep) -> SessionError {
+        match asleep {
             Asleep::Agent(error) => SessionError::Agent(error),
             Asleep::Closing => SessionError::Closing(self.record.clone()),
             Asleep::Busy => SessionError::Busy(self.record.clone()),
-        })
+            Asleep::UnknownSession(session) => {
+                SessionError::NotInLineage { record: self.record.clone(), session }
+            }
+        }
     }
 
     /// What the agent has not done in the time that somebody has waited for it, or for its answer to a request.
@@ -300,7 +319,7 @@ impl Session {
         let setting = settings::chosen(method, params);
         let (method, params, options) = (method.into(), params.into(), restore.options);
         let start_wait = restore.start_wait;
-        let pass = Pass { id, method, params, setting, options };
+        let pass = Pass { id, method, params, setting, options, is_resent: false };
         let (reply, answer) = oneshot::channel();
         self.send(Command::Pass(Box::new(restore), pass, reply)).await?;
         let mut asked = Asked { session: self, pass: Some(id) };

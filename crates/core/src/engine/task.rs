@@ -389,8 +389,7 @@ impl SessionTask {
 
 /// What the agent's next message is read with.
 fn known(machine: &SessionMachine) -> Known<'_> {
-    let session = machine.lineage().map(|lineage| &lineage.current().session);
-    Known { session, remembers: machine.remembers() }
+    Known { session: machine.target_session() }
 }
 
 /// A future if there is one; otherwise one that never comes.

@@ -45,6 +45,9 @@ struct FaultData {
     field: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
+    /// What editors show of an error: why a session was not restored, and the next step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    details: Option<String>,
     acpx: FaultMeta,
 }
 
@@ -162,7 +165,8 @@ pub(super) fn refused(error: &SessionError) -> CallError {
 
 /// A parameter is wrong, and this is what is wrong with it.
 fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
-    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
+    let field = Some(field.to_owned());
+    let data = FaultData { field, problem: Some(problem.clone()), acpx, ..FaultData::default() };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
@@ -294,7 +298,9 @@ fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
 }
 
 fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
-    with_fault(number, message, &FaultData { acpx, ..FaultData::default() })
+    let hint = acpx.hint.as_ref().filter(|_| acpx.code == "SESSION_NOT_RESTORED");
+    let details = hint.map(|hint| format!("{message}; {hint}"));
+    with_fault(number, message, &FaultData { details, acpx, ..FaultData::default() })
 }
 
 fn with_fault(number: i64, message: String, data: &FaultData) -> RpcError {

@@ -209,6 +209,9 @@ pub struct RestoreMeta {
     /// How the session is to be brought back.
     #[serde(flatten)]
     pub wishes: WishMeta,
+    /// The earlier ACP session of the record that it returns to, by its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub return_to: Option<String>,
     /// Whether the agent need not run yet: a prompt that follows starts it.
     #[serde(skip_serializing_if = "is_false")]
     pub later: bool,
@@ -249,15 +252,19 @@ pub struct WishMeta {
     pub carry_history: bool,
 }
 
-/// What to do when an agent cannot restore a session.
+/// When a fresh session may replace one that the agent does not restore. The aliases are names of earlier versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FallbackMeta {
-    /// Go on in a fresh one, and say so.
-    Fresh,
-    /// Fail.
-    Refuse,
-    /// Begin afresh on purpose.
+    /// If the agent reports it as not found, or can restore nothing.
+    #[serde(alias = "fresh")]
+    Auto,
+    /// After any refusal.
+    Always,
+    /// Never.
+    #[serde(alias = "refuse")]
+    Never,
+    /// At once, without an attempt to restore.
     Reset,
 }
 

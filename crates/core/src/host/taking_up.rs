@@ -10,7 +10,7 @@ use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
 use crate::engine::{RestoreSession, Session};
 use crate::machine::Awakening;
-use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
+use crate::model::{AcpSessionId, AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
 use super::attachment::{self, Attachment, Gate, Paused};
@@ -195,7 +195,15 @@ impl Connection {
         }
         let begun = Instant::now();
         let room = self.room(Some(opened.session.record_id())).await?;
-        let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
+        let how = match &meta.return_to {
+            None => opened.session.wake(opened.given.clone()).await,
+            Some(id) => {
+                let session = AcpSessionId::new(id.as_str());
+                let session = session.map_err(|error| problem("_meta.acpx.returnTo", error.to_string()))?;
+                opened.session.return_to(session, opened.given.clone()).await
+            }
+        };
+        let how = how.map_err(|error| self.refused(&error))?;
         room.filled_by(opened.session.record_id());
         self.host.choose(&opened.session, &opened.given, settings, begun).await?;
         Ok(Some(how))

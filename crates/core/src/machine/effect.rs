@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Fact, Lifecycle, Lineage, LineageReason, RecordSettings, RequestId, Setting, Turn, TurnId,
-    Verdict,
+    AcpSessionId, AgentError, Fact, Lifecycle, Lineage, LineageReason, RecordSettings, RequestId,
+    RestoreError, Setting, Turn, TurnId, Verdict,
 };
 
 use super::{AskId, Deadline, Pass, PassId};
@@ -38,6 +38,8 @@ pub enum Effect {
     SaveTitle(Option<Box<str>>),
     /// Keep what is wished and shown of the settings.
     SaveSettings(RecordSettings),
+    /// Keep why the last attempt to restore failed, or that the agent has the session again.
+    SaveRestoreError(Option<RestoreError>),
     /// Keep whether the record takes part.
     SaveLifecycle(Lifecycle),
     /// Set a time limit; a limit of the same name starts again.
@@ -155,8 +157,10 @@ pub enum Asleep {
     Agent(AgentError),
     /// The session is being closed.
     Closing,
-    /// A turn runs, so it cannot begin afresh.
+    /// A turn runs or waits, so the ACP session cannot change.
     Busy,
+    /// The record never had the ACP session that it is to return to.
+    UnknownSession(AcpSessionId),
 }
 
 /// How a session came to be live.
@@ -175,6 +179,8 @@ pub enum Awakening {
         /// How what it replayed compares with what we keep, if it replayed anything.
         replay: Option<Verdict>,
     },
+    /// The agent has an earlier ACP session of the record again, as the user asked.
+    Returned,
     /// The agent could not bring it back; a fresh ACP session took over.
     Fresh {
         /// Why.

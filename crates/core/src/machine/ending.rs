@@ -118,6 +118,7 @@ impl SessionMachine {
         match self.state {
             State::Starting => {
                 self.state = State::Parked;
+                self.note_failed_restore(now, error);
                 self.fail_waiters(now, error);
             }
             State::Ending(_) => self.agent_ended(now),
@@ -136,6 +137,7 @@ impl SessionMachine {
             | State::Settling(_) => {
                 self.do_(Effect::Disarm);
                 self.note_end(error);
+                self.note_failed_restore(now, error);
                 self.fail_waiters(now, error);
             }
             State::Idle(_) => self.note_end(error),
@@ -215,6 +217,14 @@ impl SessionMachine {
     /// there are by then.
     pub(super) fn end_without_login(&mut self) {
         self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });
+    }
+
+    /// The agent's process no longer has the session. It is ended, and the next start restores the session.
+    pub(super) fn restart_without_session(&mut self) {
+        let how = "it no longer had the session and was ended";
+        self.do_(Effect::Fact(Fact::AgentEnded { how: how.to_owned() }));
+        let is_needed = !(self.queue.is_empty() && self.waiting.is_empty());
+        self.end_process_for(Some(how), if is_needed { Then::Wake } else { Then::Park });
     }
 
     fn start_if_needed(&mut self) {

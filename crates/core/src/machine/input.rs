@@ -17,6 +17,8 @@ pub enum Input {
     Recover(Vec<Turn>),
     /// A client wants the agent to have the session.
     Wake(WakeOptions),
+    /// A client returns to an earlier ACP session of the record.
+    Return(AcpSessionId),
     /// A client prompts.
     Prompt {
         /// Its name for the prompt.

@@ -1,20 +1,21 @@
 //! From a started agent to a live session: a new one, or the restore ladder.
 //!
-//! Resume if advertised, else load if advertised, each the other's second chance; then a fresh session,
-//! openly, if the options allow it. Load comes first when the agent's list shows a later change than ours:
-//! somebody went on elsewhere, and only load brings what they said. What an agent is known to need is given to it:
-//! time before a load, and no restore of what it never wrote down. "Busy elsewhere" and "login needed" end
-//! the descent: the session is not lost.
+//! The ladder is resume, then load, each only if advertised. Load comes first if the agent's list shows a later change
+//! than ours: only load brings what was said outside of acpx. A fresh session follows only if the agent reports the
+//! session as not found, or can restore nothing; after any other refusal the attempt fails and the record keeps its
+//! session, unless the options say otherwise. A profile adds what an agent needs: time before a load, and no restore of
+//! a session that it has not written yet.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, Habits,
-    InnerIdChange, Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
+    InnerIdChange, Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, RestoreError, Timestamp,
+    Update,
 };
 
-use super::state::{Ladder, Live, Owed, Reset, Restore, State, Then};
+use super::state::{Ladder, Live, Owed, Refused, Reset, Restore, State, Then};
 use super::{Advertised, Awakening, Call, Deadline, Effect, OnResume, Rung, SessionMachine};
 
 /// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
@@ -40,17 +41,18 @@ impl SessionMachine {
         if self.is_forking {
             self.do_(Effect::Ask(Call::Fork));
             self.do_(Effect::Arm(Deadline::Setup));
-            let reset = Reset { reason: LineageReason::Forked, announced: false };
+            let reset = Reset { reason: LineageReason::Forked, announced: false, error: None };
             return self.state = State::Creating(advertised, Some(reset));
         }
-        self.remembers = exchanges.iter().any(|exchange| exchange.answered);
+        self.is_prompted = !exchanges.is_empty() || !self.is_created_here();
         if self.options.fallback == Fallback::Reset {
-            let reset = Reset { reason: LineageReason::Reset, announced: self.remembers };
+            let reset = Reset { reason: LineageReason::Reset, announced: self.is_prompted, error: None };
             return self.create(advertised, Some(reset));
         }
-        let is_unwritten = habits.needs_prompt_before_load && exchanges.is_empty() && !self.is_adopting;
-        let (tried_resume, tried_load, lost) = (false, false, false);
-        let ladder = Ladder { advertised, habits, exchanges, on_resume, tried_resume, tried_load, lost };
+        let is_unwritten =
+            habits.needs_prompt_before_load && !self.is_prompted && self.options.fallback != Fallback::Never;
+        let (tried_resume, tried_load, refusal) = (false, false, None);
+        let ladder = Ladder { advertised, habits, exchanges, on_resume, tried_resume, tried_load, refusal };
         if is_unwritten {
             return self.fresh(now, &ladder);
         }
@@ -67,6 +69,12 @@ impl SessionMachine {
         }
     }
 
+    /// Whether acpx created the session, so that every prompt in it is known.
+    fn is_created_here(&self) -> bool {
+        let lineage = self.lineage.as_ref().filter(|_| !self.is_adopting);
+        lineage.zip(self.target_session()).is_some_and(|(lineage, session)| lineage.is_created_here(session))
+    }
+
     /// Only a load brings what was said before we knew of a session.
     fn preferred(&self) -> Rung {
         if self.is_adopting { Rung::Load } else { Rung::Resume }
@@ -77,9 +85,12 @@ impl SessionMachine {
             State::Looking(ladder) => ladder,
             other => return self.state = other,
         };
-        let elsewhere =
-            matches!((changed, self.spoken_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
-        self.descend(now, ladder, if elsewhere { Rung::Load } else { self.preferred() });
+        let created = self.lineage.as_ref().map(|lineage| lineage.current().from);
+        let ours = self.spoken_at.or(created);
+        let is_changed = changed.zip(ours).is_some_and(|(theirs, ours)| theirs.since(ours) > TAIL);
+        // Another program has prompted it.
+        self.is_prompted |= is_changed;
+        self.descend(now, ladder, if is_changed { Rung::Load } else { self.preferred() });
     }
 
     /// Takes the preferred rung if it is there and untried, else the other, else a fresh session.
@@ -138,29 +149,34 @@ impl SessionMachine {
         }
     }
 
-    /// The foot of the ladder.
+    /// The end of the ladder: a fresh session, if it may take the place of the one that is not restored.
     fn fresh(&mut self, now: Timestamp, ladder: &Ladder) {
-        let reason = if !self.remembers {
-            LineageReason::NotMaterialised
-        } else if !ladder.advertised.restores() {
-            LineageReason::CannotRestore
-        } else if ladder.lost {
-            LineageReason::AgentLost
-        } else {
-            LineageReason::LoadFailed
+        let reason = match &ladder.refusal {
+            _ if !self.is_prompted => LineageReason::NotMaterialised,
+            None => LineageReason::CannotRestore,
+            Some(refusal) if refusal.is_lost => LineageReason::AgentLost,
+            Some(_) => LineageReason::LoadFailed,
         };
-        // A fresh session would not be the one that was asked for.
-        let must_be_this_one =
-            self.is_adopting || (self.remembers && self.options.fallback == Fallback::Refuse);
-        if must_be_this_one && let Some(lineage) = &self.lineage {
+        let error = ladder.refusal.as_ref().map(|refusal| refusal.error.clone());
+        let is_allowed = match self.options.fallback {
+            Fallback::Auto => reason != LineageReason::LoadFailed,
+            Fallback::Always | Fallback::Reset => true,
+            Fallback::Never => false,
+        };
+        // A fresh session would not be the one that the client asked for.
+        let must_be_this_one = self.is_adopting || self.returning.is_some();
+        if (must_be_this_one || !is_allowed)
+            && let Some(session) = self.target_session()
+        {
             let error = AgentError::NotRestored {
                 agent: self.agent.clone(),
-                session: lineage.current().session.clone(),
+                session: session.clone(),
                 reason: reason.as_str().to_owned(),
+                cause: error.map(Box::new),
             };
             return self.give_up(now, &error);
         }
-        self.create(ladder.advertised, Some(Reset { reason, announced: self.remembers }));
+        self.create(ladder.advertised, Some(Reset { reason, announced: self.is_prompted, error }));
     }
 
     fn create(&mut self, advertised: Advertised, reset: Option<Reset>) {
@@ -170,8 +186,9 @@ impl SessionMachine {
     }
 
     pub(super) fn opened(&mut self, now: Timestamp, session: AcpSessionId, inner: Option<AgentSessionId>) {
-        let State::Creating(advertised, reset) = self.state else { return };
-        let live = Live { advertised, owed: None };
+        let State::Creating(advertised, reset) = &mut self.state else { return };
+        let (live, reset) = (Live { advertised: *advertised, owed: None }, reset.take());
+        self.clear_restore_error();
         let (Some(reset), Some(lineage)) = (reset, &mut self.lineage) else {
             let lineage = Lineage::begin(session, inner, now);
             self.lineage = Some(lineage.clone());
@@ -185,17 +202,18 @@ impl SessionMachine {
             agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
             announced: reset.announced,
             carried: self.carried,
+            error: reset.error.clone(),
         };
-        lineage.replace(session, inner, reset.reason, now);
+        lineage.replace_after(reset.error.clone(), session, inner, reset.reason, now);
         // A fork knows what the session before it knew.
-        self.remembers &= std::mem::take(&mut self.is_forking);
+        self.is_prompted &= std::mem::take(&mut self.is_forking);
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));
         self.carry = self.carried.is_some();
         let how = match reset {
             Reset { reason: LineageReason::Forked, .. } => Awakening::Forked,
-            Reset { reason, announced } => Awakening::Fresh { reason, announced },
+            Reset { reason, announced, .. } => Awakening::Fresh { reason, announced },
         };
         self.settle(now, live, how);
     }
@@ -206,29 +224,56 @@ impl SessionMachine {
             other => return self.state = other,
         };
         let is_adopted = std::mem::take(&mut self.is_adopting);
-        self.remembers |= is_adopted;
+        self.is_prompted |= is_adopted;
+        self.clear_restore_error();
+        let returned = self.returned(now);
         if let Some(lineage) = &mut self.lineage
-            && (lineage.tell_inner_id(inner, now) != InnerIdChange::None || is_adopted)
+            && (lineage.tell_inner_id(inner, now) != InnerIdChange::None || is_adopted || returned.is_some())
         {
             let lineage = lineage.clone();
             self.do_(Effect::SaveLineage(lineage));
         }
         let replay = alignment.verdict();
         self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
+        let how = match returned {
+            Some(_) => Awakening::Returned,
+            None => Awakening::Restored { rung, replay },
+        };
+        self.out.extend(returned.map(Effect::Fact));
         // An agent that resumes as the protocol says replays nothing and owes nothing.
         let replays = rung != Rung::Resume || ladder.habits.replays_on_resume || replay.is_some();
         let owed = (alignment.is_owed() && replays).then(|| Box::new(Owed { alignment, told: replay }));
         let live = Live { advertised: ladder.advertised, owed };
-        self.settle(now, live, Awakening::Restored { rung, replay });
+        self.settle(now, live, how);
+    }
+
+    /// The agent has the earlier session that the record was to return to: a new row of the lineage, and the fact.
+    fn returned(&mut self, now: Timestamp) -> Option<Fact> {
+        let session = self.returning.take()?;
+        let lineage = self.lineage.as_mut()?;
+        let inner = lineage.row_of(&session).and_then(|row| row.agent_session.clone());
+        let fact = Fact::SessionReturned {
+            from_acpx_session_id: lineage.current().session.to_string(),
+            acpx_session_id: session.to_string(),
+            agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
+        };
+        lineage.replace(session, inner, LineageReason::Returned, now);
+        self.is_prompted = true;
+        Some(fact)
     }
 
     pub(super) fn setup_refused(&mut self, now: Timestamp, reading: Reading, error: &AgentError) {
         match self.take_state() {
             State::Creating(..) => self.give_up(now, error),
             State::Restoring(Restore { mut ladder, rung, .. }) => match reading {
-                Reading::BusyElsewhere | Reading::LoginNeeded => self.give_up(now, error),
-                Reading::Lost | Reading::NeverMaterialised | Reading::Broken => {
-                    ladder.lost |= reading == Reading::Lost;
+                Reading::BusyElsewhere if self.options.fallback != Fallback::Always => {
+                    self.give_up(now, error);
+                }
+                Reading::LoginNeeded => self.give_up(now, error),
+                Reading::Unsupported => self.descend(now, ladder, rung),
+                Reading::Lost | Reading::Broken | Reading::BusyElsewhere => {
+                    let (is_lost, error) = (reading == Reading::Lost, RestoreError::new(error, now));
+                    ladder.refusal = Some(Refused { is_lost, error });
                     self.descend(now, ladder, rung);
                 }
             },
@@ -254,13 +299,28 @@ impl SessionMachine {
         self.do_(Effect::Arm(Deadline::Setup));
     }
 
-    /// The agent is there and will not give us the session.
+    /// The agent runs and does not give us the session.
     pub(super) fn give_up(&mut self, now: Timestamp, error: &AgentError) {
         self.do_(Effect::Disarm);
+        self.note_failed_restore(now, error);
         self.fail_waiters(now, error);
         // Nobody may have been there to be told, and no turn says it.
         let wants_login = self.lineage.is_some() && error.reading() == Reading::LoginNeeded;
         self.do_(Effect::EndAgent(wants_login.then_some(AgentEnd::WANTS_LOGIN)));
         self.state = State::Ending(Then::Park);
+    }
+
+    /// Stores why a session that was to be restored is not. A record without a session has nothing to restore.
+    pub(super) fn note_failed_restore(&mut self, now: Timestamp, error: &AgentError) {
+        if self.lineage.is_some() && !self.is_adopting && !self.is_forking {
+            self.restore_error = Some(RestoreError::new(error, now));
+            self.do_(Effect::SaveRestoreError(self.restore_error.clone()));
+        }
+    }
+
+    fn clear_restore_error(&mut self) {
+        if self.restore_error.take().is_some() {
+            self.do_(Effect::SaveRestoreError(None));
+        }
     }
 }

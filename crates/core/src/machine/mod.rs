@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, Carried, Decision, Fact, FactError, Fallback, Lifecycle, Lineage,
-    OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason,
-    Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update,
-    WakeOptions,
+    OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, RestoreError,
+    StopReason, Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked,
+    Update, WakeOptions,
 };
 
 mod effect;
@@ -68,8 +68,15 @@ pub struct SessionMachine {
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
     answered: bool,
-    /// Whether one was answered in the current ACP session, so that losing it means forgetting something.
-    remembers: bool,
+    /// Whether the current ACP session may have received a prompt, so that losing it is announced. It has not if acpx
+    /// created it and sent it none.
+    is_prompted: bool,
+    /// The turn whose prompt the agent refused for want of the session, and which is sent once more.
+    resent: Option<TurnId>,
+    /// The earlier ACP session that the record returns to once the agent has restored it.
+    returning: Option<AcpSessionId>,
+    /// Why the last attempt to restore the session failed, as it is stored.
+    restore_error: Option<RestoreError>,
     /// When something was last said, for comparison with the agent's list.
     spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
@@ -104,7 +111,10 @@ impl SessionMachine {
             is_forking: false,
             last_turn: None,
             answered: false,
-            remembers: false,
+            is_prompted: false,
+            resent: None,
+            returning: None,
+            restore_error: None,
             spoken_at: None,
             lifecycle: Lifecycle::Open,
             works: None,
@@ -135,7 +145,8 @@ impl SessionMachine {
             lineage: Some(record.lineage.clone()),
             last_turn: record.last_turn,
             answered: record.answered_turns > 0,
-            remembers: record.answered_turns > 0,
+            is_prompted: record.last_turn.is_some(),
+            restore_error: record.restore_error.clone(),
             lifecycle: record.lifecycle,
             settings: record.settings.clone(),
             ..Self::new(record.agent.label())
@@ -152,6 +163,7 @@ impl SessionMachine {
         match input {
             Input::Recover(turns) => self.recover(now, turns),
             Input::Wake(options) => self.wake(options),
+            Input::Return(session) => self.return_to(session),
             Input::Prompt { request, prompt, policy, options, limits } => {
                 self.accept(now, request, prompt, policy, options, limits);
             }
@@ -191,15 +203,25 @@ impl SessionMachine {
                 self.note_background(background);
                 self.agent_state(now, state, body, own);
             }
-            Input::Elicitation { ask } => self.elicitation(ask),
+            Input::Elicitation { ask } => {
+                self.note_request();
+                self.elicitation(ask);
+            }
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, tool, has_options, can_approve } => {
+                self.note_request();
                 self.permission(ask, tool, has_options, can_approve);
             }
-            Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
+            Input::Tool { ask, tool, granted } => {
+                self.note_request();
+                self.tool(ask, tool, granted);
+            }
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Unanswered { ask, what } => self.unanswered(&ask, what),
-            Input::Request { ask } => self.request(ask),
+            Input::Request { ask } => {
+                self.note_request();
+                self.request(ask);
+            }
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
         if self.settings_changed {
@@ -225,20 +247,25 @@ impl SessionMachine {
         }
     }
 
+    /// The ACP session that requests to the agent are about: the current one, or the one that is returned to.
+    pub fn target_session(&self) -> Option<&AcpSessionId> {
+        self.returning.as_ref().or_else(|| Some(&self.lineage.as_ref()?.current().session))
+    }
+
     /// The record's ACP sessions, once there is one.
     pub fn lineage(&self) -> Option<&Lineage> {
         self.lineage.as_ref()
     }
 
-    /// Whether a prompt was answered in the current ACP session, so that the agent has something to remember.
-    pub fn remembers(&self) -> bool {
-        self.remembers
+    /// Whether the current ACP session may have received a prompt.
+    pub fn is_prompted(&self) -> bool {
+        self.is_prompted
     }
 
     /// Whether what the agent remembers of the session would be lost with its process.
     pub fn has_only_memory(&self) -> bool {
         match &self.state {
-            State::Idle(live) => self.remembers && !live.advertised.restores(),
+            State::Idle(live) => self.is_prompted && !live.advertised.restores(),
             _ => false,
         }
     }
@@ -339,6 +366,10 @@ impl SessionMachine {
 
     fn wake(&mut self, options: WakeOptions) {
         let begins_afresh = options.fallback == Fallback::Reset;
+        // An attempt to return that is under way ends first.
+        if self.returning.is_some() && begins_afresh {
+            return self.do_(Effect::Awake(Err(Asleep::Busy)));
+        }
         match &mut self.state {
             State::Parked => {
                 self.options = options;
@@ -367,11 +398,51 @@ impl SessionMachine {
         }
     }
 
-    /// Somebody else's wake is under way: of two who disagree, the one who wants nothing lost is heard.
+    /// Another client's wake is under way: the options that lose less hold.
     fn wake_along(&mut self, options: WakeOptions) {
         self.options.carry_history |= options.carry_history;
-        if options.fallback == Fallback::Refuse {
-            self.options.fallback = Fallback::Refuse;
+        match (self.options.fallback, options.fallback) {
+            (_, Fallback::Never) => self.options.fallback = Fallback::Never,
+            (Fallback::Always, Fallback::Auto) => self.options.fallback = Fallback::Auto,
+            _ => {}
+        }
+    }
+
+    /// Why the record cannot return to an ACP session now, if it cannot.
+    pub fn refuses_return(&self, session: &AcpSessionId) -> Option<Asleep> {
+        match &self.state {
+            _ if self.is_closing() => Some(Asleep::Closing),
+            _ if self.lineage.as_ref().is_none_or(|lineage| lineage.row_of(session).is_none()) => {
+                Some(Asleep::UnknownSession(session.clone()))
+            }
+            State::Parked | State::Idle(_) if !self.has_work() => None,
+            _ => Some(Asleep::Busy),
+        }
+    }
+
+    /// A client returns to an earlier ACP session of the record. The lineage changes once the agent has restored it.
+    fn return_to(&mut self, session: AcpSessionId) {
+        if self.refuses_return(&session).is_some() {
+            return;
+        }
+        let is_current = self.target_session() == Some(&session);
+        match &self.state {
+            State::Idle(_) if is_current => self.do_(Effect::Awake(Ok(Awakening::Live))),
+            State::Idle(_) => {
+                self.returning = Some(session);
+                self.end_process(Then::Wake);
+            }
+            _ => {
+                self.returning = Some(session).filter(|_| !is_current);
+                self.start_for_queue();
+            }
+        }
+    }
+
+    /// The agent has asked for something, so a turn that runs has had an effect.
+    fn note_request(&mut self) {
+        if let State::Prompting(prompting) = &mut self.state {
+            prompting.heard = true;
         }
     }
 
@@ -444,6 +515,7 @@ impl SessionMachine {
     /// Everything that waited for the agent has waited in vain.
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = WakeOptions::default();
+        self.returning = None;
         self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
         self.passes_in_vain(&Unpassed::Agent(error.clone()));
         for turn in std::mem::take(&mut self.queue) {
@@ -461,7 +533,6 @@ impl SessionMachine {
         turn.state = TurnState::Ended { at: now, outcome };
         self.spoken_at = Some(now);
         self.answered |= turn.is_answered();
-        self.remembers |= turn.is_answered();
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
         self.do_(Effect::TurnOver(turn));

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Setting, SettingValue, WakeOptions};
+use crate::model::{AgentError, Reading, Setting, SettingValue, WakeOptions};
 
 use super::state::{State, Then};
 use super::{Call, Deadline, Effect, SessionMachine, Unpassed};
@@ -29,14 +29,22 @@ pub struct Pass {
     pub setting: Option<Setting>,
     /// How the session is to be brought back for it, should that be needed.
     pub options: WakeOptions,
+    /// Whether it is sent a second time, because the agent's process no longer had the session.
+    pub is_resent: bool,
+}
+
+impl Pass {
+    /// Whether sending it again is safe and wanted: it chooses a setting.
+    fn can_be_resent(&self) -> bool {
+        let settings = ["session/set_mode", "session/set_config_option"];
+        !self.is_resent && settings.contains(&&*self.method)
+    }
 }
 
 /// A request of a client that the agent has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passed {
-    pub(super) id: PassId,
-    pub(super) method: Box<str>,
-    pub(super) setting: Option<Setting>,
+    pub(super) pass: Pass,
     /// What the session showed of that setting before.
     pub(super) before: Option<SettingValue>,
     /// Whether its client still waits for the answer. One that does not holds nothing.
@@ -93,11 +101,11 @@ impl SessionMachine {
     }
 
     fn pass_now(&mut self, pass: Pass) {
-        let Pass { id, method, setting, .. } = pass.clone();
+        let id = pass.id;
         // How long an extension's method may take, only those who made it know.
-        let is_limited = !method.starts_with('_');
-        let before = setting.as_ref().and_then(|setting| self.shown(&setting.name).cloned());
-        self.passed.push(Passed { id, method, setting, before, is_wanted: true });
+        let is_limited = !pass.method.starts_with('_');
+        let before = pass.setting.as_ref().and_then(|setting| self.shown(&setting.name).cloned());
+        self.passed.push(Passed { pass: pass.clone(), before, is_wanted: true });
         self.do_(Effect::Ask(Call::Pass(pass)));
         if is_limited {
             self.do_(Effect::Arm(Deadline::Pass(id)));
@@ -112,8 +120,12 @@ impl SessionMachine {
     }
 
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
-        let Some(index) = self.passed.iter().position(|passed| passed.id == id) else { return };
-        let Passed { setting, before, is_wanted, .. } = self.passed.remove(index);
+        let Some(index) = self.passed.iter().position(|passed| passed.pass.id == id) else { return };
+        let is_unknown = answer.as_ref().is_err_and(|error| error.reading() == Reading::Lost);
+        if is_unknown && matches!(self.state, State::Idle(_)) && self.passed[index].pass.can_be_resent() {
+            return self.restart_after_pass();
+        }
+        let Passed { pass: Pass { setting, .. }, before, is_wanted } = self.passed.remove(index);
         if let Some(setting) = setting.filter(|_| answer.is_ok()) {
             self.wish(setting, before.as_ref());
         }
@@ -123,10 +135,22 @@ impl SessionMachine {
         }
     }
 
+    /// The agent's process no longer has the session. It is restarted, which restores the session, and choices of
+    /// settings that it has not carried out are sent once more.
+    fn restart_after_pass(&mut self) {
+        let (again, rest) =
+            std::mem::take(&mut self.passed).into_iter().partition(|passed| passed.pass.can_be_resent());
+        self.passed = rest;
+        let again: Vec<Passed> = again;
+        let wanted = again.into_iter().filter(|passed| passed.is_wanted);
+        self.waiting.extend(wanted.map(|passed| Pass { is_resent: true, ..passed.pass }));
+        self.restart_without_session();
+    }
+
     /// One that is out is withdrawn, and the agent may still answer it; nobody waits for that.
     pub(super) fn pass_withdrawn(&mut self, id: PassId) {
         self.waiting.retain(|pass| pass.id != id);
-        if let Some(passed) = self.passed.iter_mut().find(|passed| passed.id == id) {
+        if let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id) {
             passed.is_wanted = false;
             self.do_(Effect::Ask(Call::Withdraw(id)));
             self.pass_is_over();
@@ -136,11 +160,12 @@ impl SessionMachine {
     /// The agent has not answered one in time. It may still do what it was asked for, and that counts; its answer does
     /// not.
     pub(super) fn pass_is_overdue(&mut self, id: PassId) {
-        let Some(passed) = self.passed.iter_mut().find(|passed| passed.id == id && passed.is_wanted) else {
+        let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id && passed.is_wanted)
+        else {
             return;
         };
         passed.is_wanted = false;
-        let method = passed.method.clone();
+        let method = passed.pass.method.clone();
         self.do_(Effect::Ask(Call::Withdraw(id)));
         self.pass_unanswered(id, method);
         self.pass_is_over();
@@ -153,7 +178,10 @@ impl SessionMachine {
 
     /// The method of a request whose answer somebody waits for.
     pub fn passed_method(&self, id: PassId) -> Option<&str> {
-        self.passed.iter().find(|passed| passed.id == id && passed.is_wanted).map(|passed| &*passed.method)
+        self.passed
+            .iter()
+            .find(|passed| passed.pass.id == id && passed.is_wanted)
+            .map(|passed| &*passed.pass.method)
     }
 
     /// An agent with nothing else to do has had its last request.
@@ -165,8 +193,8 @@ impl SessionMachine {
 
     /// The agent is gone, and with it the answers.
     pub(super) fn passes_lost(&mut self, error: &AgentError) {
-        for Passed { id, .. } in std::mem::take(&mut self.passed) {
-            self.do_(Effect::Passed(id, Err(Unpassed::Agent(error.clone()))));
+        for Passed { pass, .. } in std::mem::take(&mut self.passed) {
+            self.do_(Effect::Passed(pass.id, Err(Unpassed::Agent(error.clone()))));
         }
     }
 
@@ -180,7 +208,7 @@ impl SessionMachine {
     /// The agent has not answered, and is sent away: for being silent as long as it may be idle, or for the turn's sake.
     pub(super) fn passes_unanswered(&mut self) {
         for passed in std::mem::take(&mut self.passed) {
-            self.pass_unanswered(passed.id, passed.method);
+            self.pass_unanswered(passed.pass.id, passed.pass.method);
         }
     }
 
@@ -193,8 +221,8 @@ impl SessionMachine {
     /// The session is over for clients; what is out or waits has no answer.
     pub(super) fn passes_closed(&mut self) {
         self.passes_in_vain(&Unpassed::Closing);
-        for Passed { id, .. } in std::mem::take(&mut self.passed) {
-            self.do_(Effect::Passed(id, Err(Unpassed::Closing)));
+        for Passed { pass, .. } in std::mem::take(&mut self.passed) {
+            self.do_(Effect::Passed(pass.id, Err(Unpassed::Closing)));
         }
     }
 }

@@ -25,10 +25,15 @@ impl SessionMachine {
             return self.state = State::Idle(live);
         };
         self.do_(Effect::Disarm);
-        turn.state = TurnState::Dispatched { at: now };
-        self.do_(Effect::SaveTurn(turn.clone()));
-        let request_id = turn.request.to_string();
-        self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id, client: None }));
+        if self.resent == Some(turn.id) {
+            self.do_(Effect::Fact(Fact::PromptResent { turn: turn.id.0 }));
+        } else {
+            turn.state = TurnState::Dispatched { at: now };
+            self.do_(Effect::SaveTurn(turn.clone()));
+            let request_id = turn.request.to_string();
+            self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id, client: None }));
+        }
+        self.is_prompted = true;
         let carry_history = std::mem::take(&mut self.carry);
         self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
         self.state = State::Prompting(Prompting::begun(live, turn));
@@ -36,6 +41,9 @@ impl SessionMachine {
 
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
+            State::Prompting(prompting) if is_unknown_session(&answer) => {
+                self.restart_after_prompt(now, prompting, answer);
+            }
             State::Prompting(prompting) => {
                 let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
@@ -67,6 +75,29 @@ impl SessionMachine {
             }
             other => self.state = other,
         }
+    }
+
+    /// The agent refused a prompt because its process no longer has the session. The process is restarted, which
+    /// restores the session, and the prompt is sent once more: only once, and only if nothing of its turn had arrived.
+    fn restart_after_prompt(
+        &mut self,
+        now: Timestamp,
+        prompting: Prompting,
+        answer: Result<Stopped, AgentError>,
+    ) {
+        let Prompting { turn, stopping, asked, held, heard, inserted, .. } = prompting;
+        self.release(held);
+        self.take_back(asked);
+        match (stopping, answer) {
+            (None, Err(_)) if !heard && !inserted && self.resent != Some(turn.id) => {
+                self.resent = Some(turn.id);
+                self.queue.push_front(turn);
+            }
+            (None, Err(error)) => self.end_turn(now, turn, TurnOutcome::Failed((&error).into())),
+            (Some(stopping), _) => self.end_turn(now, turn, stopping.outcome()),
+            (None, Ok(Stopped { reason, .. })) => self.end_turn(now, turn, TurnOutcome::Stopped(reason)),
+        }
+        self.restart_without_session();
     }
 
     pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
@@ -125,6 +156,7 @@ impl SessionMachine {
                 | Update::Message { kind: MessageKind::User | MessageKind::Agent, .. }
         );
         prompting.worked |= update.is_history() && !update.is_users();
+        prompting.heard |= update.is_history();
         let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
         if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
             prompting.live.owed = None;
@@ -279,6 +311,11 @@ impl SessionMachine {
     pub(super) fn take_back(&mut self, asked: Vec<Asked>) {
         self.out.extend(asked.into_iter().map(|open| Effect::Permit(open.ask, Permit::Cancelled)));
     }
+}
+
+/// Whether an answer means that the agent's process does not have the session.
+fn is_unknown_session<T>(answer: &Result<T, AgentError>) -> bool {
+    answer.as_ref().is_err_and(|error| error.reading() == Reading::Lost)
 }
 
 /// Whether an update is the rest of a replay; once something is not, nothing is any more. If it is, how the replay

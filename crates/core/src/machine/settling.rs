@@ -33,7 +33,7 @@ impl SessionMachine {
             let asked_for = |wish: &Setting| {
                 passed
                     .iter()
-                    .filter_map(|passed| passed.setting.as_ref())
+                    .filter_map(|passed| passed.pass.setting.as_ref())
                     .any(|asked| asked.name == wish.name)
             };
             self.settings.withdraw(|wish| {

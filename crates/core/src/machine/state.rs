@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Alignment, Exchange, Habits, LineageReason, Setting, StopReason, ToolUse, Turn, TurnError,
-    TurnOutcome, Verdict,
+    AgentError, Alignment, Exchange, Habits, LineageReason, RestoreError, Setting, StopReason, ToolUse, Turn,
+    TurnError, TurnOutcome, Verdict,
 };
 
 use super::{Advertised, AskId, Awakening, OnResume, Rung, Stopped};
@@ -41,10 +41,12 @@ pub(super) enum State {
 }
 
 /// A fresh session about to take over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reset {
     pub(super) reason: LineageReason,
     pub(super) announced: bool,
+    /// The failed restore that led to it, if one did.
+    pub(super) error: Option<RestoreError>,
 }
 
 /// How far down the ladder we are.
@@ -57,8 +59,16 @@ pub(super) struct Ladder {
     pub(super) on_resume: OnResume,
     pub(super) tried_resume: bool,
     pub(super) tried_load: bool,
-    /// The agent said plainly that it no longer has the session.
-    pub(super) lost: bool,
+    /// The last refusal that says something about the session. A method that the agent does not have says nothing.
+    pub(super) refusal: Option<Refused>,
+}
+
+/// A refused restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// Whether the agent reports the session as not found.
+    pub(super) is_lost: bool,
+    pub(super) error: RestoreError,
 }
 
 /// One rung under way.
@@ -110,6 +120,8 @@ pub(super) struct Prompting {
     pub(super) inserted: bool,
     /// Whether the agent has said or done anything in it, or that it works.
     pub(super) worked: bool,
+    /// Whether an update or a request of this turn has arrived, so that its prompt is never sent again.
+    pub(super) heard: bool,
     /// How the agent stopped, if that came before it had answered the prompt.
     pub(super) stopped: Option<Box<Result<Stopped, AgentError>>>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::*;
 use crate::model::{
     AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, Habits, LineageReason,
-    LoadWait, MessageKind, OfferedSetting, PermissionMode, Reading, RecordId, Setting, SettingName,
-    SettingValue, ToolUse, Verdict,
+    LoadWait, MessageKind, OfferedSetting, PermissionMode, Reading, RecordId, RestoreError, Setting,
+    SettingName, SettingValue, ToolUse, Verdict,
 };
 
 mod adopting;
@@ -19,6 +19,7 @@ mod limits;
 mod permissions;
 mod settling;
 mod table;
+mod unknown_session;
 mod version_2;
 mod waiting;
 mod wishes;
@@ -45,6 +46,7 @@ fn refusal(reading: Reading) -> AgentError {
         method: "m".into(),
         code: -1,
         message: "no".into(),
+        field: None,
         acp: Arc::from("{}"),
         reading,
     }
@@ -76,7 +78,14 @@ fn chunk(kind: MessageKind, text: &str) -> Input {
 /// A client's request.
 fn pass(id: u64) -> Input {
     let (method, params) = ("session/set_mode".into(), Arc::from("{}"));
-    Input::Pass(Pass { id: PassId(id), method, params, setting: None, options: WakeOptions::default() })
+    Input::Pass(Pass {
+        id: PassId(id),
+        method,
+        params,
+        setting: None,
+        options: WakeOptions::default(),
+        is_resent: false,
+    })
 }
 
 /// A client's request for a mode.
@@ -197,6 +206,7 @@ fn kept(answered: u64) -> SessionMachine {
         agent_run: None,
         settings: crate::model::RecordSettings::default(),
         memory: crate::model::Memory::default(),
+        restore_error: None,
         created_at: at(1),
         updated_at: at(100),
         last_seq: None,

@@ -39,7 +39,7 @@ impl SessionMachine {
             },
             State::Idle(_) => {
                 let asked = self.passed.iter().find(|passed| passed.is_wanted);
-                asked.and_then(|passed| answer(&passed.method))
+                asked.and_then(|passed| answer(&passed.pass.method))
             }
             State::Prompting(Prompting { stopping: Some(_), .. }) => answer("session/cancel"),
             State::Prompting(Prompting { asked, .. }) if !asked.is_empty() => {

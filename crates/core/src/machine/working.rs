@@ -151,6 +151,7 @@ impl Prompting {
             asked: Vec::new(),
             inserted: false,
             worked: false,
+            heard: false,
             stopped: None,
             held: Vec::new(),
             rest_came: false,

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{
-    ChunkContent, Content, Event, Exchange, Fact, LineageIndex, Memory, MessageKind, RecordId, Seq,
-    Terminals, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
+    AcpSessionId, ChunkContent, Content, Event, Exchange, Fact, LineageIndex, LineageReason, Memory,
+    MessageKind, RecordId, Seq, Terminals, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
 };
 
 /// A conversation as it stands after the events applied to it.
@@ -25,6 +25,8 @@ pub struct Conversation {
     memory: Memory,
     terminals: Terminals,
     brief: Option<Brief>,
+    /// The turn whose prompt comes a second time.
+    resent: Option<TurnId>,
 }
 
 /// How much is left out of a conversation that is folded only to be compared with a replay.
@@ -58,10 +60,15 @@ pub enum Entry {
         /// Why the agent stopped; `None` if the turn failed.
         stop_reason: Option<Box<str>>,
     },
-    /// From here on the agent does not remember what came before.
+    /// Another ACP session took over: from here on the agent does not remember what came before, or, where the record
+    /// returned to an earlier session, what was said since.
     Reset {
         /// The lineage reason.
         reason: Box<str>,
+        /// The session left behind.
+        from: Box<str>,
+        /// The session in force from here on.
+        to: Box<str>,
     },
 }
 
@@ -134,7 +141,8 @@ impl Conversation {
     pub fn new(record: RecordId) -> Self {
         let (tools, messages) = (HashMap::new(), HashMap::new());
         let (entries, memory, terminals) = (Vec::new(), Memory::default(), Terminals::default());
-        Self { record, entries, tools, messages, open: None, spoken_at: None, memory, terminals, brief: None }
+        let (open, spoken_at, brief, resent) = (None, None, None, None);
+        Self { record, entries, tools, messages, open, spoken_at, memory, terminals, brief, resent }
     }
 
     /// The same with no more than [`Self::exchanges`] needs: no tools, plans and thoughts, and of the agent's messages
@@ -179,8 +187,16 @@ impl Conversation {
         &self.terminals
     }
 
+    fn reset(&mut self, reason: &str, from: String, to: String) {
+        self.open = None;
+        self.entries.push(Entry::Reset { reason: reason.into(), from: from.into(), to: to.into() });
+    }
+
     fn prompt(&mut self, event: &Event, text: String, blocks: Vec<Box<str>>) {
         self.open = None;
+        if self.resent.take().is_some_and(|turn| event.turn == Some(turn)) {
+            return;
+        }
         let id = event.turn.map(|turn| prompt_message_id(&self.record, turn).into());
         let message = Message { text, blocks, ..self.message(event, MessageKind::User, id) };
         self.entries.push(Entry::Message(message));
@@ -225,10 +241,17 @@ impl Conversation {
                 let stop_reason = stop_reason.map(Into::into);
                 self.entries.push(Entry::TurnEnd { turn: TurnId(turn), stop_reason });
             }
-            Fact::SessionReset { reason, announced: true, .. } => {
-                self.open = None;
-                self.entries.push(Entry::Reset { reason: reason.into() });
+            Fact::SessionReset {
+                reason,
+                announced: true,
+                from_acpx_session_id: from,
+                acpx_session_id: to,
+                ..
+            } => self.reset(&reason, from, to),
+            Fact::SessionReturned { from_acpx_session_id: from, acpx_session_id: to, .. } => {
+                self.reset(LineageReason::Returned.as_str(), from, to);
             }
+            Fact::PromptResent { turn } => self.resent = Some(TurnId(turn)),
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
             | Fact::ReplayedLate { .. }
@@ -366,13 +389,33 @@ impl Conversation {
         }
     }
 
-    /// The prompts and replies since the agent last began afresh: what a replay is compared with.
+    /// The prompts and replies of the ACP session in force: what a replay is compared with.
     pub fn exchanges(&self) -> Vec<Exchange> {
+        self.exchanges_by_session().0
+    }
+
+    /// The prompts and replies of one of the record's ACP sessions.
+    pub fn exchanges_in(&self, session: &AcpSessionId) -> Vec<Exchange> {
+        let (current, mut left) = self.exchanges_by_session();
+        left.remove(session.as_str()).unwrap_or(current)
+    }
+
+    /// The exchanges of the session in force, and of each session that was left.
+    fn exchanges_by_session(&self) -> (Vec<Exchange>, HashMap<&str, Vec<Exchange>>) {
+        let mut left: HashMap<&str, Vec<Exchange>> = HashMap::new();
         let mut exchanges: Vec<Exchange> = Vec::new();
+        let mut turn_runs = false;
         for (index, entry) in self.entries.iter().enumerate() {
             match entry {
-                Entry::Reset { .. } => exchanges.clear(),
+                Entry::Reset { from, to, .. } => {
+                    // A prompt whose turn still runs goes to the session that takes over.
+                    let resent = if turn_runs { exchanges.pop() } else { None };
+                    left.insert(from, std::mem::take(&mut exchanges));
+                    exchanges = left.remove(&**to).unwrap_or_default();
+                    exchanges.extend(resent);
+                }
                 Entry::Message(message) if message.kind == MessageKind::User => {
+                    turn_runs = message.turn.is_some();
                     let prompt = message.text.clone();
                     // A prompt made elsewhere has no turn of ours; the agent replayed it, so it has it.
                     let answered = message.turn.is_none();
@@ -390,15 +433,17 @@ impl Conversation {
                         last.unkept += unkept.copied().unwrap_or_default();
                     }
                 }
-                Entry::TurnEnd { stop_reason: Some(reason), .. } if &**reason != "cancelled" => {
-                    if let Some(last) = exchanges.last_mut() {
+                Entry::TurnEnd { stop_reason, .. } => {
+                    turn_runs = false;
+                    let is_answered = stop_reason.as_ref().is_some_and(|reason| &**reason != "cancelled");
+                    if let Some(last) = exchanges.last_mut().filter(|_| is_answered) {
                         last.answered = true;
                     }
                 }
-                Entry::Message(_) | Entry::Tool(_) | Entry::Plan { .. } | Entry::TurnEnd { .. } => {}
+                Entry::Message(_) | Entry::Tool(_) | Entry::Plan { .. } => {}
             }
         }
-        exchanges
+        (exchanges, left)
     }
 }
 

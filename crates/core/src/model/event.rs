@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientName, LineageIndex, Seq, SettingValue, Timestamp, TurnId, Verdict};
+use super::{ClientName, LineageIndex, RestoreError, Seq, SettingValue, Timestamp, TurnId, Verdict};
 
 /// One kept line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +118,24 @@ pub enum Fact {
         /// How much of what came before it is told with its first prompt; absent if that is nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         carried: Option<Carried>,
+        /// The failed restore that led to it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<RestoreError>,
+    },
+    /// The record is back in an earlier ACP session: the agent remembers what was said in that one.
+    SessionReturned {
+        /// The session left behind.
+        from_acpx_session_id: String,
+        /// The session in force now.
+        acpx_session_id: String,
+        /// The harness's own id of it, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_session_id: Option<String>,
+    },
+    /// The agent refused a prompt because its process no longer had the session, and is sent the prompt once more.
+    PromptResent {
+        /// Which turn.
+        turn: u64,
     },
     /// The agent cannot load the session yet: it is loaded then.
     LoadDelayed {
@@ -269,6 +287,7 @@ mod tests {
             agent_session_id: None,
             announced: true,
             carried: None,
+            error: None,
         };
         let text = r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"a","acpxSessionId":"b","announced":true}"#;
         assert_eq!(&*reset.to_body(), text);

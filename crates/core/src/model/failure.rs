@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AcpSessionId, Missed};
+use super::{AcpSessionId, Missed, RestoreError};
 
 /// What an agent did instead of what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -165,6 +165,8 @@ pub enum AgentError {
         code: i64,
         /// The error's message and what its data says, in one line.
         message: String,
+        /// The parameter that the agent calls wrong, if it names one.
+        field: Option<String>,
         /// The error object as received.
         acp: Arc<str>,
         /// What the error means for a session.
@@ -190,15 +192,17 @@ pub enum AgentError {
         /// The ways to log in, in words.
         ways: String,
     },
-    /// It cannot bring the session back, and a fresh one was not wanted.
-    #[error("the agent {agent:?} cannot restore the session {session} ({reason})")]
+    /// It did not restore the session, and a fresh one may not take its place.
+    #[error("the agent {agent:?} did not restore the session {session}: {}", cause.as_ref().map_or_else(|| reason.clone(), ToString::to_string))]
     NotRestored {
         /// The agent.
         agent: String,
-        /// The session that is lost.
+        /// The session, which the record keeps.
         session: AcpSessionId,
-        /// Why.
+        /// Why not, as the lineage would name it.
         reason: String,
+        /// The agent's refusal, if it made one.
+        cause: Option<Box<RestoreError>>,
     },
     /// It cannot take an MCP server it would be given. Nothing was sent.
     #[error("the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise {capability}")]
@@ -279,8 +283,8 @@ pub enum AgentError {
 pub enum Reading {
     /// The agent no longer has the session.
     Lost,
-    /// The agent never wrote the session down, since nothing had been said in it.
-    NeverMaterialised,
+    /// The agent does not have the method, so it says nothing about the session.
+    Unsupported,
     /// Another process holds the session. It is not lost.
     BusyElsewhere,
     /// The agent wants a login first. The session is not lost.
@@ -395,7 +399,9 @@ impl AgentError {
             "AUTH_REQUIRED" => {
                 "log in by one of the ways that the agent offers, or with its own program, then try again"
             }
-            "SESSION_NOT_RESTORED" => "allow a fresh session; the conversation so far stays readable here",
+            "SESSION_NOT_RESTORED" => {
+                "try again, the session is kept; to continue in a fresh session, run: acpx sessions reset SESSION_ID"
+            }
             "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
             "DIRECTORIES_UNSUPPORTED" => {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{AcpSessionId, AgentSessionId, LineageIndex, Timestamp};
+use super::{AcpSessionId, AgentSessionId, LineageIndex, RestoreError, Timestamp};
 
 /// Why a row begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -26,12 +26,14 @@ pub enum LineageReason {
     CannotRestore,
     /// The user asked for a fresh session.
     Reset,
+    /// The user returned to an earlier ACP session of the record.
+    Returned,
     /// Same ACP session, but the agent now tells another inner id.
     AgentSessionChanged,
 }
 
 impl LineageReason {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Created,
         Self::Imported,
         Self::Adopted,
@@ -41,6 +43,7 @@ impl LineageReason {
         Self::AgentLost,
         Self::CannotRestore,
         Self::Reset,
+        Self::Returned,
         Self::AgentSessionChanged,
     ];
 
@@ -56,6 +59,7 @@ impl LineageReason {
             Self::AgentLost => "agent-lost",
             Self::CannotRestore => "cannot-restore",
             Self::Reset => "reset",
+            Self::Returned => "returned",
             Self::AgentSessionChanged => "agent-session-changed",
         }
     }
@@ -83,6 +87,9 @@ pub struct LineageRow {
     pub to: Option<Timestamp>,
     /// Why it began.
     pub reason: LineageReason,
+    /// The failed restore of the session before it, if that is why it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RestoreError>,
 }
 
 /// All rows of a record, oldest first. There is always a current one.
@@ -125,7 +132,7 @@ impl Lineage {
         from: Timestamp,
         reason: LineageReason,
     ) -> Self {
-        Self { rows: vec![LineageRow { session, agent_session, from, to: None, reason }] }
+        Self { rows: vec![LineageRow { session, agent_session, from, to: None, reason, error: None }] }
     }
 
     /// A lineage as it was stored; `None` if there is no row.
@@ -156,10 +163,35 @@ impl Lineage {
         reason: LineageReason,
         at: Timestamp,
     ) {
+        self.replace_after(None, session, agent_session, reason, at);
+    }
+
+    /// Another ACP session takes over because restoring the one before failed with this error.
+    pub fn replace_after(
+        &mut self,
+        error: Option<RestoreError>,
+        session: AcpSessionId,
+        agent_session: Option<AgentSessionId>,
+        reason: LineageReason,
+        at: Timestamp,
+    ) {
         if let Some(last) = self.rows.last_mut() {
             last.to = Some(at);
         }
-        self.rows.push(LineageRow { session, agent_session, from: at, to: None, reason });
+        self.rows.push(LineageRow { session, agent_session, from: at, to: None, reason, error });
+    }
+
+    /// The row in which the record last had this ACP session.
+    pub fn row_of(&self, session: &AcpSessionId) -> Option<&LineageRow> {
+        self.rows.iter().rev().find(|row| row.session == *session)
+    }
+
+    /// Whether acpx created the record and this ACP session of it, so that every prompt in the session is known. An
+    /// imported or adopted record may have had prompts that acpx does not know of.
+    pub fn is_created_here(&self, session: &AcpSessionId) -> bool {
+        let began_by = |row: Option<&LineageRow>| row.map(|row| row.reason);
+        began_by(self.rows.first()) == Some(LineageReason::Created)
+            && began_by(self.rows.iter().find(|row| row.session == *session)) != Some(LineageReason::Forked)
     }
 
     /// The agent told its inner id while restoring the current session, or told none.
@@ -207,6 +239,7 @@ mod tests {
             from: at(from),
             to,
             reason,
+            error: None,
         };
         let expected = [
             row("a", 1, Some(at(6)), LineageReason::Created),

@@ -31,6 +31,8 @@ impl Memory {
             Fact::SessionReset { announced: true, reason, .. } => {
                 *self = Self::Since { from: seq.next(), reason: LineageReason::parse(reason) };
             }
+            // It remembers the earlier session, and not what was said since in the one that is left.
+            Fact::SessionReturned { .. } => *self = Self::Part,
             Fact::Restored { replay: Some(replay), .. } | Fact::ReplayedLate { replay } => {
                 *self = self.after(*replay);
             }
@@ -75,6 +77,7 @@ mod tests {
             agent_session_id: None,
             announced,
             carried: None,
+            error: None,
         };
         let since = Memory::Since { from: Seq(5), reason: Some(LineageReason::AgentLost) };
         let cases = [

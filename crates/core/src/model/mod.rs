@@ -24,6 +24,7 @@ mod process;
 mod profile;
 mod protocol;
 mod record;
+mod restore_error;
 mod scope;
 mod secrets;
 mod setting;
@@ -64,6 +65,7 @@ pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub use profile::{AgentProfile, ErrorRow, Habits, LoadWait, ProfileError, Profiles, runs_package};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
+pub use restore_error::RestoreError;
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use secrets::{Secrets, is_secret_name};
 pub use setting::{

@@ -2,7 +2,7 @@
 
 use super::{
     AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, LineageReason, Memory, RecordId, RecordSettings,
-    Scope, Seq, SessionIdentity, Timestamp, TurnId,
+    RestoreError, Scope, Seq, SessionIdentity, Timestamp, TurnId,
 };
 
 /// Whether a record still takes part.
@@ -58,6 +58,8 @@ pub struct Record {
     pub settings: RecordSettings,
     /// What its agent remembers of it, as far as that is known.
     pub memory: Memory,
+    /// Why the agent last failed to restore its session, until a restore succeeds.
+    pub restore_error: Option<RestoreError>,
     /// When it began.
     pub created_at: Timestamp,
     /// When its last event was kept; of a session that was adopted, when something was last said in it by its agent's

@@ -9,32 +9,36 @@ pub struct WakeOptions {
     pub carry_history: bool,
 }
 
-/// What to do when the agent cannot restore a conversation.
+/// When a fresh ACP session may take the place of one that the agent does not restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fallback {
-    /// Go on in a fresh ACP session, and say so.
+    /// If the agent reports the session as not found, or can restore nothing. It is announced.
     #[default]
-    Fresh,
-    /// Fail; the record stays as it is.
-    Refuse,
-    /// Do not even try to restore: begin afresh on purpose.
+    Auto,
+    /// Also after any other refusal. It is announced.
+    Always,
+    /// Never: the command fails and the record keeps its session.
+    Never,
+    /// At once, without an attempt to restore: the user asked for a fresh session.
     Reset,
 }
 
 impl Fallback {
-    const ALL: [Self; 3] = [Self::Fresh, Self::Refuse, Self::Reset];
+    const ALL: [Self; 4] = [Self::Auto, Self::Always, Self::Never, Self::Reset];
 
     /// The fallback's stable name.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Fresh => "fresh",
-            Self::Refuse => "refuse",
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
             Self::Reset => "reset",
         }
     }
 
-    /// Reads a stable name.
+    /// Reads a stable name. Turns that were stored before format 10 of the store have `refuse` for `never`.
     pub fn parse(name: &str) -> Option<Self> {
+        let name = if name == "refuse" { "never" } else { name };
         Self::ALL.into_iter().find(|fallback| fallback.as_str() == name)
     }
 }

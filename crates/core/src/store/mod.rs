@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, KeptServer,
-    Lifecycle, Lineage, Memory, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
-    Timestamp, Turn, TurnId,
+    Lifecycle, Lineage, Memory, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, RestoreError,
+    Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -96,6 +96,8 @@ pub enum Change {
     Settings(RecordSettings),
     /// What the record's agent remembers.
     Memory(Memory),
+    /// Why the agent last failed to restore the record's session, or that it has it again.
+    RestoreError(Option<RestoreError>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// When something was last said in the record, whatever was written before in the same append: of a conversation that

@@ -123,6 +123,7 @@ fn completes(before: &LineageRow, now: &LineageRow) -> bool {
     before.session == now.session
         && before.from == now.from
         && before.reason == now.reason
+        && before.error == now.error
         && (before.agent_session.is_none() || before.agent_session == now.agent_session)
         && (before.to.is_none() || before.to == now.to)
 }

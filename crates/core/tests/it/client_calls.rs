@@ -206,7 +206,7 @@ async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
     let session = AcpSessionId::new("session-1").unwrap();
     let Meaning::Answer(Answer::Opened(Ok(made))) = opened.meaning else { panic!("{opened:?}") };
     assert_eq!(made, (session.clone(), None));
-    let said = connection.recv(Known { session: Some(&session), remembers: true }).await.unwrap();
+    let said = connection.recv(Known { session: Some(&session) }).await.unwrap();
     let Meaning::Update(Update::Chunk { content, .. }) = said.meaning else { panic!("{said:?}") };
     assert_eq!(content, ChunkContent::Text("the [secret]".into()));
     let kept = update.replace("the content", "the [secret]");
@@ -292,5 +292,5 @@ async fn each_transport_goes_out_only_where_it_may() {
 
 #[test]
 fn the_older_code_of_an_unknown_session_is_read_as_lost() {
-    assert_eq!(read_error(Profiles::built_in().any(), &RpcError::new(-32001, "x"), true), Reading::Lost);
+    assert_eq!(read_error(Profiles::built_in().any(), &RpcError::new(-32001, "x")), Reading::Lost);
 }

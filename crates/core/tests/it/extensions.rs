@@ -133,7 +133,7 @@ fn the_values_that_the_page_names_are_those_that_are_understood() {
     use acpx_core::host::meta::{FallbackMeta, PolicyMeta};
     let page = workspace::read("docs/extensions.md");
     let quoted = workspace::quoted(&page);
-    let fallbacks = [FallbackMeta::Fresh, FallbackMeta::Refuse, FallbackMeta::Reset]
+    let fallbacks = [FallbackMeta::Auto, FallbackMeta::Always, FallbackMeta::Never, FallbackMeta::Reset]
         .map(|value| serde_json::to_value(value).unwrap());
     let policies = [PolicyMeta::ApproveAll, PolicyMeta::ApproveReads, PolicyMeta::DenyAll]
         .map(|value| serde_json::to_value(value).unwrap());

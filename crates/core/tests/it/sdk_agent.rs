@@ -30,7 +30,7 @@ mod agent;
 use agent::SdkAgent;
 
 /// The agent has one session, in which prompts were answered.
-const KNOWN: Known<'_> = Known { session: None, remembers: true };
+const KNOWN: Known<'_> = Known { session: None };
 
 /// A connection to an SDK agent in this process.
 struct Pair {
@@ -243,6 +243,7 @@ async fn a_session_it_does_not_know_is_lost() {
         method: "session/load".to_owned(),
         code: -32002,
         message: "Resource not found".to_owned(),
+        field: None,
         acp: Arc::from(r#"{"code":-32002,"message":"Resource not found","data":{"uri":"unknown"}}"#),
         reading: Reading::Lost,
     };

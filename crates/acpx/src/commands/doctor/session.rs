@@ -51,6 +51,7 @@ pub(super) async fn look(
         self::server(&record, server, report)?;
     }
     last_error(&kept, &record, report).await?;
+    last_restore(&record, report)?;
     last_agent(&record, report)?;
     match agent {
         Some(agent) => Box::pin(restorable(settings, &record, agent, report)).await,
@@ -152,6 +153,16 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
         )),
         Err(error) => report.fail("MCP server", &error.into()),
     }
+}
+
+/// Why the last attempt to restore the session failed, if it did.
+fn last_restore(record: &Record, report: &mut Report) -> Result<(), CliError> {
+    let Some(error) = &record.restore_error else { return Ok(()) };
+    let hint = format!(
+        "prompt again: the session is kept; to continue in a fresh one: acpx sessions reset {}",
+        record.id
+    );
+    report.say(&Finding::fail("last restore", format!("{error} at {}", error.at), Some(hint)))
 }
 
 /// How the last agent ended, if that was not as it should be and none runs.

@@ -109,6 +109,7 @@ mod tests {
             agent_run: None,
             settings: acpx_core::model::RecordSettings::default(),
             memory: acpx_core::model::Memory::default(),
+            restore_error: None,
             created_at: at(0),
             updated_at: at(0),
             last_seq: None,

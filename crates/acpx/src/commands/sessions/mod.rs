@@ -10,5 +10,7 @@ pub(super) mod moving;
 pub(super) mod new;
 pub(super) mod remote;
 pub(super) mod replay;
+pub(super) mod reset;
+pub(super) mod restore;
 pub(super) mod show;
 pub(super) mod watch;

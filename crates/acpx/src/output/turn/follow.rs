@@ -79,7 +79,10 @@ impl FollowView {
             Direction::Ours => Fact::from_body(event.message.get()),
             Direction::FromAgent | Direction::ToAgent => None,
         };
-        if let Some(Fact::SessionReset { acpx_session_id, agent_session_id, .. }) = &fact
+        if let Some(
+            Fact::SessionReset { acpx_session_id, agent_session_id, .. }
+            | Fact::SessionReturned { acpx_session_id, agent_session_id, .. },
+        ) = &fact
             && let Ok(session) = AcpSessionId::new(acpx_session_id.as_str())
         {
             self.session.session = session;
@@ -165,8 +168,12 @@ fn text(
         Some(Fact::TurnEnded { stop_reason, error, .. }) => {
             return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);
         }
-        Some(Fact::SessionReset { reason, announced: true, carried, .. }) => {
-            return view.reset(reason, *carried, &mut *console.out);
+        Some(Fact::SessionReset { reason, announced: true, carried, error, .. }) => {
+            let why = error.as_ref().map_or_else(|| reason.clone(), |error| format!("{reason}: {error}"));
+            return view.reset(&why, *carried, &mut *console.out);
+        }
+        Some(Fact::SessionReturned { acpx_session_id, .. }) => {
+            return view.returned(acpx_session_id, &mut *console.out);
         }
         Some(
             fact @ (Fact::AgentEnded { .. }

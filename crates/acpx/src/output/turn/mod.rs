@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 use acpx_core::model::{
     AcpSessionId, AgentSessionId, Carried, Decision, Direction, EndedProcess, Fact, PermissionPolicy,
-    SessionIdentity, SettingValue, Timestamp, Verdict,
+    RestoreError, SessionIdentity, SettingValue, Timestamp, Verdict,
 };
 use serde::Serialize;
 
@@ -139,16 +139,27 @@ impl TurnView {
                 agent_session_id,
                 announced,
                 carried,
+                error,
             }) => {
                 if announced {
                     console.flush()?;
+                    let why =
+                        error.as_ref().map_or_else(|| reason.clone(), |error| format!("{reason}: {error}"));
                     console.say(&format!(
-                        "the agent could not restore the session ({reason}); this is a fresh one, which {}",
+                        "the agent could not restore the session ({why}); this is a fresh one, which {}",
                         knows_before(carried)
                     ));
                 }
                 self.enter(&acpx_session_id, agent_session_id.as_deref());
-                self.tell(&News::SessionReset { from_acpx_session_id, reason, announced, carried }, console)
+                self.tell(
+                    &News::SessionReset { from_acpx_session_id, reason, announced, carried, error },
+                    console,
+                )
+            }
+            Some(Fact::PromptResent { .. }) => {
+                console.flush()?;
+                console.say("the agent had lost the session and was restarted; the prompt is sent once more");
+                Ok(())
             }
             Some(Fact::McpServersLeftOut { names, reason }) => {
                 console.flush()?;
@@ -270,6 +281,8 @@ enum News {
         announced: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         carried: Option<Carried>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<RestoreError>,
     },
     /// The agent has not got these servers.
     McpServersLeftOut {

@@ -188,7 +188,13 @@ impl TextView {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[reset] {reason}: from here on the agent {}", knows_before(carried))
+        line(out, format_args!("[reset] {reason}: from here on the agent {}", knows_before(carried)))
+    }
+
+    /// Shows that the agent is back in an earlier ACP session.
+    pub(super) fn returned(&mut self, session: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        line(out, format_args!("[returned] from here on the agent knows what was said in {session}"))
     }
 
     /// Shows what became of the agent.

@@ -74,13 +74,17 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     let refused = place.acpx(&["--format", "json", "demo", "prompt", "--no-fallback", "recall"]);
     let (code, hint, _) = refused.failure();
     assert_eq!(code, "SESSION_NOT_RESTORED");
-    assert!(hint.contains("--no-fallback") && hint.contains("--carry-history"), "{hint}");
+    let expected = "run it again: the session is kept; to continue in a fresh session, add --fallback always (with \
+                    --carry-history it is told what was said), or run: acpx AGENT sessions reset";
+    assert_eq!(hint, expected);
+    let stored = &place.json(&["demo", "status"])["lastRestoreError"];
+    assert_eq!((&stored["method"], &stored["code"]), (&json!("session/resume"), &json!(-32002)), "{stored}");
     assert_eq!(ids(&refused.lines().last().unwrap()["error"]["data"]), [&record, &lost, &lost_inner]);
     assert_eq!(refused.code, Some(1));
 
     let done = place.acpx(&["--format", "json", "demo", "recall"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.err.contains("the agent could not restore the session (agent-lost)"), "{done:?}");
+    assert!(done.err.contains("the agent could not restore the session (agent-lost: session/"), "{done:?}");
     let lines = done.lines();
     let result = lines.last().unwrap();
     let [_, session, inner] = ids(result).map(Value::clone);
@@ -89,9 +93,11 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     let reset = lines.iter().find(|line| line["action"] == "session_reset").unwrap();
     let expected = json!({
         "action": "session_reset", "acpxRecordId": record, "acpxSessionId": session, "agentSessionId": inner,
-        "fromAcpxSessionId": lost, "reason": "agent-lost", "announced": true,
+        "fromAcpxSessionId": lost, "reason": "agent-lost", "announced": true, "error": reset["error"],
     });
     assert_eq!(*reset, expected);
+    assert_eq!(reset["error"]["code"], -32002, "{reset}");
+    assert!(place.json(&["demo", "status"]).get("lastRestoreError").is_none());
     assert!(done.out.contains("You said nothing before."), "{}", done.out);
 
     let shown = place.json(&["demo", "sessions", "show"]);

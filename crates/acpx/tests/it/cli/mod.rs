@@ -23,6 +23,7 @@ mod permissions;
 mod policies;
 mod processes;
 mod prompting;
+mod resetting;
 mod scope;
 mod servers;
 mod settings;

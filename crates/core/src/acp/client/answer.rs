@@ -14,7 +14,7 @@ use crate::wire::{Message, RpcError};
 
 use super::super::login::told_ways;
 use super::super::{StateUpdate, reading};
-use super::words::describe;
+use super::words::{Description, describe};
 
 /// An answer to a request of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +79,8 @@ pub(super) struct Speaker<'a> {
     pub(super) ways: Option<&'a str>,
 }
 
-pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message, remembers: bool) -> Answer {
-    let result = || result(speaker, method, message, remembers);
+pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message) -> Answer {
+    let result = || result(speaker, method, message);
     let bad = |problem: &str| AgentError::BadAnswer {
         agent: speaker.agent.to_owned(),
         method: method.to_owned(),
@@ -92,10 +92,8 @@ pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message, rememb
             let session = AcpSessionId::new(id).map_err(|_| bad("there is no sessionId"))?;
             Ok((session, inner_id(&result)))
         })),
-        "session/load" | "session/resume" => Answer::Restored(result().and_then(|result| match result {
-            Value::Null | Value::Object(_) => Ok(inner_id(&result)),
-            _ => Err(bad("the result is no object")),
-        })),
+        // An agent that answers with a result has the session, whatever the shape of the result.
+        "session/load" | "session/resume" => Answer::Restored(result().map(|result| inner_id(&result))),
         "session/prompt" if speaker.version == ProtocolVersion::V2 => match result() {
             Ok(_) => Answer::Inserted(message.result().unwrap_or("{}").into()),
             Err(error) => Answer::Prompted(withdrawn(error), None),
@@ -114,8 +112,9 @@ pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message, rememb
         ),
         // Whatever it is that is wrong, who wanted to log in is not logged in.
         "authenticate" | "auth/login" => Answer::Login(result().map(drop).map_err(|error| match error {
-            AgentError::Refused { agent, method, code, message, acp, .. } => {
-                AgentError::Refused { agent, method, code, message, acp, reading: Reading::LoginNeeded }
+            AgentError::Refused { agent, method, code, message, field, acp, .. } => {
+                let reading = Reading::LoginNeeded;
+                AgentError::Refused { agent, method, code, message, field, acp, reading }
             }
             other => other,
         })),
@@ -146,12 +145,7 @@ fn member(object: &str, name: &str) -> Option<Arc<str>> {
 }
 
 /// The result, or the agent's error as ours.
-pub(super) fn result(
-    speaker: Speaker<'_>,
-    method: &str,
-    message: &Message,
-    remembers: bool,
-) -> Result<Value, AgentError> {
+pub(super) fn result(speaker: Speaker<'_>, method: &str, message: &Message) -> Result<Value, AgentError> {
     let bad = |problem: String| AgentError::BadAnswer {
         agent: speaker.agent.to_owned(),
         method: method.to_owned(),
@@ -159,16 +153,16 @@ pub(super) fn result(
     };
     match message.result() {
         Some(result) => serde_json::from_str(result).map_err(|error| bad(error.to_string())),
-        None => Err(refusal(speaker, method, message, remembers)),
+        None => Err(refusal(speaker, method, message)),
     }
 }
 
 /// The agent's error as ours.
-pub(super) fn refusal(speaker: Speaker<'_>, method: &str, message: &Message, remembers: bool) -> AgentError {
-    refused(speaker, method, message.error().unwrap_or("null"), remembers)
+pub(super) fn refusal(speaker: Speaker<'_>, method: &str, message: &Message) -> AgentError {
+    refused(speaker, method, message.error().unwrap_or("null"))
 }
 
-fn refused(speaker: Speaker<'_>, method: &str, raw: &str, remembers: bool) -> AgentError {
+fn refused(speaker: Speaker<'_>, method: &str, raw: &str) -> AgentError {
     let error = RpcError::read(raw);
     let data: Value =
         error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
@@ -177,13 +171,15 @@ fn refused(speaker: Speaker<'_>, method: &str, raw: &str, remembers: bool) -> Ag
         let (agent, acp) = (speaker.agent.to_owned(), Arc::from(raw));
         return AgentError::InterruptedThere { agent, message: error.message, acp };
     }
+    let Description { text, field } = describe(&error.message, &data);
     let refused = AgentError::Refused {
         agent: speaker.agent.to_owned(),
         method: method.to_owned(),
         code: error.code,
-        message: describe(&error.message, &data),
+        message: text,
         acp: Arc::from(raw),
-        reading: reading::read(speaker.profile, &error, remembers),
+        reading: reading_of(speaker.profile, &error, field.as_deref()),
+        field,
     };
     // Whoever logs in or out knows the ways.
     if matches!(method, "authenticate" | "auth/login" | "logout" | "auth/logout") {
@@ -192,6 +188,16 @@ fn refused(speaker: Speaker<'_>, method: &str, raw: &str, remembers: bool) -> Ag
     // Some agents tell the ways only when one is wanted.
     let told = ways_in_words(&told_ways(speaker.version, &data));
     refused.offering(told.as_deref().or(speaker.ways))
+}
+
+/// What an error means. One about a parameter of the request says nothing about the session.
+fn reading_of(profile: &AgentProfile, error: &RpcError, field: Option<&str>) -> Reading {
+    let parameters = ["cwd", "mcpServers", "additionalDirectories"];
+    let is_parameter = field.is_some_and(|field| parameters.iter().any(|name| field.starts_with(name)));
+    match reading::read(profile, error) {
+        Reading::Lost if is_parameter => Reading::Broken,
+        reading => reading,
+    }
 }
 
 /// A prompt that was dropped before the agent took it in was cancelled.
@@ -208,7 +214,7 @@ pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate) -> AgentState {
         StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
         StateUpdate::Idle { stop_reason: Some(reason), error, .. } if &*reason == "error" => {
             let raw = error.unwrap_or_else(|| r#"{"code":-32603,"message":"it gave no reason"}"#.into());
-            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw, true))))
+            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw))))
         }
         StateUpdate::Idle { stop_reason, usage, .. } => {
             let usage = usage.filter(|usage| usage.starts_with('{')).map(Into::into);
@@ -250,7 +256,7 @@ mod tests {
         let profile = Profiles::built_in().of(&AgentSpec::new("a", [""; 0]), None);
         let speaker =
             Speaker { agent: "a", version: ProtocolVersion::V1, profile: &profile, ways: Some("tui (T)") };
-        read(speaker, method, &message, true)
+        read(speaker, method, &message)
     }
 
     fn inner(meta: &str) -> Option<String> {
@@ -282,16 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn null_empty_and_full_results_of_a_restore_are_accepted() {
-        for result in ["null", "{}", r#"{"modes":null,"configOptions":[],"models":{}}"#] {
+    fn a_restore_result_of_any_shape_counts_as_success() {
+        for result in ["null", "{}", r#"{"modes":null,"configOptions":[],"models":{}}"#, "[]", r#""ok""#, "7"]
+        {
             for method in ["session/load", "session/resume"] {
                 assert_eq!(answer(method, &format!(r#""result":{result}"#)), Answer::Restored(Ok(None)));
             }
         }
-        assert!(matches!(
-            answer("session/load", r#""result":[]"#),
-            Answer::Restored(Err(AgentError::BadAnswer { .. }))
-        ));
     }
 
     #[test]

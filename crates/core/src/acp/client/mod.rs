@@ -87,8 +87,6 @@ pub struct Line {
 pub struct Known<'a> {
     /// Its id. An update for another session is kept and is no part of this conversation.
     pub session: Option<&'a AcpSessionId>,
-    /// Whether the agent has answered a prompt in it. If not, failing to restore it means nothing was lost.
-    pub remembers: bool,
 }
 
 /// What the agent sent, and its line.
@@ -247,16 +245,14 @@ impl AgentConnection {
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
-                Meaning::Inquired(id.clone(), answer::read(self.speaker(), method, message, true))
+                Meaning::Inquired(id.clone(), answer::read(self.speaker(), method, message))
             }
-            Inbound::Response { id, method, .. } => {
-                Meaning::Answer(self.answered(id, method, message, known))
-            }
+            Inbound::Response { id, method, .. } => Meaning::Answer(self.answered(id, method, message)),
         };
         FromAgent { meaning, line, size: inbound.message().line().len() }
     }
 
-    fn answered(&mut self, id: &RpcId, method: &str, message: &Message, known: Known<'_>) -> Answer {
+    fn answered(&mut self, id: &RpcId, method: &str, message: &Message) -> Answer {
         if let Some(passed) = self.take_passed(id, method, message) {
             return passed;
         }
@@ -264,7 +260,7 @@ impl AgentConnection {
             self.tools.clear(matches!(method, "session/load" | "session/resume"));
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
-        answer::read(self.speaker(), method, message, known.remembers)
+        answer::read(self.speaker(), method, message)
     }
 
     fn offer(&mut self, changed: Option<Offered>) {

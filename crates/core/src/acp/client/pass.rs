@@ -84,7 +84,7 @@ impl AgentConnection {
         let index = self.passed.iter().position(|passed| passed.request == *id)?;
         let Passed { pass, chosen, session, .. } = self.passed.swap_remove(index);
         let Some(result) = message.result() else {
-            return Some(Answer::Passed(pass, Err(refusal(self.speaker(), method, message, true)), None));
+            return Some(Answer::Passed(pass, Err(refusal(self.speaker(), method, message)), None));
         };
         let changed = match chosen {
             Some(Chosen::Mode(mode)) => Ok(self.offered.in_mode(&mode)),

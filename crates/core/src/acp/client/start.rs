@@ -174,7 +174,7 @@ fn read_answer(
     message: &Message,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
     let speaker = Speaker { agent, version: asked, profile: Profiles::built_in().any(), ways: None };
-    let result = match answer::result(speaker, "initialize", message, true) {
+    let result = match answer::result(speaker, "initialize", message) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();
             return Err(AgentError::VersionRefused { agent, asked, supported: supported(&acp), acp });

@@ -1,90 +1,185 @@
-//! An agent's error in one line. Agents put what matters now in the message, now in the data, and say which parameter is
-//! wrong in the ways of the libraries they are made with.
+//! Reduces an agent's error to one line and the parameter it is about. Agents put the reason now in the message, now in
+//! the data, and name a wrong parameter in the ways of the libraries they are built with: zod, serde and pydantic.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// An error in one line.
-pub(super) fn describe(message: &str, data: &Value) -> String {
-    let details = ["details", "message", "error", "reason"].iter().find_map(|key| data.get(key)?.as_str());
-    let details = data.as_str().or(details).map(Cow::Borrowed);
-    let text = match details.or_else(|| wrong_members(data).map(Cow::Owned)) {
-        Some(details) if !message.contains(&*details) => format!("{message}: {details}"),
+/// What an agent's error says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Description {
+    /// The error in one line.
+    pub(super) text: String,
+    /// The parameter that the agent calls wrong, if it names one.
+    pub(super) field: Option<String>,
+}
+
+/// The members of an error's data that hold its reason as text.
+const REASONS: [&str; 4] = ["details", "message", "error", "reason"];
+/// Parameters of the setup requests, as agents name them in the data of an error: `{"cwd": "not a directory"}`.
+const PARAMETERS: [&str; 5] = ["cwd", "mcpServers", "additionalDirectories", "sessionId", "session_id"];
+/// How many wrong parameters are named.
+const MAX_NAMED: usize = 4;
+/// How long a description may be.
+const MAX_CHARS: usize = 500;
+
+/// Describes an error.
+pub(super) fn describe(message: &str, data: &Value) -> Description {
+    let reason = data.as_str().or_else(|| REASONS.iter().find_map(|key| data.get(key)?.as_str()));
+    // Some agents send a validation tree as text, and some as the message itself.
+    let nested = [reason, Some(message)].into_iter().flatten().find_map(tree_in_text);
+    let mut wrong = wrong_parameters(data);
+    if wrong.is_empty() {
+        wrong = nested.as_ref().map(|(_, tree)| wrong_parameters(tree)).unwrap_or_default();
+    }
+    let message = match &nested {
+        Some((text, _)) if !wrong.is_empty() && *text == message => "Invalid params",
+        _ => message,
+    };
+    let named = wrong.iter().map(Wrong::to_string).collect::<Vec<_>>().join("; ");
+    let reason = if wrong.is_empty() { reason.map(Cow::Borrowed) } else { Some(Cow::Owned(named)) };
+    let field = wrong.into_iter().find_map(|wrong| Some(wrong.path).filter(|path| !path.is_empty()));
+    let field = field.or_else(|| serde_field(reason.as_deref().unwrap_or(message)).map(str::to_owned));
+    let text = match reason {
+        Some(reason) if !message.contains(&*reason) => format!("{message}: {reason}"),
         _ => message.to_owned(),
     };
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+    let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS).collect();
+    Description { text, field }
 }
 
-/// How many wrong members are named.
-const WRONG_MEMBERS: usize = 4;
+/// A wrong parameter: the way to it, which may be empty, and the reason.
+struct Wrong {
+    path: String,
+    reason: String,
+}
 
-/// Which members of the params are wrong and why.
-fn wrong_members(data: &Value) -> Option<String> {
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { path, reason } = self;
+        if path.is_empty() { f.write_str(reason) } else { write!(f, "{path}: {reason}") }
+    }
+}
+
+/// A text that is a JSON array or object.
+fn tree_in_text(text: &str) -> Option<(&str, Value)> {
+    let begins = text.trim_start().starts_with(['[', '{']);
+    begins.then(|| serde_json::from_str(text).ok()).flatten().map(|tree| (text, tree))
+}
+
+/// The parameter in the words of serde: "missing field `cwd`".
+fn serde_field(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("field `")?;
+    let (field, _) = rest.split_once('`')?;
+    Some(field).filter(|field| !field.is_empty())
+}
+
+/// Which parameters are wrong and why, however the tree is built.
+fn wrong_parameters(data: &Value) -> Vec<Wrong> {
     let list =
         data.as_array().or_else(|| ["errors", "issues"].iter().find_map(|key| data.get(key)?.as_array()));
-    let found = if let Some(list) = list {
-        list.iter().filter_map(listed).take(WRONG_MEMBERS).collect()
-    } else {
-        let mut found = Vec::new();
-        gather_wrong(data, "", &mut found);
-        found
-    };
-    (!found.is_empty()).then(|| found.join("; "))
+    let mut found = Vec::new();
+    match list {
+        Some(list) => found.extend(list.iter().filter_map(listed).take(MAX_NAMED)),
+        None => gather(data, "", &mut found),
+    }
+    if found.is_empty() {
+        let text = |name: &&'static str| Some((*name, data.get(*name)?.as_str()?));
+        // The id of the session that was asked for is no reason.
+        let parameter = PARAMETERS.iter().filter_map(text).find(|(_, text)| text.contains(' '));
+        found.extend(parameter.map(|(name, text)| Wrong { path: name.to_owned(), reason: text.to_owned() }));
+    }
+    found
 }
 
-/// One wrong member of a list: zod has its `path` and a `message`, pydantic its `loc` and a `msg`.
-fn listed(row: &Value) -> Option<String> {
+/// One row of a list: zod has a `path` and a `message`, pydantic a `loc` and a `msg`.
+fn listed(row: &Value) -> Option<Wrong> {
     let either = |one: &str, other: &str| row.get(one).or_else(|| row.get(other));
-    let words = either("message", "msg")?.as_str()?;
+    let reason = either("message", "msg")?.as_str()?.to_owned();
     let step = |step: &Value| step.as_str().map_or_else(|| step.to_string(), str::to_owned);
     let path: Vec<String> =
         either("path", "loc").and_then(Value::as_array).into_iter().flatten().map(step).collect();
-    Some(wrong(&path.join("."), words))
+    Some(Wrong { path: path.join("."), reason })
 }
 
-/// As agents with the protocol's TypeScript library say it: a tree with the names of the members, and at each `_errors`.
-fn gather_wrong(tree: &Value, path: &str, found: &mut Vec<String>) {
+/// A tree of zod's `format()`: the names of the parameters, and at each its `_errors`.
+fn gather(tree: &Value, path: &str, found: &mut Vec<Wrong>) {
     let Some(members) = tree.as_object() else { return };
     let errors = members.get("_errors").and_then(Value::as_array).into_iter().flatten();
-    for words in errors.filter_map(Value::as_str) {
-        if found.len() < WRONG_MEMBERS {
-            found.push(wrong(path, words));
+    for reason in errors.filter_map(Value::as_str) {
+        if found.len() < MAX_NAMED {
+            found.push(Wrong { path: path.to_owned(), reason: reason.to_owned() });
         }
     }
     for (name, below) in members {
-        if found.len() < WRONG_MEMBERS && below.is_object() {
+        if found.len() < MAX_NAMED && below.is_object() {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            gather_wrong(below, &path, found);
+            gather(below, &path, found);
         }
     }
-}
-
-fn wrong(path: &str, words: &str) -> String {
-    if path.is_empty() { words.to_owned() } else { format!("{path}: {words}") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn described(message: &str, data: &str) -> (String, Option<String>) {
+        let Description { text, field } = describe(message, &serde_json::from_str(data).unwrap());
+        (text, field)
+    }
+
     #[test]
-    fn a_parameter_that_an_agent_calls_wrong_is_named() {
-        let said = |data: &str| describe("Invalid params", &serde_json::from_str(data).unwrap());
-        let tree = r#"{"_errors":[],"mcpServers":{"_errors":["expected array"],"0":{"name":{"_errors":["expected string"]}}}}"#;
-        assert_eq!(
-            said(tree),
-            "Invalid params: mcpServers: expected array; mcpServers.0.name: expected string"
-        );
-        assert_eq!(said(r#"{"_errors":["no object"]}"#), "Invalid params: no object");
-        assert_eq!(said(r#"{"_errors":[],"cwd":{"_errors":[7]}}"#), "Invalid params");
-        let zod = r#"[{"code":"invalid_type","path":["mcpServers",0,"name"],"message":"Required"},{"path":[],"message":"no object"},7]"#;
-        assert_eq!(said(zod), "Invalid params: mcpServers.0.name: Required; no object");
+    fn a_validation_error_is_reduced_to_field_and_reason() {
+        let zod_tree = r#"{"_errors":[],"mcpServers":{"_errors":["expected array"],"0":{"name":{"_errors":["expected string"]}}}}"#;
+        let zod_list = r#"[{"code":"invalid_type","path":["mcpServers",0,"name"],"message":"Required"},{"path":[],"message":"no object"},7]"#;
         let pydantic = r#"[{"type":"missing","loc":["mcpServers"],"msg":"Field required","input":{}}]"#;
-        for data in [pydantic.to_owned(), format!(r#"{{"errors":{pydantic}}}"#)] {
-            assert_eq!(said(&data), "Invalid params: mcpServers: Field required");
+        let serde = r#"{"error":"missing field `cwd`","json":{},"phase":"deserialization"}"#;
+        let cases = [
+            (
+                zod_tree.to_owned(),
+                "mcpServers: expected array; mcpServers.0.name: expected string",
+                Some("mcpServers"),
+            ),
+            (r#"{"_errors":["no object"]}"#.to_owned(), "no object", None),
+            (zod_list.to_owned(), "mcpServers.0.name: Required; no object", Some("mcpServers.0.name")),
+            (pydantic.to_owned(), "mcpServers: Field required", Some("mcpServers")),
+            (format!(r#"{{"errors":{pydantic}}}"#), "mcpServers: Field required", Some("mcpServers")),
+            (serde.to_owned(), "missing field `cwd`", Some("cwd")),
+            (r#""missing field `cwd`""#.to_owned(), "missing field `cwd`", Some("cwd")),
+            (
+                r#"{"cwd":"/gone is not a directory"}"#.to_owned(),
+                "cwd: /gone is not a directory",
+                Some("cwd"),
+            ),
+            (
+                format!("{{\"details\":{}}}", Value::from(zod_list)),
+                "mcpServers.0.name: Required; no object",
+                Some("mcpServers.0.name"),
+            ),
+        ];
+        for (data, reason, field) in cases {
+            let expected = (format!("Invalid params: {reason}"), field.map(str::to_owned));
+            assert_eq!(described("Invalid params", &data), expected, "{data}");
         }
-        assert_eq!(said("[]"), "Invalid params");
-        assert_eq!(said(r#"{"authMethods":[{"id":"key","message":"Key"}]}"#), "Invalid params");
+        // Gemini sends the list as the message of an internal error.
+        let expected =
+            ("Invalid params: mcpServers: Field required".to_owned(), Some("mcpServers".to_owned()));
+        assert_eq!(described(pydantic, "null"), expected);
+    }
+
+    #[test]
+    fn an_error_without_a_wrong_parameter_keeps_its_own_text() {
+        let plain = |text: &str| (text.to_owned(), None);
+        for data in [
+            r#"{"_errors":[],"cwd":{"_errors":[7]}}"#,
+            "[]",
+            r#"{"authMethods":[{"id":"key","message":"Key"}]}"#,
+            r#"{"sessionId":"s-1"}"#,
+        ] {
+            assert_eq!(described("Invalid params", data), plain("Invalid params"), "{data}");
+        }
+        let details = r#"{"details":"no rollout found"}"#;
+        assert_eq!(described("Internal error", details), plain("Internal error: no rollout found"));
+        assert_eq!(described("a\nb", "null"), plain("a b"));
     }
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::echo::{Prompted, Settled, prompt_blocks};
 use super::entities::{KnownIds, OpenMessage, Sort};
 use super::line::{Kind, State, UpdateLine, text_of};
-use super::notice;
+use super::notice::Notice;
 use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
@@ -47,6 +47,8 @@ pub(crate) struct Rendering {
     is_own: bool,
     /// What its agent may say of it.
     prompted: Prompted,
+    /// Whether the next prompt line is one that was shown before and is sent a second time.
+    is_resent: bool,
     /// The turns of prompts, by the ids that agents of version 2 gave their messages.
     prompts: HashMap<(LineageIndex, Box<str>), TurnId>,
     state: SessionState,
@@ -77,6 +79,7 @@ impl Rendering {
             asked: None,
             is_own: false,
             prompted: Prompted::default(),
+            is_resent: false,
             prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
@@ -263,10 +266,20 @@ impl Rendering {
                 self.asked = self.asked.take().filter(|asked| asked.turn != turn);
                 if self.owes() { self.settle() } else { Vec::new() }
             }
-            Some(Fact::SessionReset { announced: true, reason, carried, .. }) => {
+            Some(Fact::SessionReset { announced: true, reason, carried, error, .. }) => {
                 self.open.end();
-                let update = notice::fresh_session(&self.client, &self.record, event, &reason, carried);
+                let notice = Notice::fresh_session(&reason, carried, error.as_ref());
+                let update = notice.update(&self.client, &self.record, event);
                 vec![notification(&self.session, &update, &beside(event, with_seq))]
+            }
+            Some(Fact::SessionReturned { acpx_session_id, .. }) => {
+                self.open.end();
+                let update = Notice::returned(&acpx_session_id).update(&self.client, &self.record, event);
+                vec![notification(&self.session, &update, &beside(event, with_seq))]
+            }
+            Some(Fact::PromptResent { .. }) => {
+                self.is_resent = true;
+                Vec::new()
             }
             Some(fact) => self.terminal(event, &fact, with_seq),
             None => Vec::new(),
@@ -291,7 +304,9 @@ impl Rendering {
         }
         self.open.end();
         self.prompted = Prompted::new(id_of(&event.body), &blocks);
+        let is_shown = std::mem::take(&mut self.is_resent);
         match version(event) {
+            ProtocolVersion::V1 if is_shown => None,
             ProtocolVersion::V1 => Some(event.clone()),
             ProtocolVersion::V2 => {
                 self.prompted.wait(event.clone());

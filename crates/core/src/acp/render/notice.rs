@@ -1,37 +1,61 @@
-//! What we ourselves tell the person at a client, in the conversation: that the agent has forgotten what came before.
+//! Notices of acpx in the conversation: the agent has forgotten what came before, or is back in an earlier session.
 //!
-//! Version 2 has a word for it, and so have clients of version 1 that show notices. To any other it is a message of
-//! its own, which says that it is ours, so that nobody goes on as if the agent remembered.
+//! Version 2 has an update for notices, and so have clients of version 1 that show them. For any other client a notice
+//! is a message that begins with `[acpx]`, so that nobody takes the agent to remember what it does not.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::acp::agent::ClientFacts;
-use crate::model::{Carried, Event, RecordId, run_message_id};
+use crate::model::{Carried, Event, RecordId, RestoreError, run_message_id};
 
-/// The update object that tells that a fresh ACP session took over.
-pub(super) fn fresh_session(
-    client: &ClientFacts,
-    record: &RecordId,
-    event: &Event,
-    reason: &str,
-    carried: Option<Carried>,
-) -> String {
-    let title = "The agent does not remember what came before this";
-    let told = match carried {
-        None => "",
-        Some(Carried::Whole) => ", which is told what was said with its first prompt",
-        Some(Carried::LastPart) => ", which is told the last part of what was said with its first prompt",
-    };
-    let detail = format!("It goes on in a fresh session ({reason}){told}.");
-    let meta = json!({ "acpx": { "reset": reason } });
-    let update = if client.notices {
-        let what = "notice";
-        json!({ "sessionUpdate": what, "severity": "warning", "title": title, "description": detail, "_meta": meta })
-    } else {
-        let content = json!({ "type": "text", "text": format!("[acpx] {title}. {detail}") });
-        let message = run_message_id(record, event.seq);
-        let what = "agent_message_chunk";
-        json!({ "sessionUpdate": what, "messageId": message, "content": content, "_meta": meta })
-    };
-    update.to_string()
+/// A notice.
+pub(super) struct Notice {
+    title: &'static str,
+    detail: String,
+    meta: Value,
+}
+
+impl Notice {
+    /// A fresh ACP session took over, perhaps because a restore failed.
+    pub(super) fn fresh_session(
+        reason: &str,
+        carried: Option<Carried>,
+        error: Option<&RestoreError>,
+    ) -> Self {
+        let history = match carried {
+            None => "",
+            Some(Carried::Whole) => ", which is told what was said with its first prompt",
+            Some(Carried::LastPart) => ", which is told the last part of what was said with its first prompt",
+        };
+        let why = error.map(|error| format!(" {error}.")).unwrap_or_default();
+        Self {
+            title: "The agent does not remember what came before this",
+            detail: format!("It goes on in a fresh session ({reason}){history}.{why}"),
+            meta: json!({ "acpx": { "reset": reason } }),
+        }
+    }
+
+    /// The record is back in an earlier ACP session.
+    pub(super) fn returned(session: &str) -> Self {
+        Self {
+            title: "The agent is back in an earlier session",
+            detail: format!("It remembers what was said in {session}, and not what was said since."),
+            meta: json!({ "acpx": { "returned": session } }),
+        }
+    }
+
+    /// The update object that shows it.
+    pub(super) fn update(&self, client: &ClientFacts, record: &RecordId, event: &Event) -> String {
+        let Self { title, detail, meta } = self;
+        let update = if client.notices {
+            let what = "notice";
+            json!({ "sessionUpdate": what, "severity": "warning", "title": title, "description": detail, "_meta": meta })
+        } else {
+            let content = json!({ "type": "text", "text": format!("[acpx] {title}. {detail}") });
+            let message = run_message_id(record, event.seq);
+            let what = "agent_message_chunk";
+            json!({ "sessionUpdate": what, "messageId": message, "content": content, "_meta": meta })
+        };
+        update.to_string()
+    }
 }

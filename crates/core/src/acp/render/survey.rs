@@ -96,7 +96,12 @@ impl Survey {
                 self.running = None;
             }
             // A process that is there again, or a session that is another, is none of the one before.
-            Some(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => {
+            Some(
+                Fact::AgentEnded { .. }
+                | Fact::Restored { .. }
+                | Fact::SessionReset { .. }
+                | Fact::SessionReturned { .. },
+            ) => {
                 (self.gone, self.said) = (Some(event.seq), OwnState::default());
             }
             Some(Fact::TerminalStarted { terminal_id, .. }) => {

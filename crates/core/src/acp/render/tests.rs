@@ -160,6 +160,27 @@ fn text(kind: &str, text: &str) -> Value {
 }
 
 #[test]
+fn a_prompt_that_is_resent_is_shown_once() {
+    let mut log = Log::new();
+    log.begin(1, "hello");
+    log.answer(1, r#""error":{"code":-32002,"message":"Resource not found"}"#);
+    log.fact(&Fact::AgentEnded { how: "it no longer had the session and was ended".to_owned() });
+    log.fact(&Fact::PromptResent { turn: 1 });
+    let params = json!({ "sessionId": "s1", "prompt": [{ "type": "text", "text": "hello" }] });
+    let line = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params });
+    log.push(Direction::ToAgent, EventKind::Request, &line.to_string());
+    log.say("hi");
+    log.answer(2, r#""result":{"stopReason":"end_turn"}"#);
+    log.end(1);
+    let kinds = |lines: Vec<Value>| -> Vec<String> {
+        let kind =
+            |line: Value| line["params"]["update"]["sessionUpdate"].as_str().unwrap_or_default().to_owned();
+        lines.into_iter().map(kind).collect()
+    };
+    assert_eq!(kinds(log.replay()), ["user_message_chunk", "agent_message_chunk"]);
+}
+
+#[test]
 fn a_turn_is_told_again_with_its_chunks_joined_and_its_tool_call_once() {
     let mut log = Log::new();
     log.begin(1, "do it");
@@ -331,6 +352,7 @@ fn a_fresh_session_is_announced_as_a_notice_or_else_as_a_message_that_says_it_is
         agent_session_id: None,
         announced,
         carried: None,
+        error: None,
     };
     log.fact(&reset(false));
     log.fact(&reset(true));

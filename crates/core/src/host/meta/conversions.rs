@@ -90,8 +90,9 @@ impl StartMeta {
 impl From<WakeOptions> for WishMeta {
     fn from(options: WakeOptions) -> Self {
         let fallback = match options.fallback {
-            Fallback::Fresh => None,
-            Fallback::Refuse => Some(FallbackMeta::Refuse),
+            Fallback::Auto => None,
+            Fallback::Always => Some(FallbackMeta::Always),
+            Fallback::Never => Some(FallbackMeta::Never),
             Fallback::Reset => Some(FallbackMeta::Reset),
         };
         Self { fallback, carry_history: options.carry_history }
@@ -122,8 +123,9 @@ impl IdsMeta {
 impl From<WishMeta> for WakeOptions {
     fn from(wishes: WishMeta) -> Self {
         let fallback = match wishes.fallback {
-            None | Some(FallbackMeta::Fresh) => Fallback::Fresh,
-            Some(FallbackMeta::Refuse) => Fallback::Refuse,
+            None | Some(FallbackMeta::Auto) => Fallback::Auto,
+            Some(FallbackMeta::Always) => Fallback::Always,
+            Some(FallbackMeta::Never) => Fallback::Never,
             Some(FallbackMeta::Reset) => Fallback::Reset,
         };
         Self { fallback, carry_history: wishes.carry_history }
@@ -234,6 +236,7 @@ impl From<Awakening> for AwakeningMeta {
             Awakening::Live => by("live"),
             Awakening::Created => by("created"),
             Awakening::Forked => by("session/fork"),
+            Awakening::Returned => by("returned"),
             Awakening::Restored { rung, replay } => Self { replay, ..by(rung.method()) },
             Awakening::Fresh { reason, announced } => {
                 Self { reason: Some(reason.as_str().to_owned()), announced, ..by("fresh") }

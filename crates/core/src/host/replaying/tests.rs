@@ -77,6 +77,7 @@ async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
         agent_run: None,
         settings: RecordSettings::default(),
         memory: Memory::default(),
+        restore_error: None,
         created_at: at(1),
         updated_at: at(1),
         last_seq: None,

@@ -27,7 +27,7 @@ fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);
-    assert!(machine.remembers());
+    assert!(machine.is_prompted());
 }
 
 #[test]
@@ -56,7 +56,8 @@ fn a_fresh_session_never_stands_in_for_one_that_the_agent_does_not_have() {
     let error = AgentError::NotRestored {
         agent: "a".into(),
         session: session("theirs"),
-        reason: "not-materialised".into(),
+        reason: "agent-lost".into(),
+        cause: Some(Box::new(RestoreError::new(&refusal(Reading::Lost), at(1000)))),
     };
     assert_eq!(effects, [Effect::Disarm, Effect::Awake(Err(Asleep::Agent(error))), Effect::EndAgent(None)]);
 }

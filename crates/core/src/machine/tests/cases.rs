@@ -15,6 +15,7 @@ pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static s
         Effect::Awake(Err(Asleep::Agent(error))) => Some(Err(error.code())),
         Effect::Awake(Err(Asleep::Closing)) => Some(Err("closing")),
         Effect::Awake(Err(Asleep::Busy)) => Some(Err("busy")),
+        Effect::Awake(Err(Asleep::UnknownSession(_))) => Some(Err("unknown session")),
         _ => None,
     };
     effects.iter().filter_map(awakening).collect()
@@ -79,7 +80,7 @@ fn descents() -> Vec<Descent> {
     let base = || Descent {
         name: "",
         answered: 1,
-        fallback: Fallback::Fresh,
+        fallback: Fallback::Auto,
         advertised: ALL,
         answers: Vec::new(),
         sent: Vec::new(),
@@ -140,9 +141,54 @@ fn descents() -> Vec<Descent> {
             ..base()
         },
         Descent {
-            name: "fresh, both broken",
+            name: "fresh, load reports the session as not found after a broken resume",
+            answers: vec![refused(Reading::Broken), refused(Reading::Lost), opened()],
+            sent: vec![Call::Resume, Call::Load, Call::New],
+            end: fresh(LineageReason::AgentLost, true),
+            ..base()
+        },
+        Descent {
+            name: "kept, both broken",
+            answers: vec![refused(Reading::Broken), refused(Reading::Broken)],
+            sent: vec![Call::Resume, Call::Load],
+            end: Err("SESSION_NOT_RESTORED"),
+            ..base()
+        },
+        Descent {
+            name: "kept, load fails after resume did not find the session",
+            answers: vec![refused(Reading::Lost), refused(Reading::Broken)],
+            sent: vec![Call::Resume, Call::Load],
+            end: Err("SESSION_NOT_RESTORED"),
+            ..base()
+        },
+        Descent {
+            name: "kept, one method unsupported and the other broken",
+            answers: vec![refused(Reading::Unsupported), refused(Reading::Broken)],
+            sent: vec![Call::Resume, Call::Load],
+            end: Err("SESSION_NOT_RESTORED"),
+            ..base()
+        },
+        Descent {
+            name: "fresh, no advertised method exists",
+            answers: vec![refused(Reading::Unsupported), refused(Reading::Unsupported), opened()],
+            sent: vec![Call::Resume, Call::Load, Call::New],
+            end: fresh(LineageReason::CannotRestore, true),
+            ..base()
+        },
+        Descent {
+            name: "fresh, both broken and a fallback always wanted",
+            fallback: Fallback::Always,
             answers: vec![refused(Reading::Broken), refused(Reading::Broken), opened()],
             sent: vec![Call::Resume, Call::Load, Call::New],
+            end: fresh(LineageReason::LoadFailed, true),
+            ..base()
+        },
+        Descent {
+            name: "fresh, busy and a fallback always wanted",
+            fallback: Fallback::Always,
+            advertised: LOAD,
+            answers: vec![refused(Reading::BusyElsewhere), opened()],
+            sent: vec![Call::Load, Call::New],
             end: fresh(LineageReason::LoadFailed, true),
             ..base()
         },
@@ -158,23 +204,22 @@ fn descents() -> Vec<Descent> {
             name: "fresh in silence, nothing was ever answered",
             answered: 0,
             advertised: RESUME,
-            answers: vec![refused(Reading::NeverMaterialised), opened()],
+            answers: vec![refused(Reading::Broken), opened()],
             sent: vec![Call::Resume, Call::New],
             end: fresh(LineageReason::NotMaterialised, false),
             ..base()
         },
         Descent {
-            name: "fresh in silence even where a fallback is refused",
+            name: "no fallback wanted, and nothing was ever prompted",
             answered: 0,
-            fallback: Fallback::Refuse,
+            fallback: Fallback::Never,
             advertised: NONE,
-            answers: vec![opened()],
-            sent: vec![Call::New],
-            end: fresh(LineageReason::NotMaterialised, false),
+            end: Err("SESSION_NOT_RESTORED"),
+            ..base()
         },
         Descent {
             name: "no fallback wanted",
-            fallback: Fallback::Refuse,
+            fallback: Fallback::Never,
             advertised: LOAD,
             answers: vec![refused(Reading::Lost)],
             sent: vec![Call::Load],
@@ -232,7 +277,7 @@ fn descents() -> Vec<Descent> {
 fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
     let mut machine = kept(1);
     let opened = Input::Opened { session: session("s2"), inner: None };
-    feed(&mut machine, [wake(Fallback::Fresh), ready(NONE), opened]);
+    feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened]);
     let rows: Vec<_> =
         machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
     let inner = AgentSessionId::from_agent("inner");
@@ -243,8 +288,8 @@ fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
 fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
     let mut machine = kept(1);
     let opened = |id| Input::Opened { session: session(id), inner: None };
-    feed(&mut machine, [wake(Fallback::Fresh), ready(NONE), opened("s2"), Input::AgentGone(died())]);
-    let effects = feed(&mut machine, [wake(Fallback::Refuse), ready_after(0, NONE), opened("s3")]);
+    feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened("s2"), Input::AgentGone(died())]);
+    let effects = feed(&mut machine, [wake(Fallback::Auto), ready_after(0, NONE), opened("s3")]);
     let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
     assert_eq!(awakenings(&effects), [Ok(silent)]);
 }
@@ -252,7 +297,7 @@ fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
 #[test]
 fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other() {
     let mut machine = kept(1);
-    let options = WakeOptions { fallback: Fallback::Fresh, carry_history: true };
+    let options = WakeOptions { fallback: Fallback::Auto, carry_history: true };
     let opened = Input::Opened { session: session("s2"), inner: None };
     feed(&mut machine, [Input::Wake(options)]);
     assert!(machine.carries_history());
@@ -329,7 +374,7 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
     let turns = vec![turn(2, TurnState::Dispatched { at: at(6) }), turn(3, TurnState::Queued)];
     let effects = feed(&mut machine, [Input::Recover(turns)]);
     assert_eq!(effects[0], Effect::SaveTurn(turn(2, TurnState::Interrupted { at: at(1000) })));
-    let effects = feed(&mut machine, [wake(Fallback::Fresh), ready(RESUME), Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [wake(Fallback::Auto), ready(RESUME), Input::Restored { inner: None }]);
     assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
 
@@ -397,14 +442,14 @@ fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_
 fn a_closed_record_opens_again_when_it_is_restored() {
     let mut machine = kept(1);
     machine.lifecycle = Lifecycle::Closed { at: at(50) };
-    let effects = feed(&mut machine, [wake(Fallback::Fresh), ready(RESUME), Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [wake(Fallback::Auto), ready(RESUME), Input::Restored { inner: None }]);
     assert!(effects.contains(&Effect::SaveLifecycle(Lifecycle::Open)), "{effects:?}");
 }
 
 #[test]
 fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
     let mut machine = kept(1);
-    feed(&mut machine, [wake(Fallback::Fresh), ready(LOAD)]);
+    feed(&mut machine, [wake(Fallback::Auto), ready(LOAD)]);
     let shown: Vec<_> = [
         chunk(MessageKind::User, "one"),
         chunk(MessageKind::Agent, "first"),
@@ -430,7 +475,7 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
     };
     let (advertised, on_resume) = (Advertised { list: true, ..ALL }, OnResume::Missed);
     let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume };
-    assert_eq!(calls(&feed(&mut machine, [wake(Fallback::Fresh), ready])), [&Call::Resume]);
+    assert_eq!(calls(&feed(&mut machine, [wake(Fallback::Auto), ready])), [&Call::Resume]);
     let missed = [
         chunk(MessageKind::Agent, "first"),
         chunk(MessageKind::User, "one"),
@@ -448,7 +493,7 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
 fn answered_early() -> SessionMachine {
     let mut machine = kept(1);
     let user = chunk(MessageKind::User, "one");
-    feed(&mut machine, [wake(Fallback::Fresh), ready(LOAD), user, Input::Restored { inner: None }]);
+    feed(&mut machine, [wake(Fallback::Auto), ready(LOAD), user, Input::Restored { inner: None }]);
     machine
 }
 
@@ -475,7 +520,7 @@ fn a_late_replay_within_a_turn_is_held_and_kept_aside_once_it_is_whole_and_more_
 fn answered_half() -> SessionMachine {
     let mut machine = kept(2);
     let half = [chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
-    feed(&mut machine, [wake(Fallback::Fresh), ready_after(2, LOAD)].into_iter().chain(half));
+    feed(&mut machine, [wake(Fallback::Auto), ready_after(2, LOAD)].into_iter().chain(half));
     let restored = feed(&mut machine, [Input::Restored { inner: None }]);
     let shorter = Fact::Restored { by: "session/load".into(), replay: Some(Verdict::Shorter) };
     assert!(restored.contains(&Effect::Fact(shorter)), "{restored:?}");
@@ -556,7 +601,7 @@ fn a_live_session_can_be_reset_when_no_turn_runs() {
 
 #[test]
 fn of_two_who_wake_the_one_who_wants_nothing_lost_is_heard() {
-    for (first, second) in [(Fallback::Refuse, Fallback::Fresh), (Fallback::Fresh, Fallback::Refuse)] {
+    for (first, second) in [(Fallback::Never, Fallback::Auto), (Fallback::Auto, Fallback::Never)] {
         let mut machine = kept(1);
         let effects = feed(&mut machine, [wake(first), wake(second), ready(LOAD), refused(Reading::Lost)]);
         assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
@@ -568,8 +613,8 @@ fn a_failed_attempt_does_not_hide_what_was_said_elsewhere() {
     let listing = Advertised { list: true, ..ALL };
     let mut machine = kept(1);
     let busy = [Input::Listed(Some(at(2101))), refused(Reading::BusyElsewhere), Input::AgentEnded];
-    feed(&mut machine, [wake(Fallback::Fresh), ready(listing)].into_iter().chain(busy));
-    let effects = feed(&mut machine, [wake(Fallback::Fresh), ready(listing), Input::Listed(Some(at(2101)))]);
+    feed(&mut machine, [wake(Fallback::Auto), ready(listing)].into_iter().chain(busy));
+    let effects = feed(&mut machine, [wake(Fallback::Auto), ready(listing), Input::Listed(Some(at(2101)))]);
     assert_eq!(calls(&effects), [&Call::Load]);
 }
 

@@ -22,6 +22,7 @@ fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_fr
         agent_session_id: None,
         announced: false,
         carried: None,
+        error: None,
     };
     let expected = [
         Effect::SaveLineage(lineage),
@@ -31,7 +32,7 @@ fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_fr
     ];
     assert_eq!(effects, expected);
     // Losing it would be forgetting something.
-    assert!(machine.remembers());
+    assert!(machine.is_prompted());
 }
 
 #[test]

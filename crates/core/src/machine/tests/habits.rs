@@ -56,7 +56,11 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
         "{effects:?}"
     );
     let effects = feed(&mut waiting(), [Input::AgentGone(died())]);
-    assert!(matches!(effects[..], [Effect::Disarm, Effect::Fact(_), Effect::Awake(Err(_))]), "{effects:?}");
+    let [Effect::Disarm, Effect::Fact(_), Effect::SaveRestoreError(Some(_)), Effect::Awake(Err(_))] =
+        &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
 }
 
 #[test]

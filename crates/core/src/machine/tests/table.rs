@@ -86,11 +86,16 @@ fn asked_of_it() -> Vec<(&'static str, Input)> {
             ]),
         ),
         ("wake", Input::Wake(WakeOptions::default())),
+        ("return to the session", Input::Return(session("s1"))),
         ("prompt", prompt("new")),
         ("request", pass(2)),
         ("request withdrawn", Input::PassWithdrawn(PassId(1))),
         ("request answered", Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) }),
         ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
+        (
+            "request failed: session unknown",
+            Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) },
+        ),
         ("mode forgotten", Input::Forget(SettingName::Mode)),
         ("another mode shown", Input::Offered(offers("ask"))),
         ("setting done", Input::SettingAnswered(Ok(()))),
@@ -116,7 +121,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("opened", Input::Opened { session: session("s2"), inner: None }),
         ("restored", Input::Restored { inner: AgentSessionId::from_agent("other") }),
         ("refused: lost", refused(Reading::Lost)),
-        ("refused: never materialised", refused(Reading::NeverMaterialised)),
+        ("refused: unsupported", refused(Reading::Unsupported)),
         ("refused: broken", refused(Reading::Broken)),
         ("refused: busy elsewhere", refused(Reading::BusyElsewhere)),
         ("refused: login needed", refused(Reading::LoginNeeded)),
@@ -132,6 +137,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),
         ("prompt inserted", Input::PromptInserted),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
+        ("prompt failed: session unknown", Input::PromptAnswered(Err(refusal(Reading::Lost)))),
         ("prompt failed: login needed", Input::PromptAnswered(Err(refusal(Reading::LoginNeeded)))),
         ("close answered", Input::CloseAnswered),
         ("delete answered", Input::DeleteAnswered),
@@ -217,6 +223,7 @@ fn is_in_the_table(input: &Input) -> bool {
     match input {
         Input::Recover(_)
         | Input::Wake(_)
+        | Input::Return(_)
         | Input::Prompt { .. }
         | Input::Pass(_)
         | Input::PassWithdrawn(_)
@@ -344,6 +351,8 @@ fn words(effect: &Effect) -> String {
             let words = if wishes.is_empty() { "none".to_owned() } else { wishes.join(", ") };
             format!("save settings, wished: {words}")
         }
+        Effect::SaveRestoreError(Some(_)) => "save why the restore failed".into(),
+        Effect::SaveRestoreError(None) => "save that the restore succeeded".into(),
         Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
@@ -395,6 +404,8 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::Moved { .. } => "moved",
         Fact::SessionReset { announced: true, .. } => "reset, announced",
         Fact::SessionReset { .. } => "reset, in silence",
+        Fact::SessionReturned { .. } => "returned",
+        Fact::PromptResent { .. } => "prompt resent",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
         Fact::LinesUnread { .. } => "lines unread",
@@ -426,6 +437,7 @@ fn awakening(how: Awakening) -> String {
         Awakening::Live => "live".into(),
         Awakening::Created => "created".into(),
         Awakening::Forked => "forked".into(),
+        Awakening::Returned => "returned".into(),
         Awakening::Restored { rung, .. } => rung.method().into(),
         Awakening::Fresh { reason, .. } => format!("fresh: {}", reason.as_str()),
     }

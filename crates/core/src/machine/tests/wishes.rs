@@ -12,7 +12,7 @@ fn wishing(request: &str, policy: PermissionMode, fallback: Fallback) -> Input {
 }
 
 fn asking(request: &str) -> Input {
-    wishing(request, PermissionMode::Ask, Fallback::Fresh)
+    wishing(request, PermissionMode::Ask, Fallback::Auto)
 }
 
 fn permission(ask: &str) -> Input {
@@ -52,7 +52,7 @@ fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
 #[test]
 fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_the_one_before_it() {
     let mut machine = live(LOAD);
-    let careful = wishing("q", PermissionMode::DenyAll, Fallback::Refuse);
+    let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, Input::AgentGone(died())]);
     let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
@@ -70,7 +70,7 @@ fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host(
     let Input::Prompt { request, prompt: blocks, policy, limits, .. } = prompt("q") else {
         panic!("a prompt")
     };
-    let options = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
+    let options = WakeOptions { fallback: Fallback::Never, carry_history: true };
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options, limits }]);
     let Some(Effect::SaveTurn(waiting)) = effects.first() else { panic!("{effects:?}") };
@@ -89,7 +89,7 @@ fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host(
 #[test]
 fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
     let mut machine = live(LOAD);
-    let careful = wishing("q", PermissionMode::DenyAll, Fallback::Refuse);
+    let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, prompt("r"), Input::Cancel(Some(TurnId(3)))]);
     let effects = feed(&mut machine, [Input::AgentGone(died()), ready(LOAD), refused(Reading::Lost)]);
     assert_eq!(calls(&effects), [&Call::New]);
@@ -170,7 +170,7 @@ fn permissions_are_counted_for_the_turn_they_were_given_in() {
     let effects = feed(&mut machine, inputs);
     // The last one had no answer, so nothing was given and nothing refused.
     assert_eq!(counts(&effects), [(2, PermissionCount { approved: 1, rejected: 2 })]);
-    let all = wishing("q", PermissionMode::ApproveAll, Fallback::Fresh);
+    let all = wishing("q", PermissionMode::ApproveAll, Fallback::Auto);
     let effects = feed(&mut machine, [all, permission("e"), end_turn()]);
     assert_eq!(counts(&effects), [(3, PermissionCount { approved: 1, rejected: 0 })]);
     // Outside of a turn nobody is asked, and nothing is counted.

@@ -145,6 +145,7 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
         agent_session_id: None,
         announced: true,
         carried: None,
+        error: None,
     };
     fold.apply(Content::Fact(reset));
     fold.apply(prompt("one"));

@@ -152,6 +152,7 @@ impl Taker<'_> {
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
             memory: crate::model::Memory::default(),
+            restore_error: None,
             // It is told last, when all that it must not say is known.
             title: None,
             lifecycle: npm.lifecycle,

@@ -265,6 +265,7 @@ impl Transcript {
                 agent_session_id: told,
                 announced: self.answered,
                 carried: None,
+                error: None,
             };
             self.fact(None, &fact);
         }

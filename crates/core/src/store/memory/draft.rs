@@ -73,6 +73,7 @@ impl Draft {
             }
             Change::Settings(settings) => self.record.settings = settings,
             Change::Memory(memory) => self.record.memory = memory,
+            Change::RestoreError(error) => self.record.restore_error = error,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::SpokenAt(at) => self.progress.spoken(at),
             Change::AgentCommand { program, args, protocol } => {
@@ -88,6 +89,7 @@ impl Draft {
         self.record.mcp_servers = Vec::new();
         self.record.settings = RecordSettings::default();
         self.record.memory = Memory::default();
+        self.record.restore_error = None;
         self.events = Vec::new();
         self.turns = BTreeMap::new();
         self.erases = true;

@@ -3,6 +3,7 @@
 
 mod memory;
 mod record;
+mod restore_error;
 mod settings;
 mod turn;
 
@@ -22,6 +23,7 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
     protocol_value, record, run_values, scope_values, servers_text, start_timeout_value,
 };
+pub(super) use self::restore_error::restore_error_text;
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, tool_policy, turn, turn_state,
@@ -137,8 +139,8 @@ pub(super) fn generation(row: &Row<'_>, first: usize) -> Result<u64, Fault> {
 }
 
 /// The columns of a row of a lineage.
-pub(super) const LINEAGE: Columns<7> = columns!["lineage":
-    "record", "row", "session", "agent_session", "began_at", "replaced_at", "reason"; "checksum"];
+pub(super) const LINEAGE: Columns<8> = columns!["lineage":
+    "record", "row", "session", "agent_session", "began_at", "replaced_at", "reason"; added "error"; "checksum"];
 
 /// The lineage of a record.
 pub(super) fn lineage(connection: &Connection, standing: &Standing) -> Result<Lineage, Fault> {
@@ -158,7 +160,7 @@ pub(super) fn lineage(connection: &Connection, standing: &Standing) -> Result<Li
     lineage.ok_or_else(|| Fault::Damaged("rows of a lineage are missing".to_owned()))
 }
 
-fn lineage_row(cells: &Cells<'_, 7>) -> Result<LineageRow, Fault> {
+fn lineage_row(cells: &Cells<'_, 8>) -> Result<LineageRow, Fault> {
     let agent_session = cells.optional_text(3)?;
     let agent_session = agent_session
         .map(|text| AgentSessionId::from_agent(text).ok_or_else(|| cells.unknown(3)))
@@ -169,6 +171,7 @@ fn lineage_row(cells: &Cells<'_, 7>) -> Result<LineageRow, Fault> {
         from: cells.time(4)?,
         to: cells.optional_time(5)?,
         reason: cells.parsed(6, LineageReason::parse)?,
+        error: restore_error::optional(cells, 7)?,
     })
 }
 

@@ -34,6 +34,7 @@ impl Migrations {
         include_str!("migrations/0007.sql"),
         include_str!("migrations/0008.sql"),
         include_str!("migrations/0009.sql"),
+        include_str!("migrations/0010.sql"),
     ]);
 
     /// The format they end with: the one that is written.

@@ -56,6 +56,10 @@ impl Target<'_> {
                 Change::Memory(memory) => {
                     self.replace(&[("memory", rows::memory_text(*memory).as_deref().into())])?;
                 }
+                Change::RestoreError(error) => {
+                    let error = rows::restore_error_text(error.as_ref());
+                    self.replace(&[("restore_error", error.as_deref().into())])?;
+                }
                 Change::AgentCommand { program, args, protocol } => {
                     let args = rows::list(args);
                     self.replace(&[
@@ -109,6 +113,7 @@ impl Target<'_> {
                 ("mcp_servers", servers.as_str().into()),
                 ("settings", ValueRef::Null),
                 ("memory", ValueRef::Null),
+                ("restore_error", ValueRef::Null),
             ])?;
         }
         self.replace(&rows::lifecycle_values(lifecycle))
@@ -270,14 +275,15 @@ pub(super) fn write_lineage(
     now: &Lineage,
 ) -> Result<(), Fault> {
     let mut upsert = connection.prepare_cached(
-        "INSERT INTO lineage (record, row, session, agent_session, began_at, replaced_at, reason, checksum) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (record, row) DO UPDATE SET \
+        "INSERT INTO lineage (record, row, session, agent_session, began_at, replaced_at, reason, error, \
+         checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (record, row) DO UPDATE SET \
          agent_session = excluded.agent_session, replaced_at = excluded.replaced_at, \
          checksum = excluded.checksum",
     )?;
     let before = before.map(Lineage::rows).unwrap_or_default();
     for (index, row) in now.rows().iter().enumerate() {
         if before.get(index) != Some(row) {
+            let error = rows::restore_error_text(row.error.as_ref());
             let values = [
                 ValueRef::Integer(record.0),
                 cells::number(index as u64 + 1)?,
@@ -286,6 +292,7 @@ pub(super) fn write_lineage(
                 ValueRef::Integer(row.from.as_millis()),
                 cells::optional_integer(row.to.map(Timestamp::as_millis)),
                 row.reason.as_str().into(),
+                error.as_deref().into(),
             ];
             cells::write(&mut upsert, &LINEAGE, values)?;
         }

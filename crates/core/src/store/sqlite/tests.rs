@@ -2,6 +2,7 @@
 //! of this module write.
 
 mod format_1;
+mod format_9;
 mod later_columns;
 
 use std::fs;
@@ -46,6 +47,7 @@ pub(super) fn record(name: &str) -> Record {
         agent_run: None,
         settings: crate::model::RecordSettings::default(),
         memory: crate::model::Memory::default(),
+        restore_error: None,
         created_at: at(5),
         updated_at: at(5),
         last_seq: None,

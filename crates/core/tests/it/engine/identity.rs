@@ -44,8 +44,14 @@ async fn fallback_keeps_record_id_and_changes_session_id() {
         .await
         .into_iter()
         .find(|event| event.body.contains("session_reset"));
-    let expected = r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s1","acpxSessionId":"s2","announced":true}"#;
-    assert_eq!(&*reset.unwrap().body, expected);
+    let mut reset: Value = serde_json::from_str(&reset.unwrap().body).unwrap();
+    assert!(reset["error"].as_object_mut().unwrap().remove("at").is_some(), "{reset}");
+    let error = json!({"method": "session/load", "code": -32002, "message": "Resource not found"});
+    let expected = json!({
+        "fact": "session_reset", "reason": "agent-lost", "fromAcpxSessionId": "s1", "acpxSessionId": "s2",
+        "announced": true, "error": error,
+    });
+    assert_eq!(reset, expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,7 +134,7 @@ async fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
         .session_new("s2");
     let (session, _) = bench.open(&script).await;
     kill_agent(&session).await;
-    let how = session.wake(restore_or_refuse()).await.unwrap();
+    let how = session.wake(restore()).await.unwrap();
     assert_eq!(how, Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false });
 }
 
@@ -144,7 +144,7 @@ async fn without_a_fallback_the_loss_is_an_error_and_the_record_stays_as_it_is()
     let (session, _) =
         after_a_kill(&bench, load_only(), |script| script.refuse("session/load", lost())).await;
     let error = session.wake(restore_or_refuse()).await.unwrap_err();
-    let text = r#"the agent "scripted" cannot restore the session s1 (agent-lost)"#;
+    let text = r#"the agent "scripted" did not restore the session s1: session/load failed: Resource not found (-32002)"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("SESSION_NOT_RESTORED", text));
     let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
     assert_eq!(record.lineage.rows().len(), 1);
@@ -231,7 +231,7 @@ async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
     };
     let (session, command) = after_a_kill(&bench, json!({}), fresh).await;
     let carry = RestoreSession {
-        options: WakeOptions { fallback: Fallback::Fresh, carry_history: true },
+        options: WakeOptions { fallback: Fallback::Auto, carry_history: true },
         ..restore()
     };
     session.wake(carry).await.unwrap();

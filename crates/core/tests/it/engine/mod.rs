@@ -33,6 +33,7 @@ mod store_faults;
 mod time;
 mod tools;
 mod turns;
+mod unknown_session;
 mod version_2;
 
 /// An engine in a home of its own.
@@ -212,7 +213,7 @@ fn restore() -> RestoreSession {
 }
 
 fn restore_or_refuse() -> RestoreSession {
-    RestoreSession { options: WakeOptions { fallback: Fallback::Refuse, carry_history: false }, ..restore() }
+    RestoreSession { options: WakeOptions { fallback: Fallback::Never, carry_history: false }, ..restore() }
 }
 
 /// Ends the agent as the world does.

@@ -63,23 +63,23 @@ async fn additional_directories_inside_the_project_move_with_it_and_the_others_a
 }
 
 #[tokio::test]
-async fn an_agent_that_refuses_another_directory_goes_on_in_a_fresh_session_openly() {
-    // Three agents were seen to refuse it, each in its own way.
+async fn an_agent_that_refuses_another_directory_keeps_the_session() {
+    // The last one calls the session unknown there, as if it had lost it.
     let refusals = [
-        ("claude-code", -32603, LineageReason::LoadFailed),
-        ("qwen", -32602, LineageReason::LoadFailed),
-        ("fast-agent", -32002, LineageReason::AgentLost),
+        ("claude-code", -32603, None),
+        ("qwen", -32602, None),
+        ("fast-agent", -32002, Some(LineageReason::AgentLost)),
     ];
-    for (name, code, reason) in refusals {
+    for (name, code, fresh) in refusals {
         let bench = Bench::new();
-        let first = Script::new()
+        let refusal = json!({"code": code, "message": "wrong directory"});
+        let refuses = Script::new()
             .initialize(load_only())
             .session_new("s1")
-            .prompt(|turn| turn.say("first").end("end_turn"));
-        let refuses = first
+            .prompt(|turn| turn.say("first").end("end_turn"))
             .next_start()
             .initialize(load_only())
-            .refuse("session/load", json!({"code": code, "message": "wrong directory"}))
+            .refuse("session/load", refusal)
             .session_new("s2");
         let (agent, _) = bench.agent(&refuses);
         let new = bench.new_session(agent.named(name), Vec::new());
@@ -87,8 +87,13 @@ async fn an_agent_that_refuses_another_directory_goes_on_in_a_fresh_session_open
         prompt(&session, "one").await;
         let (cwd, real) = directory(&bench, "new");
         session.move_to(cwd, real).await.unwrap();
-        let how = session.wake(restore()).await.unwrap();
-        assert_eq!(how, Awakening::Fresh { reason, announced: true }, "{name}");
+        let woken = session.wake(restore()).await;
+        match fresh {
+            Some(reason) => {
+                assert_eq!(woken.unwrap(), Awakening::Fresh { reason, announced: true }, "{name}")
+            }
+            None => assert_eq!(woken.unwrap_err().code(), "SESSION_NOT_RESTORED", "{name}"),
+        }
     }
 }
 

@@ -179,7 +179,7 @@ async fn a_waiting_prompt_that_wants_nothing_lost_is_not_sent_to_a_fresh_session
     let (session, _) = bench.open(&script).await;
     prompt(&session, "one").await;
     session.prompt(Prompt::text("two").unwrap()).await.unwrap();
-    let careful = WakeOptions { fallback: Fallback::Refuse, carry_history: false };
+    let careful = WakeOptions { fallback: Fallback::Never, carry_history: false };
     let waiting = session
         .prompt(Prompt::text("three").unwrap().with_restore(RestoreSession { options: careful, ..restore() }))
         .await

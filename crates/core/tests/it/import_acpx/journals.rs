@@ -219,6 +219,7 @@ async fn a_fallback_of_npm_acpx_is_a_reset_and_a_lineage_row() {
         from,
         to,
         reason,
+        error: None,
     };
     let (first, last) = (record.created_at, record.updated_at);
     let expected = [

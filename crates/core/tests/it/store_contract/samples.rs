@@ -53,6 +53,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         agent_run: None,
         settings: RecordSettings::default(),
         memory: Memory::default(),
+        restore_error: None,
         created_at: at(millis),
         updated_at: at(millis),
         last_seq: None,

@@ -20,14 +20,16 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
-    "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories", "memory"; "checksum"];
+    "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories", "memory",
+    "restore_error"; "checksum"];
 
-const COLUMNS: usize = 25;
+const COLUMNS: usize = 26;
 const DELETED_AT: usize = 20;
 const PROTOCOL: usize = 21;
 const SETTINGS: usize = 22;
 const ADDITIONAL_DIRECTORIES: usize = 23;
 const MEMORY: usize = 24;
+const RESTORE_ERROR: usize = 25;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -60,6 +62,7 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
         agent_run: run(&cells)?,
         settings: settings(&cells)?,
         memory: memory(&cells)?,
+        restore_error: super::restore_error::optional(&cells, RESTORE_ERROR)?,
         created_at: cells.time(11)?,
         updated_at,
         last_seq,

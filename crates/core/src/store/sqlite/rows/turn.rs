@@ -76,8 +76,8 @@ const CARRY_HISTORY: usize = 18;
 /// Wishes, of which those that everybody has are left out.
 fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, Fault> {
     let fallback = match cells.optional_text(FALLBACK)?.map(Fallback::parse) {
-        None => Fallback::Fresh,
-        Some(Some(fallback)) if fallback != Fallback::Fresh => fallback,
+        None => Fallback::Auto,
+        Some(Some(fallback)) if fallback != Fallback::Auto => fallback,
         Some(_) => return Err(cells.unknown(FALLBACK)),
     };
     let carry_history = match cells.optional_number(CARRY_HISTORY)? {
@@ -90,7 +90,7 @@ fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, Fault> {
 
 /// The same as two columns hold them.
 pub(in super::super) fn wish_values<'a>(wishes: WakeOptions) -> [ValueRef<'a>; 2] {
-    let fallback = (wishes.fallback != Fallback::Fresh).then(|| wishes.fallback.as_str());
+    let fallback = (wishes.fallback != Fallback::Auto).then(|| wishes.fallback.as_str());
     [fallback.into(), cells::optional_integer(wishes.carry_history.then_some(1))]
 }
 

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use super::*;
 use crate::model::{
     AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, Memory, OfferedSetting, OfferedSettings,
-    ProcessIdentity, ProtocolVersion, RecordSettings, Scope, SessionName, Setting, SettingName, SettingValue,
-    ToolPolicy, Unasked, UnmetWish,
+    ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope, SessionName, Setting, SettingName,
+    SettingValue, ToolPolicy, Unasked, UnmetWish,
 };
 
 /// A record with something in every column, and a turn too.
-fn full() -> (Record, Change) {
+pub(super) fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
     ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
     ended.policy.unasked = Unasked::Wait;
-    ended.wishes = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
+    ended.wishes = WakeOptions { fallback: Fallback::Never, carry_history: true };
     let millis = std::time::Duration::from_millis;
     ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
@@ -32,6 +32,13 @@ fn full() -> (Record, Change) {
         settings: settings(),
         additional_directories: vec![AbsolutePath::new("/more").unwrap()],
         memory: Memory::Since { from: Seq(3), reason: Some(LineageReason::AgentLost) },
+        restore_error: Some(RestoreError {
+            method: Some("session/load".to_owned()),
+            code: Some(-32602),
+            message: "Invalid params".to_owned(),
+            field: Some("cwd".to_owned()),
+            at: at(6),
+        }),
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -143,6 +150,8 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET additional_directories = '[\"/other\"]'",
         "UPDATE records SET memory = NULL",
         "UPDATE records SET memory = '{\"how\":\"compacted\"}'",
+        "UPDATE records SET restore_error = NULL",
+        "UPDATE records SET restore_error = '{\"message\":\"other\",\"at\":6}'",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -195,6 +204,8 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET memory = '\"compacted\"'", "records.memory"),
         ("UPDATE records SET memory = '{\"how\":\"fresh\"}'", "records.memory"),
         ("UPDATE records SET memory = '{\"how\":\"fresh\",\"from\":3,\"reason\":\"no\"}'", "records.memory"),
+        ("UPDATE records SET restore_error = '{}'", "records.restore_error"),
+        ("UPDATE records SET restore_error = '{\"message\":\"m\"}'", "records.restore_error"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),

@@ -153,7 +153,7 @@ fn memory() -> impl Strategy<Value = Memory> {
 }
 
 fn wishes() -> impl Strategy<Value = WakeOptions> {
-    let fallback = prop_oneof![Just(Fallback::Fresh), Just(Fallback::Refuse), Just(Fallback::Reset)];
+    let fallback = prop_oneof![Just(Fallback::Auto), Just(Fallback::Never), Just(Fallback::Reset)];
     (fallback, any::<bool>()).prop_map(|(fallback, carry_history)| WakeOptions { fallback, carry_history })
 }
 

@@ -1,0 +1,57 @@
+//! `acpx sessions reset`: a session continues in a fresh ACP session. The way out if its agent keeps failing to restore it.
+
+use std::process::ExitCode;
+
+use acpx_core::host::HostError;
+use acpx_core::host::meta::{FallbackMeta, RestoreMeta, WishMeta};
+use acpx_core::model::{LineageReason, Record, SessionIdentity};
+
+use super::super::kept::Kept;
+use crate::agents;
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console, SessionChange};
+use crate::patience::Patience;
+use crate::reach::{Reach, block_on};
+use crate::settings::Settings;
+use crate::setup::{self, ResumeParams};
+use crate::talk::Talk;
+
+/// Resets the session that is meant.
+pub(crate) fn run(settings: &Settings, carry_history: bool) -> Result<ExitCode, CliError> {
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let record = Kept::open()?.open_one(settings).await?;
+        let wishes = WishMeta { fallback: Some(FallbackMeta::Reset), carry_history };
+        let meta = RestoreMeta { wishes, ..RestoreMeta::default() };
+        let identity = resume(settings, &record, meta, &mut console).await?;
+        let (from, reason) = (&record.lineage.current().session, LineageReason::Reset);
+        output::session_changed(&SessionChange { identity: &identity, from, reason }, &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}
+
+/// Resumes a session in another ACP session than it has; its ids then.
+pub(super) async fn resume(
+    settings: &Settings,
+    record: &Record,
+    meta: RestoreMeta,
+    console: &mut Console<'static>,
+) -> Result<SessionIdentity, CliError> {
+    let reach = Reach::of_environment()?;
+    let is_with_it = record.agent.key() == settings.agent.key();
+    let agent = is_with_it.then(|| (&settings.agent).into());
+    let meta = RestoreMeta { agent, start: settings.start(&record.agent, settings.ttl, None), ..meta };
+    let resume = ResumeParams::new(record, settings, None, meta);
+    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(&reach));
+    let (label, id) = (record.agent.label(), record.id.as_str());
+    let asked = talk.persist(async |talk| {
+        let mut client = talk.host(&reach).await?;
+        talk.start(&mut client, "session/resume", &resume, &label, Some(id)).await
+    });
+    let about = |error: CliError| error.with_login_of(&agents::typed(&record.agent)).about(record.identity());
+    let answer = asked.await.map_err(about)?;
+    let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
+    let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
+    output::unmet(&meta.unmet_settings, console);
+    Ok(identity)
+}

@@ -1,0 +1,34 @@
+//! `acpx sessions restore --to`: a session returns to an earlier ACP session that its agent still has.
+
+use std::process::ExitCode;
+
+use acpx_core::host::meta::RestoreMeta;
+use acpx_core::model::LineageReason;
+
+use super::super::kept::Kept;
+use super::reset::resume;
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console, SessionChange};
+use crate::reach::block_on;
+use crate::settings::Settings;
+
+/// Returns to the ACP session of this id.
+pub(crate) fn run(settings: &Settings, to: String) -> Result<ExitCode, CliError> {
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let record = Kept::open()?.open_one(settings).await?;
+        let meta = RestoreMeta { return_to: Some(to), ..RestoreMeta::default() };
+        let hint = format!(
+            "the session stays where it was; try again, or choose another of its ACP sessions: acpx sessions show {}",
+            record.id
+        );
+        let not_restored = |error: CliError| {
+            let is_kept = ["SESSION_NOT_RESTORED", "NOT_IN_LINEAGE"].contains(&&*error.code());
+            if is_kept { error.with_hint(hint) } else { error }
+        };
+        let identity = resume(settings, &record, meta, &mut console).await.map_err(not_restored)?;
+        let (from, reason) = (&record.lineage.current().session, LineageReason::Returned);
+        output::session_changed(&SessionChange { identity: &identity, from, reason }, &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}

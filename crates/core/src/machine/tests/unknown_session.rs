@@ -1,0 +1,205 @@
+//! An agent that runs and no longer has the session: it is restarted, the session restored, and the request sent once
+//! more. And a record that returns to an earlier session.
+
+use super::cases::{awakenings, calls, ended};
+use super::*;
+
+fn unknown() -> Input {
+    Input::PromptAnswered(Err(refusal(Reading::Lost)))
+}
+
+fn restored() -> Input {
+    Input::Restored { inner: None }
+}
+
+/// A live session whose agent refused a prompt for want of the session.
+fn refused_prompt() -> (SessionMachine, Vec<Effect>) {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p")]);
+    let effects = feed(&mut machine, [unknown()]);
+    (machine, effects)
+}
+
+#[test]
+fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
+    let (mut machine, effects) = refused_prompt();
+    let how = "it no longer had the session and was ended";
+    let expected =
+        [Effect::Fact(Fact::AgentEnded { how: how.into() }), Effect::Disarm, Effect::EndAgent(Some(how))];
+    assert_eq!(effects, expected);
+    let effects = feed(&mut machine, [Input::AgentEnded]);
+    assert_eq!(effects, [Effect::Parked(true), Effect::StartAgent]);
+    let effects = feed(&mut machine, [ready(ALL), restored()]);
+    let sent = effects
+        .iter()
+        .position(|effect| matches!(effect, Effect::Ask(Call::Prompt { turn, .. }) if turn.0 == 2));
+    let resent = effects.iter().position(|effect| *effect == Effect::Fact(Fact::PromptResent { turn: 2 }));
+    assert!(resent < sent && resent.is_some(), "{effects:#?}");
+    // It is one turn: it is saved as dispatched once, and begins once.
+    let is_again =
+        |effect: &Effect| matches!(effect, Effect::SaveTurn(_) | Effect::Fact(Fact::TurnStarted { .. }));
+    assert!(!effects.iter().any(is_again), "{effects:#?}");
+    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::new("end_turn")))]);
+}
+
+#[test]
+fn a_prompt_is_resent_only_once() {
+    let (mut machine, _) = refused_prompt();
+    feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
+    let effects = feed(&mut machine, [unknown()]);
+    assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{effects:#?}");
+    assert!(effects.contains(&Effect::EndAgent(Some("it no longer had the session and was ended"))));
+    // The next prompt has an attempt of its own.
+    let effects = feed(&mut machine, [Input::AgentEnded, prompt("q"), ready(ALL), restored(), unknown()]);
+    assert_eq!(ended(&effects), []);
+}
+
+#[test]
+fn a_prompt_is_not_resent_once_anything_of_its_turn_arrived() {
+    for arrived in [
+        chunk(MessageKind::Agent, "text"),
+        chunk(MessageKind::User, "two"),
+        permission("edit"),
+        Input::Request { ask: ask() },
+    ] {
+        let mut machine = live(ALL);
+        let effects = feed(&mut machine, [prompt("p"), arrived.clone(), unknown()]);
+        assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{arrived:?}: {effects:#?}");
+        // The process does not have the session, so the next prompt restores it.
+        let effects = feed(&mut machine, [Input::AgentEnded, prompt("q")]);
+        assert!(effects.contains(&Effect::StartAgent), "{effects:#?}");
+    }
+    let mut cancelled = live(ALL);
+    let effects = feed(&mut cancelled, [prompt("p"), Input::Cancel(None), unknown()]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+}
+
+#[test]
+fn a_resent_prompt_can_be_cancelled_and_fails_if_the_restore_does() {
+    let (mut machine, _) = refused_prompt();
+    let effects = feed(&mut machine, [Input::Cancel(None)]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+    let (mut machine, _) = refused_prompt();
+    let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), refused(Reading::Broken)]);
+    assert!(
+        matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
+        "{effects:#?}"
+    );
+}
+
+#[test]
+fn a_setting_for_an_unknown_session_is_resent_once_after_a_restore() {
+    let unknown = || Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) };
+    let mut machine = live(ALL);
+    feed(&mut machine, [pass_mode(1, "plan"), unknown()]);
+    let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
+    assert!(
+        matches!(calls(&effects)[..], [Call::Pass(Pass { id: PassId(1), is_resent: true, .. })]),
+        "{effects:#?}"
+    );
+    let effects = feed(&mut machine, [unknown()]);
+    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(Unpassed::Agent(_)))), "{effects:#?}");
+}
+
+#[test]
+fn a_failed_restore_is_stored_until_a_restore_succeeds() {
+    let mut machine = kept(1);
+    let effects =
+        feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(LOAD), refused(Reading::Broken)]);
+    let error = RestoreError::new(&refusal(Reading::Broken), at(1000));
+    assert!(effects.contains(&Effect::SaveRestoreError(Some(error))), "{effects:#?}");
+    let again = [Input::AgentEnded, Input::Wake(WakeOptions::default()), ready(LOAD), restored()];
+    let effects = feed(&mut machine, again);
+    assert!(effects.contains(&Effect::SaveRestoreError(None)), "{effects:#?}");
+}
+
+#[test]
+fn a_fallback_copies_the_failed_restore_into_lineage_and_fact() {
+    let mut machine = kept(1);
+    let opened = Input::Opened { session: session("s2"), inner: None };
+    let effects = feed(
+        &mut machine,
+        [Input::Wake(WakeOptions::default()), ready(LOAD), refused(Reading::Lost), opened],
+    );
+    let error = Some(RestoreError::new(&refusal(Reading::Lost), at(1000)));
+    assert_eq!(machine.lineage().unwrap().current().error, error);
+    let is_reset = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { error: told, .. }) if *told == error);
+    assert!(effects.iter().any(is_reset), "{effects:#?}");
+}
+
+#[test]
+fn only_a_session_created_here_without_a_prompt_is_replaced_silently() {
+    let announced = |machine: &mut SessionMachine, exchanges: u64| {
+        let opened = Input::Opened { session: session("s2"), inner: None };
+        let effects =
+            feed(machine, [Input::Wake(WakeOptions::default()), ready_after(exchanges, NONE), opened]);
+        match awakenings(&effects)[..] {
+            [Ok(Awakening::Fresh { announced, .. })] => announced,
+            ref other => panic!("no fresh session: {other:?}"),
+        }
+    };
+    assert!(!announced(&mut kept(0), 0));
+    assert!(announced(&mut kept(1), 1));
+    let first = |lineage| SessionMachine { lineage: Some(lineage), ..kept(0) };
+    assert!(announced(&mut first(Lineage::imported(session("s1"), None, at(1))), 0));
+    assert!(announced(&mut first(Lineage::adopted(session("s1"), at(1))), 0));
+    // Neither is a session that npm acpx began after the one that was imported.
+    let mut lineage = Lineage::imported(session("s0"), None, at(1));
+    lineage.replace(session("s1"), None, LineageReason::NotMaterialised, at(2));
+    assert!(announced(&mut first(lineage), 0));
+}
+
+/// A kept record that has lost its first session.
+fn with_two_sessions() -> SessionMachine {
+    let mut machine = kept(1);
+    let lineage = machine.lineage.as_mut().unwrap();
+    lineage.replace(session("s2"), None, LineageReason::LoadFailed, at(7));
+    machine
+}
+
+#[test]
+fn a_record_returns_to_an_earlier_session_once_it_is_restored() {
+    let mut machine = with_two_sessions();
+    let effects = feed(&mut machine, [Input::Return(session("s1"))]);
+    assert_eq!(effects, [Effect::StartAgent]);
+    assert_eq!(machine.target_session(), Some(&session("s1")));
+    let effects = feed(&mut machine, [ready(LOAD), restored()]);
+    let rows: Vec<_> =
+        machine.lineage().unwrap().rows().iter().map(|row| (row.session.as_str(), row.reason)).collect();
+    let expected =
+        [("s1", LineageReason::Created), ("s2", LineageReason::LoadFailed), ("s1", LineageReason::Returned)];
+    assert_eq!(rows, expected);
+    assert_eq!(machine.lineage().unwrap().current().agent_session, AgentSessionId::from_agent("inner"));
+    assert_eq!(awakenings(&effects), [Ok(Awakening::Returned)]);
+    let returned = Fact::SessionReturned {
+        from_acpx_session_id: "s2".into(),
+        acpx_session_id: "s1".into(),
+        agent_session_id: Some("inner".into()),
+    };
+    assert!(effects.contains(&Effect::Fact(returned)), "{effects:#?}");
+}
+
+#[test]
+fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
+    let mut machine = with_two_sessions();
+    let before = machine.lineage().cloned();
+    let effects = feed(&mut machine, [Input::Return(session("s1")), ready(LOAD), refused(Reading::Lost)]);
+    assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
+    assert_eq!(machine.lineage().cloned(), before);
+    assert_eq!(machine.target_session(), Some(&session("s2")));
+}
+
+#[test]
+fn a_record_returns_neither_while_a_turn_runs_nor_to_a_foreign_session() {
+    let mut busy = live(ALL);
+    feed(&mut busy, [prompt("p")]);
+    assert_eq!(busy.refuses_return(&session("s1")), Some(Asleep::Busy));
+    assert_eq!(feed(&mut busy, [Input::Return(session("s1"))]), []);
+    let foreign = session("other");
+    assert_eq!(kept(1).refuses_return(&foreign), Some(Asleep::UnknownSession(foreign.clone())));
+    assert_eq!(kept(1).refuses_return(&session("s1")), None);
+    // The current session is restored as by a wake.
+    let effects = feed(&mut kept(1), [Input::Return(session("s1")), ready(LOAD), restored()]);
+    assert_eq!(awakenings(&effects), [Ok(Awakening::Restored { rung: Rung::Load, replay: None })]);
+}

@@ -1,0 +1,44 @@
+//! A failed restore as a column of a record or a lineage row holds it: a JSON object, and null where there is none.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::cells::Cells;
+use super::super::fault::Fault;
+use crate::model::{RestoreError, Timestamp};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<i64>,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// Milliseconds.
+    at: i64,
+}
+
+/// A failed restore as its column holds it.
+pub(in super::super) fn restore_error_text(error: Option<&RestoreError>) -> Option<String> {
+    let RestoreError { method, code, message, field, at } = error?.clone();
+    let stored = Stored { method, code, message, field, at: at.as_millis() };
+    Some(serde_json::to_string(&stored).expect("numbers and texts can be written"))
+}
+
+/// The failed restore that a column holds, if it holds one.
+pub(super) fn optional<const N: usize>(
+    cells: &Cells<'_, N>,
+    index: usize,
+) -> Result<Option<RestoreError>, Fault> {
+    match cells.optional_text(index)? {
+        None => Ok(None),
+        Some(_) => cells.parsed(index, read).map(Some),
+    }
+}
+
+fn read(text: &str) -> Option<RestoreError> {
+    let Stored { method, code, message, field, at } = serde_json::from_str(text).ok()?;
+    Some(RestoreError { method, code, message, field, at: Timestamp::from_millis(at).ok()? })
+}
