@@ -24,7 +24,7 @@ fn the_tour_shows_the_whole_life_of_a_session() {
         "\n   1. My name is Ada.\n",
         "\n4. The conversation, replayed from our store",
         "\tuser\tMy name is Ada.\n",
-        "\n   acpx: the agent \"demo\" cannot restore the session",
+        "\n   acpx: the agent \"demo\" did not restore the session",
         "\n   [acpx] the agent could not restore the session (agent-lost); this is a fresh one",
         "\n   You said nothing before.\n",
         "\n   acpxRecordId: ",

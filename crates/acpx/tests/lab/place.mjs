@@ -45,11 +45,12 @@ export class Place {
     return [this.#acpx, "--agent", this.#command.map(quoted).join(" "), ...words];
   }
 
-  /** Starts a command: the `lines` of its output so far, and how it has `ended`. */
-  begin(cwd, [program, ...words]) {
-    const stdio = ["ignore", "pipe", "pipe"];
+  /** Starts a command with this input: the `lines` of its output so far, and how it has `ended`. */
+  begin(cwd, [program, ...words], input) {
+    const stdio = [input === undefined ? "ignore" : "pipe", "pipe", "pipe"];
     const options = { cwd, env: this.#environment, stdio, timeout: PATIENCE_MS, killSignal: "SIGKILL" };
     const child = spawn(program, words, options);
+    child.stdin?.end(input);
     const lines = [];
     const output = createInterface(child.stdout).on("line", (line) => lines.push(line));
     const ended = Promise.all([text(child.stderr), once(child, "exit"), once(output, "close")]);

@@ -1,7 +1,7 @@
 // One session of acpx as a shell has it, in a directory of its own, and its turns as JSON tells them.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
@@ -97,6 +97,28 @@ export class Session {
   /** Which processes the agent has, itself included. */
   processes() {
     return this.#place.marked(this.record);
+  }
+
+  /** The ids of those processes. */
+  processIds() {
+    return this.processes().map((line) => Number.parseInt(line, 10));
+  }
+
+  /** Writes a file of JSON into the session's directory; its path. */
+  write(name, value) {
+    writeFileSync(this.path(name), JSON.stringify(value));
+    return this.path(name);
+  }
+
+  /** Sends requests as an editor does, after initialize; the answers in their order, that to initialize first. */
+  async edits(...requests) {
+    const initialize = { method: "initialize", params: { protocolVersion: 1, clientCapabilities: {} } };
+    const lines = [initialize, ...requests].map((request, id) => JSON.stringify({ jsonrpc: "2.0", id, ...request }));
+    const editor = this.#place.begin(this.#cwd, this.#place.acpx("acp"), `${lines.join("\n")}\n`);
+    const { code, err } = await editor.ended;
+    assert.equal(code, 0, err);
+    const answers = editor.lines.map((line) => JSON.parse(line)).filter(({ method }) => method === undefined);
+    return lines.map((_, id) => answers.find((answer) => answer.id === id));
   }
 
   /** Waits until the agent has none. */

@@ -126,6 +126,45 @@ const TRIALS = {
     return { note };
   },
 
+  "kill -9 of the agent's child": async (session) => {
+    await answered(session);
+    const before = await session.told("status");
+    const children = session.processIds().filter((pid) => pid !== before.pid);
+    if (children.length === 0) return { seen: "it has no child process" };
+    for (const pid of children) process.kill(pid, "SIGKILL");
+    await until("the end of the children", () => !session.processIds().some((pid) => children.includes(pid)));
+    const note = await answersInTheSameSession(session, before);
+    return { note: `of ${children.length} children none was left; ${note}` };
+  },
+
+  "MCP server that fails during load": async (session) => {
+    await answered(session);
+    const before = await session.told("status");
+    await session.home("host", "stop");
+    const servers = session.write("servers.json", { mcpServers: [{ name: "broken", command: "/bin/false", args: [] }] });
+    const turn = await session.prompt(words.recall.say, "--mcp-config", servers);
+    const { error, code } = turn.outcome();
+    if (code === 0) return { seen: "it restores the session without the server" };
+    assert.equal(error, "SESSION_NOT_RESTORED", String(turn));
+    assert.equal((await session.told("status")).acpxSessionId, before.acpxSessionId, "the session is kept");
+    return { note: `${error}; ${await answersInTheSameSession(session, before)}` };
+  },
+
+  "close of an orphaned turn": async (session) => {
+    await answered(session);
+    const turn = await session.prompt(words.slow.say, "--no-wait");
+    assert.equal(turn.code, 0, String(turn));
+    await until("the turn", async () => (await session.told("status")).turn !== undefined);
+    const [, , closed] = await session.edits(
+      { method: "session/load", params: { sessionId: session.record, cwd: session.path(""), mcpServers: [] } },
+      { method: "session/close", params: { sessionId: session.record } },
+    );
+    assert.deepEqual(closed.result, {}, JSON.stringify(closed));
+    assert.equal((await session.told("status")).turn, undefined, "no turn runs any more");
+    await session.nothingLeft();
+    return { note: "its editor's close cancelled it" };
+  },
+
   close: async (session) => {
     const turn = await session.prompt(words.permission.say, "--approve-all");
     assert.deepEqual(turn.outcome(), COMPLETED);
@@ -218,14 +257,19 @@ async function cancelled(session, turn) {
 
 /** The next prompt is answered by an agent that has the conversation, in the session that it was in. */
 async function goesOn(session, before) {
+  const note = await answersInTheSameSession(session, before);
+  assert.notEqual((await session.told("status")).pid, before.pid);
+  return note;
+}
+
+/** A prompt is answered by an agent that has the conversation, in the session that it was in. */
+async function answersInTheSameSession(session, before) {
   const since = performance.now();
   const turn = await session.prompt(words.recall.say);
   assert.deepEqual(turn.outcome(), COMPLETED, String(turn));
   assert.match(turn.answer(), /You said before: hello from the lab/);
-  const after = await session.told("status");
-  assert.equal(after.acpxSessionId, before.acpxSessionId, "it is the same session of the agent");
-  assert.notEqual(after.pid, before.pid);
-  return `answered again after ${Math.round(performance.now() - since)} ms`;
+  assert.equal((await session.told("status")).acpxSessionId, before.acpxSessionId, "it is the same session");
+  return `answered in the same session after ${Math.round(performance.now() - since)} ms`;
 }
 
 function throughUs(turn, path) {

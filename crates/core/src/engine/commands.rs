@@ -222,7 +222,7 @@ impl SessionTask {
         }
     }
 
-    /// The session can be set up with what was given: from now on it is the record's.
+    /// The agent has set the session up with what was given: from now on it is the record's.
     pub(super) fn own_given(&mut self) {
         let before = std::mem::replace(&mut self.belongings, self.place.belongings());
         if self.place.has_moved(&before.agent) {
@@ -236,7 +236,7 @@ impl SessionTask {
         }
     }
 
-    /// No session can be set up with what was given: it is forgotten.
+    /// The agent has not set the session up with what was given: the record keeps what it had.
     pub(super) fn forget_given(&mut self) {
         self.place.restore(self.belongings.clone());
     }

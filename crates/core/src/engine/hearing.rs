@@ -96,6 +96,7 @@ impl SessionTask {
             Answer::Opened(Ok((session, inner))) => {
                 self.live_id = self.shared.live_ids.take(&self.place.agent, session.clone());
                 if self.live_id.is_some() {
+                    self.own_given();
                     self.step(Input::Opened { session, inner });
                 } else {
                     let agent = self.place.agent.label().into_owned();
@@ -110,6 +111,7 @@ impl SessionTask {
                 self.first_words.clear();
                 let session = self.machine.target_session().cloned();
                 self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
+                self.own_given();
                 self.step(Input::Restored { inner });
             }
             Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {

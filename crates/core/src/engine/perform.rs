@@ -220,9 +220,6 @@ impl SessionTask {
         }
         match self.outgoing(call) {
             Some(Ok(outgoing)) => {
-                if is_setup {
-                    self.own_given();
-                }
                 self.send(now, prompted.or(turn), outgoing);
                 if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
                     self.outward.push(Outward::Inserted(turn, None));
@@ -331,6 +328,10 @@ impl SessionTask {
             Outward::Consult(consulting) => self.consult(consulting),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
+                // The agent has not taken what it was given, so the record keeps what it had.
+                if matches!(news, Err(Asleep::Agent(_))) {
+                    self.forget_given();
+                }
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
                 self.over |= news.is_err() && !self.keeper.has_record();

@@ -74,11 +74,11 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     let refused = place.acpx(&["--format", "json", "demo", "prompt", "--no-fallback", "recall"]);
     let (code, hint, _) = refused.failure();
     assert_eq!(code, "SESSION_NOT_RESTORED");
-    let expected = "run it again: the session is kept; to continue in a fresh session, add --fallback always (with \
+    let expected = "the prompt was not sent; run it again: the session is kept; to continue in a fresh session, add --fallback always (with \
                     --carry-history it is told what was said), or run: acpx AGENT sessions reset";
     assert_eq!(hint, expected);
     let stored = &place.json(&["demo", "status"])["lastRestoreError"];
-    assert_eq!((&stored["method"], &stored["code"]), (&json!("session/resume"), &json!(-32002)), "{stored}");
+    assert_eq!((&stored["method"], &stored["code"]), (&json!("session/load"), &json!(-32002)), "{stored}");
     assert_eq!(ids(&refused.lines().last().unwrap()["error"]["data"]), [&record, &lost, &lost_inner]);
     assert_eq!(refused.code, Some(1));
 

@@ -42,7 +42,7 @@ fn a_load_that_fails_says_why_everywhere_and_keeps_the_session() {
     let failed = place.acpx(&["demo", "recall"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
     let words = "session/load failed: OpenCode service failure (-32603)";
-    assert!(failed.out.contains(words), "{failed:?}");
+    assert!(failed.err.contains(words), "{failed:?}");
     for command in [&["demo", "status"][..], &["demo", "sessions", "show"]] {
         let text = place.ok(command);
         assert!(text.contains(&format!("lastRestoreError: {words} at ")), "{text}");

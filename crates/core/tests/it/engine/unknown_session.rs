@@ -2,7 +2,7 @@
 //! session, each against a real process.
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{AcpSessionId, LineageReason, Verdict};
+use acpx_core::model::{AcpSessionId, LineageReason, McpTransport, Verdict};
 
 use super::*;
 
@@ -168,4 +168,33 @@ async fn a_record_returns_to_the_session_that_a_reset_left() {
     assert_eq!(verdict, Some(Some(Verdict::Same)));
     let other = AcpSessionId::new("never").unwrap();
     assert_eq!(session.return_to(other, restore()).await.unwrap_err().code(), "NOT_IN_LINEAGE");
+}
+
+#[tokio::test]
+async fn a_restore_that_fails_leaves_the_mcp_servers_of_the_record() {
+    let bench = Bench::new();
+    let script = prompted()
+        .next_start()
+        .initialize(load_only())
+        .refuse("session/load", json!({"code": -32603, "message": "Failed to connect to MCP server"}))
+        .next_start()
+        .initialize(load_only())
+        .session_load(|replay| replay.user_said("one").say("first"));
+    let (session, command) = bench.open(&script).await;
+    prompt(&session, "one").await;
+    kill_agent(&session).await;
+    let command_line = AbsolutePath::new("/bin/false").unwrap();
+    let (args, env) = (Vec::new(), Vec::new());
+    let broken = McpServer::new("broken", McpTransport::Stdio { command: command_line, args, env });
+    let with_server = RestoreSession { mcp_servers: Some(vec![broken].into()), ..restore() };
+    assert_eq!(session.wake(with_server).await.unwrap_err().code(), "SESSION_NOT_RESTORED");
+    session.wake(restore()).await.unwrap();
+    let sent: Vec<usize> = received(&command)
+        .into_iter()
+        .filter(|(method, _)| method == "session/load")
+        .map(|(_, params)| params["mcpServers"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(sent, [1, 0]);
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!(record.mcp_servers, []);
 }
