@@ -6,8 +6,10 @@
 mod archive;
 mod fault;
 mod listing;
+mod servers;
 mod service;
 mod settings;
+mod tool_calls;
 mod turn;
 mod words;
 
@@ -31,5 +33,7 @@ pub(crate) async fn serve_stdio(settings: Settings) {
     let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied())
         .up_to(ProtocolVersion::V2);
     let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
-    serve(peer, incoming, Arc::new(DemoAgent::new(settings)), offer, GRACE).await;
+    let agent = Arc::new(DemoAgent::new(settings));
+    serve(peer, incoming, Arc::clone(&agent), offer, GRACE).await;
+    agent.end().await;
 }
