@@ -11,7 +11,7 @@ use acpx_core::model::{AbsolutePath, AcpSessionId, McpServer};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-use crate::mcp::{Connection, Connector, McpFailure, McpLimits};
+use crate::mcp::{McpConnection, McpConnector, McpFailure, McpLimits};
 
 /// More tools of one server are counted, not named.
 const NAMED_TOOLS: usize = 100;
@@ -20,28 +20,28 @@ const SIGNALLED: i32 = 128;
 
 /// The servers of every session. Clones are the same servers.
 #[derive(Clone)]
-pub(super) struct Servers {
-    sessions: Arc<Mutex<HashMap<AcpSessionId, Vec<Server>>>>,
+pub(super) struct SessionServers {
+    sessions: Arc<Mutex<HashMap<AcpSessionId, Vec<SessionServer>>>>,
     limits: McpLimits,
     /// Made with the first server, as is the watch for signals: an agent without servers needs neither.
-    connector: Arc<Mutex<Option<Connector>>>,
+    connector: Arc<Mutex<Option<McpConnector>>>,
 }
 
 /// One server of a session.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(super) struct SessionServer {
     given: McpServer,
-    pub(super) state: State,
+    pub(super) state: ServerState,
 }
 
 /// What became of a server.
 #[derive(Clone)]
-pub(super) enum State {
-    Connected(Arc<Connection>),
+pub(super) enum ServerState {
+    Connected(Arc<McpConnection>),
     Failed(McpFailure),
 }
 
-impl Servers {
+impl SessionServers {
     pub(super) fn new(limits: McpLimits) -> Self {
         Self { sessions: Arc::default(), limits, connector: Arc::default() }
     }
@@ -53,9 +53,10 @@ impl Servers {
         cwd: &AbsolutePath,
         given: &[McpServer],
     ) -> Vec<UpdateBody> {
-        let running: Vec<Server> = self.of(session).into_iter().filter(Server::is_connected).collect();
+        let running: Vec<SessionServer> =
+            self.of(session).into_iter().filter(SessionServer::is_connected).collect();
         let servers = self.connect(cwd, given, &running).await;
-        let notices = servers.iter().filter_map(Server::notice).collect();
+        let notices = servers.iter().filter_map(SessionServer::notice).collect();
         // A request that is withdrawn while it connects has changed nothing.
         let mut dropped = self.sessions().insert(session.clone(), servers.clone()).unwrap_or_default();
         dropped.retain(|old| !servers.iter().any(|server| server.is_same_as(old)));
@@ -63,24 +64,29 @@ impl Servers {
         notices
     }
 
-    async fn connect(&self, cwd: &AbsolutePath, given: &[McpServer], running: &[Server]) -> Vec<Server> {
-        let mut places: Vec<Option<Server>> = vec![None; given.len()];
+    async fn connect(
+        &self,
+        cwd: &AbsolutePath,
+        given: &[McpServer],
+        running: &[SessionServer],
+    ) -> Vec<SessionServer> {
+        let mut places: Vec<Option<SessionServer>> = vec![None; given.len()];
         let mut connecting = JoinSet::new();
         for (index, server) in given.iter().enumerate() {
             let is_again = given[..index].iter().any(|earlier| earlier.name == server.name);
             if is_again {
-                let state = State::Failed(McpFailure::NotStarted("another server has its name".into()));
-                places[index] = Some(Server { given: server.clone(), state });
+                let state = ServerState::Failed(McpFailure::NotStarted("another server has its name".into()));
+                places[index] = Some(SessionServer { given: server.clone(), state });
             } else if let Some(running) = running.iter().find(|running| running.given == *server) {
                 places[index] = Some(running.clone());
             } else {
                 let (connector, cwd, given) = (self.connector(), cwd.clone(), server.clone());
                 connecting.spawn(async move {
                     let state = match connector.connect(&given, &cwd).await {
-                        Ok(connection) => State::Connected(Arc::new(connection)),
-                        Err(failure) => State::Failed(failure),
+                        Ok(connection) => ServerState::Connected(Arc::new(connection)),
+                        Err(failure) => ServerState::Failed(failure),
                     };
-                    (index, Server { given, state })
+                    (index, SessionServer { given, state })
                 });
             }
         }
@@ -94,7 +100,7 @@ impl Servers {
     }
 
     /// The servers of a session.
-    pub(super) fn of(&self, session: &AcpSessionId) -> Vec<Server> {
+    pub(super) fn of(&self, session: &AcpSessionId) -> Vec<SessionServer> {
         self.sessions().get(session).cloned().unwrap_or_default()
     }
 
@@ -106,7 +112,7 @@ impl Servers {
 
     /// Ends every server.
     pub(super) async fn end_all(&self) {
-        let servers: Vec<Server> = self.sessions().drain().flat_map(|(_, servers)| servers).collect();
+        let servers: Vec<SessionServer> = self.sessions().drain().flat_map(|(_, servers)| servers).collect();
         end(servers).await;
     }
 
@@ -121,11 +127,11 @@ impl Servers {
         Unclaimed { servers, session }
     }
 
-    fn connector(&self) -> Connector {
+    fn connector(&self) -> McpConnector {
         let mut connector = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
         let made = connector.get_or_insert_with(|| {
             self.end_with_a_signal();
-            Connector::new(std::env::vars_os(), self.limits)
+            McpConnector::new(std::env::vars_os(), self.limits)
         });
         made.clone()
     }
@@ -145,15 +151,15 @@ impl Servers {
         }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<Server>>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<SessionServer>>> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Servers of a session that no client knows to be set up yet.
+/// The servers of a session that no client knows to be set up yet.
 pub(super) struct Unclaimed {
-    servers: Servers,
+    servers: SessionServers,
     session: Option<AcpSessionId>,
 }
 
@@ -172,50 +178,50 @@ impl Drop for Unclaimed {
     }
 }
 
-impl Server {
+impl SessionServer {
     pub(super) fn name(&self) -> &str {
         &self.given.name
     }
 
     fn is_same_as(&self, other: &Self) -> bool {
         match (&self.state, &other.state) {
-            (State::Connected(one), State::Connected(other)) => Arc::ptr_eq(one, other),
+            (ServerState::Connected(one), ServerState::Connected(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
 
     fn is_connected(&self) -> bool {
-        matches!(&self.state, State::Connected(connection) if connection.loss().is_none())
+        matches!(&self.state, ServerState::Connected(connection) if connection.loss().is_none())
     }
 
     /// Why its tools cannot be called, if they cannot.
     pub(super) fn failure(&self) -> Option<McpFailure> {
         match &self.state {
-            State::Connected(connection) => connection.loss(),
-            State::Failed(failure) => Some(failure.clone()),
+            ServerState::Connected(connection) => connection.loss(),
+            ServerState::Failed(failure) => Some(failure.clone()),
         }
     }
 
     fn notice(&self) -> Option<UpdateBody> {
-        let State::Failed(failure) = &self.state else { return None };
+        let ServerState::Failed(failure) = &self.state else { return None };
         Some(UpdateBody::agent_text(format!("MCP server {} failed: {failure}.\n", self.name())))
     }
 
     /// One line on how it stands.
     pub(super) fn line(&self) -> String {
         match (&self.state, self.failure()) {
-            (State::Connected(_), Some(failure)) => format!("- {}: lost: {failure}\n", self.name()),
-            (State::Connected(connection), None) => {
+            (ServerState::Connected(_), Some(failure)) => format!("- {}: lost: {failure}\n", self.name()),
+            (ServerState::Connected(connection), None) => {
                 let (info, tools) = (connection.server_info(), tool_names(connection));
                 format!("- {}: connected to {info}, {tools}\n", self.name())
             }
-            (State::Failed(failure), _) => format!("- {}: failed: {failure}\n", self.name()),
+            (ServerState::Failed(failure), _) => format!("- {}: failed: {failure}\n", self.name()),
         }
     }
 }
 
 /// The tools of a server, counted and named.
-pub(super) fn tool_names(connection: &Connection) -> String {
+pub(super) fn tool_names(connection: &McpConnection) -> String {
     let tools = connection.tools();
     let named: Vec<&str> = tools.iter().take(NAMED_TOOLS).map(|tool| &*tool.name).collect();
     let named = named.join(", ");
@@ -228,19 +234,19 @@ pub(super) fn tool_names(connection: &Connection) -> String {
     connection.masked(&words)
 }
 
-fn kill(servers: impl IntoIterator<Item = Server>) {
+fn kill(servers: impl IntoIterator<Item = SessionServer>) {
     for server in servers {
-        if let State::Connected(connection) = server.state {
+        if let ServerState::Connected(connection) = server.state {
             connection.kill();
         }
     }
 }
 
 /// Ends servers at the same time.
-async fn end(servers: Vec<Server>) {
+async fn end(servers: Vec<SessionServer>) {
     let mut ending = JoinSet::new();
     for server in servers {
-        if let State::Connected(connection) = server.state {
+        if let ServerState::Connected(connection) = server.state {
             ending.spawn(async move { connection.end().await });
         }
     }

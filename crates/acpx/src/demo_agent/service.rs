@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::archive::{Archive, ArchiveError, Kept, Line, user_message};
 use super::listing;
-use super::servers::{Servers, Unclaimed};
+use super::servers::{SessionServers, Unclaimed};
 use super::settings::{Quirk, Replay, Settings};
 use super::turn::Turn;
 use super::words::steps;
@@ -38,7 +38,7 @@ pub(super) struct DemoAgent {
     settings: Settings,
     archive: Archive,
     live: Mutex<HashMap<AcpSessionId, Live>>,
-    servers: Servers,
+    servers: SessionServers,
 }
 
 /// What is known of an active session without looking into its file.
@@ -51,7 +51,7 @@ struct Live {
 impl DemoAgent {
     pub(super) fn new(settings: Settings) -> Self {
         let archive = Archive::new(settings.directory.clone());
-        let servers = Servers::new(settings.mcp_limits);
+        let servers = SessionServers::new(settings.mcp_limits);
         Self { settings, archive, live: Mutex::default(), servers }
     }
 

@@ -6,16 +6,16 @@ use acpx_core::acp::agent::{ToolCallKind, ToolCallStatus, ToolOutput, ToolReport
 use acpx_core::model::StopReason;
 use serde_json::Value;
 
-use super::servers::{Server, State, tool_names};
+use super::servers::{ServerState, SessionServer, tool_names};
 use super::turn::{Stop, Turn};
 use super::words::McpCall;
-use crate::mcp::{Connection, McpFailure};
+use crate::mcp::{McpConnection, McpFailure};
 
 impl Turn {
     /// Says which servers the session has, and how each stands.
     pub(super) async fn list_servers(&mut self) {
         let servers = self.servers.of(&self.session);
-        let lines: String = servers.iter().map(Server::line).collect();
+        let lines: String = servers.iter().map(SessionServer::line).collect();
         let words = if lines.is_empty() { "This session has no MCP servers.\n".into() } else { lines };
         self.say(words).await;
     }
@@ -87,23 +87,23 @@ impl Turn {
     }
 
     /// The server of this name; in words, which ones there are.
-    fn server(&self, name: &str) -> Result<Server, String> {
+    fn server(&self, name: &str) -> Result<SessionServer, String> {
         let servers = self.servers.of(&self.session);
         if servers.is_empty() {
             return Err(format!("There is no MCP server {name}: this session has none.\n"));
         }
         let found = servers.iter().find(|server| server.name() == name).cloned();
         found.ok_or_else(|| {
-            let names: Vec<&str> = servers.iter().map(Server::name).collect();
+            let names: Vec<&str> = servers.iter().map(SessionServer::name).collect();
             format!("There is no MCP server {name}; this session has {}.\n", names.join(", "))
         })
     }
 
     /// The connection to the tool's server, and what kind of tool it is; in words, why it cannot be called.
-    fn tool_of(&self, wanted: &McpCall) -> Result<(Arc<Connection>, ToolCallKind), String> {
+    fn tool_of(&self, wanted: &McpCall) -> Result<(Arc<McpConnection>, ToolCallKind), String> {
         let server = self.server(&wanted.server)?;
         let connection = match (&server.state, server.failure()) {
-            (State::Connected(connection), None) => connection,
+            (ServerState::Connected(connection), None) => connection,
             (_, failure) => {
                 let failure = failure.unwrap_or(McpFailure::Closed);
                 return Err(format!("MCP server {} is not connected: {failure}.\n", server.name()));

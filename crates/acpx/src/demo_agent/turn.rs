@@ -11,7 +11,7 @@ use acpx_core::acp::agent::{
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
 
 use super::fault::broken;
-use super::servers::Servers;
+use super::servers::SessionServers;
 use super::words::Step;
 
 /// The exit code of a crash that was asked for.
@@ -38,7 +38,7 @@ pub(super) struct Turn {
     /// How many messages have been begun, and whether the last one is still being said, as what.
     pub(super) messages: usize,
     pub(super) saying: Option<Said>,
-    pub(super) servers: Servers,
+    pub(super) servers: SessionServers,
 }
 
 /// What a message is said as.
@@ -56,7 +56,7 @@ pub(super) enum Stop {
 
 /// Why a tool call does not go ahead, in words that follow its name.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum CallRefusal {
     #[error("rejected")]
     Rejected,
     #[error("not made: {0}")]
@@ -157,7 +157,7 @@ impl Turn {
     }
 
     /// Tells of a tool call and asks the user whether it may go ahead. One that may not is told as failed.
-    pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), Refusal>, Stop> {
+    pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, Stop> {
         let failed = ToolReport::new(call.id()).status(ToolCallStatus::Failed);
         self.tell(UpdateBody::tool_call(call.clone())).await;
         let option = |id: &str, name: &str, kind| PermissionOption { id: id.into(), name: name.into(), kind };
@@ -171,9 +171,9 @@ impl Turn {
         };
         let refusal = match self.link.request_permission(&ask, &mut self.cancellation).await {
             Ok(PermissionOutcome::Selected(choice)) if choice == ALLOW => return Ok(Ok(())),
-            Ok(PermissionOutcome::Selected(_) | PermissionOutcome::Unknown) => Some(Refusal::Rejected),
+            Ok(PermissionOutcome::Selected(_) | PermissionOutcome::Unknown) => Some(CallRefusal::Rejected),
             Ok(PermissionOutcome::Cancelled) => None,
-            Err(error) => Some(Refusal::NotAsked(error)),
+            Err(error) => Some(CallRefusal::NotAsked(error)),
         };
         self.tell(UpdateBody::tool_call_update(failed)).await;
         refusal.map(Err).ok_or_else(|| Stop::Because(StopReason::cancelled()))

@@ -23,7 +23,6 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
@@ -31,6 +30,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::MAX_MESSAGE;
 use super::failure::McpFailure;
+use crate::remote::client::Stream;
 use crate::remote::tls;
 
 /// More of what a refusal says is not read.
@@ -45,7 +45,7 @@ pub(super) enum HttpError {
     Refused { status: u16, words: String },
 }
 
-type Answer<T> = Result<T, StreamableHttpError<HttpError>>;
+type HttpAnswer<T> = Result<T, StreamableHttpError<HttpError>>;
 
 /// A client of one server.
 #[derive(Clone)]
@@ -58,10 +58,6 @@ struct Target {
     is_secure: bool,
     connector: OnceCell<TlsConnector>,
 }
-
-/// A byte stream to the server, secured or not.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 impl HttpClient {
     pub(super) fn new(url: &str) -> Result<Self, McpFailure> {
@@ -105,7 +101,7 @@ impl HttpClient {
         }
     }
 
-    async fn send(&self, request: request::Builder, body: String) -> Answer<Response<Incoming>> {
+    async fn send(&self, request: request::Builder, body: String) -> HttpAnswer<Response<Incoming>> {
         let unreachable = |problem: &dyn std::fmt::Display| {
             HttpError::Unreachable(format!("cannot reach {}: {problem}", self.0))
         };
@@ -157,7 +153,7 @@ impl StreamableHttpClient for HttpClient {
         session: Option<Arc<str>>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Answer<StreamableHttpPostResponse> {
+    ) -> HttpAnswer<StreamableHttpPostResponse> {
         let mut request = self.request(Method::POST, session.as_deref(), headers);
         if let Some(own) = request.headers_mut() {
             own.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
@@ -173,7 +169,7 @@ impl StreamableHttpClient for HttpClient {
         session: Arc<str>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Answer<()> {
+    ) -> HttpAnswer<()> {
         let response =
             self.send(self.request(Method::DELETE, Some(&session), headers), String::new()).await?;
         match response.status() {
@@ -190,7 +186,7 @@ impl StreamableHttpClient for HttpClient {
         last_event: Option<String>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Answer<BoxStream<'static, Result<Sse, SseError>>> {
+    ) -> HttpAnswer<BoxStream<'static, Result<Sse, SseError>>> {
         let mut request = self.request(Method::GET, session.as_deref(), headers);
         if let Some(own) = request.headers_mut() {
             own.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM_MIME_TYPE));
@@ -214,7 +210,7 @@ async fn posted(
     response: Response<Incoming>,
     message: &ClientJsonRpcMessage,
     has_session: bool,
-) -> Answer<StreamableHttpPostResponse> {
+) -> HttpAnswer<StreamableHttpPostResponse> {
     let status = response.status();
     let is_request = matches!(message, JsonRpcMessage::Request(_));
     if status == StatusCode::NOT_FOUND && has_session {

@@ -1,7 +1,7 @@
 //! Connections to MCP servers, over stdio and streamable HTTP: for the sessions of the built-in agent, and for the doctor.
 //!
 //! A server is untrusted. Every step is bounded in time, every answer in size, and what a server says passes
-//! [`Connection::masked`] before it leaves this module, so that no value of its environment or headers is repeated.
+//! [`McpConnection::masked`] before it leaves this module, so that no value of its environment or headers is repeated.
 
 mod backpressure;
 mod failure;
@@ -64,14 +64,14 @@ impl Default for McpLimits {
 
 /// Connects to servers. Clones start processes from the same thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Connector {
+pub(crate) struct McpConnector {
     spawner: Spawner,
     environment: Environment,
     limits: McpLimits,
 }
 
 /// A server that is connected. Dropped, its process group is killed.
-pub(crate) struct Connection {
+pub(crate) struct McpConnection {
     peer: Peer<RoleClient>,
     /// What runs until the connection is ended.
     running: Mutex<Option<Running>>,
@@ -90,7 +90,7 @@ struct Running {
 
 /// What a tool returned.
 #[derive(Debug, PartialEq)]
-pub(crate) struct ToolResult {
+pub(crate) struct McpToolResult {
     /// Its content blocks.
     pub(crate) content: Vec<Value>,
     /// The whole result.
@@ -99,7 +99,7 @@ pub(crate) struct ToolResult {
     pub(crate) is_error: bool,
 }
 
-impl Connector {
+impl McpConnector {
     /// A connector whose stdio servers inherit this environment.
     pub(crate) fn new(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -114,7 +114,7 @@ impl Connector {
         &self,
         server: &McpServer,
         cwd: &AbsolutePath,
-    ) -> Result<Connection, McpFailure> {
+    ) -> Result<McpConnection, McpFailure> {
         let secrets = Arc::new(Secrets::new(secrets_of(server)));
         let connected = timeout(self.limits.connect, self.connect_and_list(server, cwd, &secrets)).await;
         let connected = connected.unwrap_or(Err(McpFailure::Silent(self.limits.connect)));
@@ -126,7 +126,7 @@ impl Connector {
         server: &McpServer,
         cwd: &AbsolutePath,
         secrets: &Arc<Secrets>,
-    ) -> Result<Connection, McpFailure> {
+    ) -> Result<McpConnection, McpFailure> {
         let initialize = ClientLifecycleMode::Initialize;
         let mut running = match self.open(server, cwd, initialize).await {
             Err(refused @ (McpFailure::Refused(_) | McpFailure::Http { status: 400, .. })) => {
@@ -138,7 +138,7 @@ impl Connector {
             opened => opened?,
         };
         let tools = running.list_tools().await?;
-        Ok(Connection {
+        Ok(McpConnection {
             peer: running.service.peer().clone(),
             exit: running.process.as_ref().map(|process| Box::new(process.exit()) as _),
             running: Mutex::new(Some(running)),
@@ -213,7 +213,7 @@ impl Running {
     }
 }
 
-impl Connection {
+impl McpConnection {
     /// The tools of the server, when it was connected.
     pub(crate) fn tools(&self) -> &[Tool] {
         &self.tools
@@ -249,7 +249,7 @@ impl Connection {
         tool: &str,
         arguments: serde_json::Map<String, Value>,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<ToolResult, McpFailure> {
+    ) -> Result<McpToolResult, McpFailure> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let failed = |failure: McpFailure| self.loss().unwrap_or(failure).masked(&self.secrets);
@@ -274,7 +274,7 @@ impl Connection {
         Err(failed(withdrawn))
     }
 
-    fn answer(&self, answer: ServerResult) -> Result<ToolResult, McpFailure> {
+    fn answer(&self, answer: ServerResult) -> Result<McpToolResult, McpFailure> {
         match answer {
             ServerResult::CallToolResult(result) => self.result(&result),
             // Servers of the newest protocol alone ask in this way.
@@ -283,7 +283,7 @@ impl Connection {
         }
     }
 
-    fn result(&self, result: &CallToolResult) -> Result<ToolResult, McpFailure> {
+    fn result(&self, result: &CallToolResult) -> Result<McpToolResult, McpFailure> {
         let json =
             serde_json::to_string(result).map_err(|error| McpFailure::Unreadable(error.to_string()))?;
         if json.len() > MAX_RESULT {
@@ -293,7 +293,7 @@ impl Connection {
         let raw: Value =
             serde_json::from_str(&json).map_err(|error| McpFailure::Unreadable(error.to_string()))?;
         let content = raw["content"].as_array().cloned().unwrap_or_default();
-        Ok(ToolResult { content, raw, is_error: result.is_error == Some(true) })
+        Ok(McpToolResult { content, raw, is_error: result.is_error == Some(true) })
     }
 
     /// Ends the connection, and the process group of a stdio server. A call under way fails.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::Report;
 use crate::config::{McpFile, Surroundings};
 use crate::error::CliError;
-use crate::mcp::{Connector, McpFailure, McpLimits};
+use crate::mcp::{McpConnector, McpFailure, McpLimits};
 use crate::output::Finding;
 use crate::reach::for_agents;
 
@@ -39,7 +39,7 @@ pub(super) async fn look(
     let path = env::var_os("PATH");
     let around = Surroundings { cwd: cwd.as_path(), path: path.as_deref() };
     let limit = timeout.unwrap_or(PATIENCE);
-    let connector = Connector::new(for_agents(), McpLimits { connect: limit, call: limit });
+    let connector = McpConnector::new(for_agents(), McpLimits { connect: limit, call: limit });
     let mut found = Vec::new();
     for name in servers.names() {
         match servers.only(name).map(|only| only.servers(around)) {
@@ -74,7 +74,7 @@ pub(super) async fn look(
 }
 
 async fn connect(
-    connector: &Connector,
+    connector: &McpConnector,
     server: &McpServer,
     cwd: &AbsolutePath,
 ) -> Result<Connected, McpFailure> {

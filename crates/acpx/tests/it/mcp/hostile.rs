@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::mpsc;
 
 use acpx_testkit::{Script, Step, TempHome, received_lines, scripted_agent_command};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ fn without_end(line: &str) -> Step {
 }
 
 #[tokio::test]
-async fn garbage_and_requests_of_an_mcp_server_keep_no_tool_call_from_its_answer() {
+async fn an_mcp_servers_garbage_and_requests_disturb_no_tool_call() {
     let home = TempHome::new();
     let garbage = b"Welcome!\n{\"jsonrpc\":\"2.0\"}\n[]\n\xff\xfe\x00\n{\"id\":{}}\nnull\n";
     let strange = Script::new()
@@ -112,7 +113,7 @@ async fn thousands_of_tools_and_an_endless_list_of_them_are_bounded() {
 }
 
 #[tokio::test]
-async fn an_mcp_server_that_dies_or_answers_too_much_in_a_call_fails_that_call() {
+async fn an_mcp_server_that_dies_or_answers_too_much_fails_its_call() {
     let home = TempHome::new();
     let long = json!({ "content": [{ "type": "text", "text": "x".repeat(5 << 20) }] });
     let too_long =
@@ -155,13 +156,15 @@ async fn no_value_of_an_mcp_servers_environment_or_headers_is_repeated() {
         ("tools/call", Script::new().reply(result)),
     ]);
     let env = json!([{ "name": "TOKEN", "value": SECRET }]);
+    let (web, asked) = refusing("401 Unauthorized", SECRET);
+    let (moved, _) = refusing("307 Temporary Redirect\r\nlocation: http://x/", "");
     let mut servers = [
         scripted("good", &good, &home),
         scripted("bad", &Script::new().refuse("initialize", json!({ "code": 1, "message": SECRET })), &home),
         shell("dead", &format!("echo {SECRET} >&2; exit 1")),
-        json!({ "type": "http", "name": "web", "url": refusing("401 Unauthorized", SECRET), "headers":
+        json!({ "type": "http", "name": "web", "url": web, "headers":
             [{ "name": "Authorization", "value": format!("Bearer {SECRET}") }] }),
-        json!({ "type": "http", "name": "moved", "url": refusing("307 Temporary Redirect\r\nlocation: http://x/", ""),
+        json!({ "type": "http", "name": "moved", "url": moved,
             "headers": [] }),
     ];
     for server in &mut servers[..3] {
@@ -175,6 +178,8 @@ async fn no_value_of_an_mcp_servers_environment_or_headers_is_repeated() {
     }
     assert_eq!(told[2], said("MCP server web failed: it answered HTTP 401: [secret] is no key.\n"));
     assert_eq!(told[3], said("MCP server moved failed: it answered HTTP 307: is no key.\n"));
+    let request = asked.recv().unwrap();
+    assert!(request.contains(&format!("authorization: Bearer {SECRET}\r\n")), "{request}");
     for words in ["mcp", "mcp good", "mcp good t", "mcp good x", "mcp bad t"] {
         told.extend(client.turn(&session, words, "allow").await.0);
     }
@@ -186,8 +191,9 @@ async fn no_value_of_an_mcp_servers_environment_or_headers_is_repeated() {
     assert!(!Value::from(replayed).to_string().contains(SECRET));
 }
 
-/// The URL of a server that answers every request with this status.
-fn refusing(status: &str, word: &str) -> String {
+/// The URL of a server that answers every request with this status, and the requests it gets.
+fn refusing(status: &str, word: &str) -> (String, mpsc::Receiver<String>) {
+    let (asked, requests) = mpsc::channel();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let body = format!("{word} is no key");
@@ -196,10 +202,12 @@ fn refusing(status: &str, word: &str) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { break };
-            // The request is small and comes at once.
-            drop(stream.read(&mut [0; 4096]));
+            // The head of a request is small and comes at once.
+            let mut head = [0; 4096];
+            let length = stream.read(&mut head).unwrap_or_default();
+            drop(asked.send(String::from_utf8_lossy(&head[..length]).into_owned()));
             drop(stream.write_all(answer.as_bytes()));
         }
     });
-    url
+    (url, requests)
 }

@@ -29,7 +29,7 @@ async fn mcp_servers_connect_before_the_replay_and_before_every_answer() {
     let setup = |session: &str| json!({ "sessionId": session, "cwd": "/", "mcpServers": [server] });
     let was_connected = || std::fs::remove_file(&mark).is_ok();
     let mut client = RawClient::start(&home, &[]).await;
-    let session = client.session_with(&[server.clone()]).await;
+    let session = client.session_with(std::slice::from_ref(&server)).await;
     assert!(was_connected(), "new: create, connect, respond");
     client.prompt(&session, "hello").await;
     assert!(client.leave().success());
@@ -98,7 +98,7 @@ async fn load_and_resume_have_the_mcp_servers_of_their_request_and_no_others() {
     let [one, two] = [saying("one"), saying("two")].map(|script| scripted_agent_command(&script, &home));
     let (first, second) = (program("one", &one), program("two", &two));
     let mut client = RawClient::start(&home, &[]).await;
-    let session = client.session_with(&[first.clone()]).await;
+    let session = client.session_with(std::slice::from_ref(&first)).await;
     client.prompt(&session, "hello").await;
     let line = |name: &str| format!("- {name}: connected to scripted 1, 1 tool: say\n");
     let nothing = || "This session has no MCP servers.\n".to_owned();
@@ -131,7 +131,7 @@ enum Way {
 }
 
 #[tokio::test]
-async fn the_process_group_of_an_mcp_server_ends_with_its_session_and_its_agent() {
+async fn an_mcp_servers_process_group_ends_with_its_session_and_its_agent() {
     for way in [Way::Close, Way::Delete, Way::Unnamed, Way::EndOfInput, Way::Terminate, Way::Crash] {
         let home = TempHome::new();
         let child = Step::Child { seconds: 600, holds_stdout: true, own_group: false };

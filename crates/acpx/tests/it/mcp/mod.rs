@@ -159,7 +159,7 @@ async fn an_mcp_tool_call_asks_permission_and_reports_content_and_raw_output() {
 }
 
 #[tokio::test]
-async fn an_mcp_tool_call_fails_where_the_server_says_so_or_refuses_it() {
+async fn an_mcp_tool_call_fails_on_an_error_of_the_server() {
     let home = TempHome::new();
     let wrong = json!({ "content": [{ "type": "text", "text": "no such file" }], "isError": true });
     let error = json!({ "code": -32602, "message": "bad arguments" });
@@ -206,7 +206,7 @@ async fn cancelling_a_turn_withdraws_its_mcp_tool_call() {
 }
 
 #[tokio::test]
-async fn the_word_mcp_lists_servers_and_an_unknown_server_or_tool_names_those_there_are() {
+async fn the_mcp_word_lists_servers_and_names_them_for_an_unknown_one() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let none = client.session_with(&[]).await;

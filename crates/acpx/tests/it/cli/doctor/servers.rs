@@ -6,8 +6,9 @@ use acpx_testkit::{Script, Step, children_of, scripted_agent_command};
 use serde_json::{Value, json};
 
 use super::findings;
-use crate::acpx::{Done, Place};
+use crate::acpx::{Done, Place, text};
 use crate::cli::processes::is_alive;
+use crate::remote::Served;
 
 const SECRET: &str = "hush-hush-hush";
 
@@ -101,4 +102,23 @@ fn doctor_starts_no_mcp_server_that_only_a_project_names() {
         let done = place.acpx(&[&["--format", "json"], line].concat());
         assert_eq!((connections(&done), mark.exists()), (vec![], false), "{done:?}");
     }
+}
+
+#[test]
+fn an_mcp_server_over_tls_is_reached_only_if_its_certificate_is_trusted() {
+    let place = Place::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (place.beside("cert.pem"), place.beside("key.pem"));
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let served = Served::new(&place, &["--tls-cert", &text(&certificate), "--tls-key", &text(&key)]);
+    let port = served.place.rsplit(':').next().unwrap();
+    let server = json!({ "name": "web", "type": "http", "url": format!("https://localhost:{port}/mcp") });
+    place.configure(&json!({ "mcpServers": [server] }).to_string());
+    let doctor = || place.command(&["--format", "json", "doctor"]);
+    let trusted = connections(&Done::of(doctor().env("SSL_CERT_FILE", &certificate)));
+    assert!(trusted[0].1.starts_with("web: it answered HTTP 404"), "{trusted:?}");
+    let strange = connections(&Done::of(&mut doctor()));
+    let beginning = format!("web: cannot reach localhost:{port}: invalid peer certificate");
+    assert!(strange[0].1.starts_with(&beginning), "{strange:?}");
 }
