@@ -26,7 +26,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientLifecycleMode, Peer, RoleClient, serve_client_with_lifecycle};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use self::backpressure::Backpressure;
 pub(crate) use self::failure::McpFailure;
@@ -44,8 +44,9 @@ const MAX_RECONNECTS: usize = 5;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long each step of the end of a server's process may take.
 const GRACE: Grace = Grace { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
-/// How long the exit of a process that closed its stdout is waited for, to name it.
-const EXIT: Duration = Duration::from_millis(300);
+/// How long the exit of a process that closed its stdout is waited for, to name it, and how often it is looked for.
+const EXIT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// How long a server may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,26 +253,43 @@ impl McpConnection {
     ) -> Result<McpToolResult, McpFailure> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let failed = |failure: McpFailure| self.loss().unwrap_or(failure).masked(&self.secrets);
         let options = PeerRequestOptions::no_options();
         let sent = timeout(self.limits.call, self.peer.send_cancellable_request(request, options)).await;
         let mut call = match sent {
-            Err(_) => return Err(failed(McpFailure::Silent(self.limits.call))),
-            Ok(sent) => sent.map_err(|error| failed((&error).into()))?,
+            Err(_) => return Err(McpFailure::Silent(self.limits.call)),
+            Ok(Err(error)) => return Err(self.failed((&error).into()).await),
+            Ok(Ok(call)) => call,
         };
         let withdrawn = tokio::select! {
             biased;
             () = cancelled => McpFailure::Cancelled,
             answer = timeout(self.limits.call, &mut call.rx) => match answer {
                 Ok(Ok(Ok(answer))) => return self.answer(answer),
-                Ok(Ok(Err(error))) => return Err(failed((&error).into())),
-                Ok(Err(_)) => return Err(failed(McpFailure::Closed)),
+                Ok(Ok(Err(error))) => return Err(self.failed((&error).into()).await),
+                Ok(Err(_)) => return Err(self.failed(McpFailure::Closed).await),
                 Err(_) => McpFailure::Silent(self.limits.call),
             },
         };
         // A server that takes nothing more is not waited for.
         drop(timeout(FAREWELL, call.cancel(Some("nobody waits for it".into()))).await);
-        Err(failed(withdrawn))
+        Err(withdrawn)
+    }
+
+    /// Why a call failed. A process that closed its stdout is about to exit, and how it does says more.
+    async fn failed(&self, failure: McpFailure) -> McpFailure {
+        let exited = async {
+            loop {
+                match self.loss() {
+                    Some(exited @ McpFailure::Exited { .. }) => break exited,
+                    _ => sleep(LOOK_AGAIN).await,
+                }
+            }
+        };
+        let failure = match failure {
+            McpFailure::Closed if self.exit.is_some() => timeout(EXIT, exited).await.unwrap_or(failure),
+            other => other,
+        };
+        failure.masked(&self.secrets)
     }
 
     fn answer(&self, answer: ServerResult) -> Result<McpToolResult, McpFailure> {

@@ -71,12 +71,12 @@ async fn an_mcp_server_that_floods_stops_no_session() {
         shell("stderr", "yes >&2"),
         shell("stdout", "exec yes"),
     ];
-    let mut client = RawClient::start(&home, &["--mcp-timeout", "1500"]).await;
+    let mut client = RawClient::start(&home, &["--mcp-timeout", "2000"]).await;
     for flood in floods {
         let name = flood["name"].as_str().unwrap().to_owned();
         let session = client.session_with(&[flood]).await;
         let is_connected = !["stderr", "stdout"].contains(&name.as_str());
-        let silent = "it did not answer within 1500 ms";
+        let silent = "it did not answer within 2 s";
         if !is_connected {
             assert_eq!(client.next_update().await, said(&format!("MCP server {name} failed: {silent}.\n")));
         }
@@ -118,7 +118,7 @@ async fn an_mcp_server_that_dies_or_answers_too_much_fails_its_call() {
     let long = json!({ "content": [{ "type": "text", "text": "x".repeat(5 << 20) }] });
     let too_long =
         format!("its answer has {} bytes, and more than 4 MiB are not taken", long.to_string().len());
-    let mut client = RawClient::start(&home, &["--mcp-timeout", "3000"]).await;
+    let mut client = RawClient::start(&home, &["--mcp-timeout", "10000"]).await;
     for (call, words, then) in [
         (Script::new().exit(9), "it ended (exit code 9)", "- s: lost: it ended (exit code 9)\n"),
         (Script::new().reply(long), &too_long, "- s: connected to scripted 1, 1 tool: t\n"),
