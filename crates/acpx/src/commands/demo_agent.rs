@@ -116,10 +116,10 @@ pub(crate) fn run(args: &DemoAgentArgs) -> Result<ExitCode, CliError> {
     };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
-    runtime.block_on(serve_stdio(settings));
+    let code = runtime.block_on(serve_stdio(settings));
     // A read of stdin that nobody waits for any more must not keep the process.
     runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(code))
 }
 
 impl DemoAgentArgs {

@@ -28,12 +28,19 @@ use self::service::DemoAgent;
 /// How long turns may take to stop once stdin has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves one client on stdin and stdout until stdin ends.
-pub(crate) async fn serve_stdio(settings: Settings) {
+/// A signal ends a process with this and its number.
+const SIGNALLED: u8 = 128;
+
+/// Serves one client on stdin and stdout until stdin ends, or until a signal comes, and gives the exit code.
+pub(crate) async fn serve_stdio(settings: Settings) -> u8 {
     let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied())
         .up_to(ProtocolVersion::V2);
     let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
     let agent = Arc::new(DemoAgent::new(settings));
-    serve(peer, incoming, Arc::clone(&agent), offer, GRACE).await;
+    let code = tokio::select! {
+        () = serve(peer, incoming, Arc::clone(&agent), offer, GRACE) => 0,
+        signal = agent.signalled() => SIGNALLED + signal,
+    };
     agent.end().await;
+    code
 }

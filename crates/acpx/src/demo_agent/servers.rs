@@ -4,25 +4,27 @@
 //! connects to the others at the same time, and ends those it does not name.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acpx_core::acp::agent::UpdateBody;
 use acpx_core::model::{AbsolutePath, AcpSessionId, McpServer};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::mcp::{McpConnection, McpConnector, McpFailure, McpLimits};
 
 /// More tools of one server are counted, not named.
 const NAMED_TOOLS: usize = 100;
-/// A signal ends a process with this and its number.
-const SIGNALLED: i32 = 128;
 
 /// The servers of every session. Clones are the same servers.
 #[derive(Clone)]
 pub(super) struct SessionServers {
     sessions: Arc<Mutex<HashMap<AcpSessionId, Vec<SessionServer>>>>,
     limits: McpLimits,
+    /// The number of the signal that ends this agent, once one has come.
+    signal: watch::Sender<Option<u8>>,
     /// Made with the first server, as is the watch for signals: an agent without servers needs neither.
     connector: Arc<Mutex<Option<McpConnector>>>,
 }
@@ -43,7 +45,7 @@ pub(super) enum ServerState {
 
 impl SessionServers {
     pub(super) fn new(limits: McpLimits) -> Self {
-        Self { sessions: Arc::default(), limits, connector: Arc::default() }
+        Self { sessions: Arc::default(), limits, signal: watch::Sender::new(None), connector: Arc::default() }
     }
 
     /// Gives a session these servers and no others. What comes back names each that failed.
@@ -60,7 +62,7 @@ impl SessionServers {
         // A request that is withdrawn while it connects has changed nothing.
         let mut dropped = self.sessions().insert(session.clone(), servers.clone()).unwrap_or_default();
         dropped.retain(|old| !servers.iter().any(|server| server.is_same_as(old)));
-        end(dropped).await;
+        self.end_each(dropped).await;
         notices
     }
 
@@ -81,6 +83,9 @@ impl SessionServers {
                 places[index] = Some(running.clone());
             } else {
                 let (connector, cwd, given) = (self.connector(), cwd.clone(), server.clone());
+                // What stays if its task ends without a word.
+                let state = ServerState::Failed(McpFailure::Closed);
+                places[index] = Some(SessionServer { given: given.clone(), state });
                 connecting.spawn(async move {
                     let state = match connector.connect(&given, &cwd).await {
                         Ok(connection) => ServerState::Connected(Arc::new(connection)),
@@ -91,7 +96,6 @@ impl SessionServers {
             }
         }
         while let Some(connected) = connecting.join_next().await {
-            // A task that panicked is a server that is not there.
             if let Ok((index, server)) = connected {
                 places[index] = Some(server);
             }
@@ -107,13 +111,24 @@ impl SessionServers {
     /// Ends the servers of a session.
     pub(super) async fn end(&self, session: &AcpSessionId) {
         let servers = self.sessions().remove(session).unwrap_or_default();
-        end(servers).await;
+        self.end_each(servers).await;
     }
 
     /// Ends every server.
     pub(super) async fn end_all(&self) {
         let servers: Vec<SessionServer> = self.sessions().drain().flat_map(|(_, servers)| servers).collect();
-        end(servers).await;
+        self.end_each(servers).await;
+    }
+
+    /// Ends servers at the same time.
+    async fn end_each(&self, servers: Vec<SessionServer>) {
+        let mut ending = JoinSet::new();
+        for server in servers {
+            if let ServerState::Connected(connection) = server.state {
+                ending.spawn(async move { connection.end().await });
+            }
+        }
+        while ending.join_next().await.is_some() {}
     }
 
     /// Kills every server: there is no time to end them.
@@ -130,22 +145,32 @@ impl SessionServers {
     fn connector(&self) -> McpConnector {
         let mut connector = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
         let made = connector.get_or_insert_with(|| {
-            self.end_with_a_signal();
+            self.watch_signals();
             McpConnector::new(std::env::vars_os(), self.limits)
         });
         made.clone()
     }
 
-    /// A signal that would end this process ends the servers first: each leads a group that the signal does not reach.
-    fn end_with_a_signal(&self) {
+    /// Waits for a signal that would have ended this process, and gives its number.
+    pub(super) async fn signalled(&self) -> u8 {
+        let mut signal = self.signal.subscribe();
+        let signal = signal.wait_for(Option::is_some).await;
+        match signal.ok().and_then(|signal| *signal) {
+            Some(signal) => signal,
+            // Whoever waits holds the sender.
+            None => pending().await,
+        }
+    }
+
+    /// Watches for signals: a server leads a group of its own, which a signal to this process does not reach.
+    fn watch_signals(&self) {
         for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
             // Where a signal cannot be watched, it ends this process as ever, and the kernel ends the servers.
             let Ok(mut signals) = signal(kind) else { continue };
-            let servers = self.clone();
+            let told = self.signal.clone();
             tokio::spawn(async move {
                 if signals.recv().await.is_some() {
-                    servers.end_all().await;
-                    exit(SIGNALLED + kind.as_raw_value());
+                    told.send_replace(u8::try_from(kind.as_raw_value()).ok());
                 }
             });
         }
@@ -240,20 +265,4 @@ fn kill(servers: impl IntoIterator<Item = SessionServer>) {
             connection.kill();
         }
     }
-}
-
-/// Ends servers at the same time.
-async fn end(servers: Vec<SessionServer>) {
-    let mut ending = JoinSet::new();
-    for server in servers {
-        if let ServerState::Connected(connection) = server.state {
-            ending.spawn(async move { connection.end().await });
-        }
-    }
-    while ending.join_next().await.is_some() {}
-}
-
-#[expect(clippy::disallowed_methods, reason = "the process would have ended by the signal")]
-fn exit(code: i32) -> ! {
-    std::process::exit(code)
 }

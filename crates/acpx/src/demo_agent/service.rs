@@ -55,6 +55,11 @@ impl DemoAgent {
         Self { settings, archive, live: Mutex::default(), servers }
     }
 
+    /// Waits for a signal that would have ended this process; only one that has servers to end watches for it.
+    pub(super) async fn signalled(&self) -> u8 {
+        self.servers.signalled().await
+    }
+
     /// Ends what the sessions hold, when the client is gone.
     pub(super) async fn end(&self) {
         self.servers.end_all().await;

@@ -200,3 +200,18 @@ async fn a_load_that_is_withdrawn_leaves_no_mcp_server() {
     eventually("its process is gone", || !is_alive(pid.unwrap()));
     assert!(client.leave().success());
 }
+
+#[tokio::test]
+async fn a_signal_ends_the_group_of_an_mcp_server_that_is_connecting() {
+    let home = TempHome::new();
+    let child = Step::Child { seconds: 600, holds_stdout: true, own_group: false };
+    let argv = scripted_agent_command(&Script::new().step(child).hang(), &home);
+    let mut client = RawClient::start(&home, &[]).await;
+    client.send("session/new", json!({ "cwd": "/", "mcpServers": [program("s", &argv)] })).await;
+    eventually("the server starts its child", || !children_of(&argv).is_empty());
+    let agent = Pid::from_raw(i32::try_from(client.pid()).unwrap()).unwrap();
+    kill_process(agent, Signal::TERM).unwrap();
+    assert_eq!(client.wait().code(), Some(143));
+    let child = children_of(&argv)[0];
+    eventually("its group is gone", || !is_alive(child));
+}
