@@ -117,7 +117,6 @@ impl Turn {
                 wanted.tool
             ));
         };
-        let only_reads = tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
-        Ok((Arc::clone(connection), if only_reads { ToolCallKind::Read } else { ToolCallKind::Other }))
+        Ok((Arc::clone(connection), if tool.only_reads { ToolCallKind::Read } else { ToolCallKind::Other }))
     }
 }

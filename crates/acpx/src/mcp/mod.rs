@@ -24,7 +24,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientLifecycleMode, Peer, RoleClient, serve_client_with_lifecycle};
+use rmcp::{ClientCacheConfig, ClientLifecycleMode, Peer, RoleClient, serve_client_with_lifecycle};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -34,6 +34,8 @@ use self::http::HttpClient;
 
 /// More tools of one server are not listed, so that an endless list ends.
 const MAX_TOOLS: usize = 10_000;
+/// A tool with a longer name is not listed.
+const MAX_TOOL_NAME: usize = 256;
 /// A longer result of a tool is refused: it goes to the client twice, as content and as it is.
 const MAX_RESULT: usize = 4 << 20;
 /// A longer message of a server is dropped.
@@ -78,9 +80,17 @@ pub(crate) struct McpConnection {
     running: Mutex<Option<Running>>,
     /// How the process of a stdio server exited, if it has.
     exit: Option<Box<dyn Fn() -> Option<Exit> + Send + Sync>>,
-    tools: Vec<Tool>,
+    tools: Vec<McpTool>,
     secrets: Arc<Secrets>,
     limits: McpLimits,
+}
+
+/// A tool of a server, as far as it is of use here: descriptions and schemas may be large, and are for models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct McpTool {
+    pub(crate) name: String,
+    /// Whether the server says that it changes nothing.
+    pub(crate) only_reads: bool,
 }
 
 struct Running {
@@ -179,14 +189,24 @@ impl McpConnector {
             McpTransport::Sse { .. } => return Err(McpFailure::Transport("sse".into())),
             McpTransport::Other { kind } => return Err(McpFailure::Transport(kind.clone())),
         };
+        // A server decides how much would be kept, and nothing is asked twice.
+        service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         Ok(Running { service, process })
     }
 }
 
+impl From<Tool> for McpTool {
+    fn from(tool: Tool) -> Self {
+        let hints = tool.annotations.as_ref();
+        let only_reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
+        Self { name: tool.name.into_owned(), only_reads }
+    }
+}
+
 impl Running {
-    async fn list_tools(&mut self) -> Result<Vec<Tool>, McpFailure> {
+    async fn list_tools(&mut self) -> Result<Vec<McpTool>, McpFailure> {
         let has_tools = self.service.peer().peer_info().is_some_and(|info| info.capabilities.tools.is_some());
-        let mut tools: Vec<Tool> = Vec::new();
+        let mut tools: Vec<McpTool> = Vec::new();
         let mut cursor = None;
         if !has_tools {
             return Ok(tools);
@@ -203,7 +223,9 @@ impl Running {
                     });
                 }
             };
-            tools.extend(page.tools);
+            tools.extend(
+                page.tools.into_iter().filter(|tool| tool.name.len() <= MAX_TOOL_NAME).map(McpTool::from),
+            );
             cursor = page.next_cursor;
             if cursor.is_none() || tools.len() >= MAX_TOOLS {
                 break;
@@ -216,7 +238,7 @@ impl Running {
 
 impl McpConnection {
     /// The tools of the server, when it was connected.
-    pub(crate) fn tools(&self) -> &[Tool] {
+    pub(crate) fn tools(&self) -> &[McpTool] {
         &self.tools
     }
 
@@ -227,7 +249,7 @@ impl McpConnection {
         let words = named.map_or("a server without a name".to_owned(), |info| {
             format!("{} {}", info.title.as_ref().unwrap_or(&info.name), info.version)
         });
-        self.masked(&failure::one_line(&words))
+        failure::one_line(&self.masked(&words))
     }
 
     /// Text of the server without values of its environment and headers.
