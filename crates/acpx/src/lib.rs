@@ -14,6 +14,7 @@ mod desk;
 mod error;
 mod home;
 mod inside;
+mod mcp;
 mod output;
 mod own_engine;
 mod patience;

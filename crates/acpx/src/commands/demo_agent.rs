@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use acpx_core::acp::agent::Feature;
 use clap::Args;
@@ -10,6 +11,7 @@ use clap::Args;
 use crate::demo_agent::{Fault, Quirk, Replay, Settings, serve_stdio};
 use crate::error::CliError;
 use crate::home::{acpx_home, make_private};
+use crate::mcp::McpLimits;
 
 /// Run a small agent that needs no model and no account
 #[derive(Debug, Args)]
@@ -31,12 +33,15 @@ pub(crate) struct DemoAgentArgs {
     /// Do not offer session/delete
     #[arg(long, help_heading = "What it offers")]
     no_delete: bool,
-    /// Offer MCP servers over HTTP
-    #[arg(long, help_heading = "What it offers")]
+    /// Do not offer MCP servers over HTTP
+    #[arg(long, overrides_with = "http", help_heading = "What it offers")]
+    no_http: bool,
+    /// Offer MCP servers over HTTP, as it does anyway: sessions that began when it did not still say so
+    #[arg(long, hide = true)]
     http: bool,
-    /// Offer MCP servers over server-sent events
-    #[arg(long, help_heading = "What it offers")]
-    sse: bool,
+    /// How long an MCP server may take to connect, and to answer a tool call [default: 10000 and 60000]
+    #[arg(long, value_name = "MS", help_heading = "What it offers")]
+    mcp_timeout: Option<u64>,
     /// Rows on a page of session/list
     #[arg(long, value_name = "N", default_value = "50", help_heading = "What it offers")]
     page_size: NonZeroUsize,
@@ -73,6 +78,7 @@ Run a small agent that needs no model and no account
 
 A complete ACP agent on stdin and stdout, to try acpx with and to test against. \
 It keeps its sessions in ACPX_HOME/demo (default ~/.acpx/demo). \
+It connects to the MCP servers that its client names, over stdio and streamable HTTP. \
 The same prompts always get the same answers.";
 
 const WORDS: &str = "\
@@ -85,6 +91,9 @@ Words in a prompt steer the answer, in the order they come:
   mode X       go into mode X: ask or code
   wait         wait until cancelled
   wait MS      wait that many milliseconds
+  mcp          list the session's MCP servers and their tools
+  mcp SERVER TOOL {JSON}
+               call a tool of an MCP server, with permission
   recall       answer with every earlier prompt of the session
   refuse       end the turn with a refusal
   fail         answer the prompt with an error
@@ -103,13 +112,14 @@ pub(crate) fn run(args: &DemoAgentArgs) -> Result<ExitCode, CliError> {
         resume_fault: args.resume_fails,
         replay: args.replay,
         quirks: args.quirks(),
+        mcp_limits: args.mcp_limits(),
     };
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(CliError::Runtime)?;
-    runtime.block_on(serve_stdio(settings));
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
+    let code = runtime.block_on(serve_stdio(settings));
     // A read of stdin that nobody waits for any more must not keep the process.
     runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(code))
 }
 
 impl DemoAgentArgs {
@@ -120,11 +130,15 @@ impl DemoAgentArgs {
             (Feature::Close, !self.no_close),
             (Feature::List, !self.no_list),
             (Feature::Delete, !self.no_delete),
-            (Feature::McpHttp, self.http),
-            (Feature::McpSse, self.sse),
+            (Feature::McpHttp, self.http || !self.no_http),
             (Feature::Modes, true),
         ];
         offered.into_iter().filter_map(|(feature, offered)| offered.then_some(feature)).collect()
+    }
+
+    fn mcp_limits(&self) -> McpLimits {
+        let given = self.mcp_timeout.map(Duration::from_millis);
+        given.map_or_else(McpLimits::default, |limit| McpLimits { connect: limit, call: limit })
     }
 
     fn quirks(&self) -> BTreeSet<Quirk> {

@@ -6,8 +6,10 @@
 mod archive;
 mod fault;
 mod listing;
+mod servers;
 mod service;
 mod settings;
+mod tool_calls;
 mod turn;
 mod words;
 
@@ -26,10 +28,19 @@ use self::service::DemoAgent;
 /// How long turns may take to stop once stdin has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves one client on stdin and stdout until stdin ends.
-pub(crate) async fn serve_stdio(settings: Settings) {
+/// A signal ends a process with this and its number.
+const SIGNALLED: u8 = 128;
+
+/// Serves one client on stdin and stdout until stdin ends, or until a signal comes, and gives the exit code.
+pub(crate) async fn serve_stdio(settings: Settings) -> u8 {
     let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied())
         .up_to(ProtocolVersion::V2);
     let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
-    serve(peer, incoming, Arc::new(DemoAgent::new(settings)), offer, GRACE).await;
+    let agent = Arc::new(DemoAgent::new(settings));
+    let code = tokio::select! {
+        () = serve(peer, incoming, Arc::clone(&agent), offer, GRACE) => 0,
+        signal = agent.signalled() => SIGNALLED + signal,
+    };
+    agent.end().await;
+    code
 }

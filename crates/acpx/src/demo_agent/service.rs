@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use super::archive::{Archive, ArchiveError, Kept, Line, user_message};
 use super::listing;
+use super::servers::{SessionServers, Unclaimed};
 use super::settings::{Quirk, Replay, Settings};
 use super::turn::Turn;
 use super::words::steps;
@@ -37,6 +38,7 @@ pub(super) struct DemoAgent {
     settings: Settings,
     archive: Archive,
     live: Mutex<HashMap<AcpSessionId, Live>>,
+    servers: SessionServers,
 }
 
 /// What is known of an active session without looking into its file.
@@ -49,7 +51,18 @@ struct Live {
 impl DemoAgent {
     pub(super) fn new(settings: Settings) -> Self {
         let archive = Archive::new(settings.directory.clone());
-        Self { settings, archive, live: Mutex::default() }
+        let servers = SessionServers::new(settings.mcp_limits);
+        Self { settings, archive, live: Mutex::default(), servers }
+    }
+
+    /// Waits for a signal that would have ended this process; only one that has servers to end watches for it.
+    pub(super) async fn signalled(&self) -> u8 {
+        self.servers.signalled().await
+    }
+
+    /// Ends what the sessions hold, when the client is gone.
+    pub(super) async fn end(&self) {
+        self.servers.end_all().await;
     }
 
     fn setup(&self, session: AcpSessionId, live: Live) -> SessionSetup {
@@ -67,6 +80,18 @@ impl DemoAgent {
         }
         self.live().insert(session, live);
         setup
+    }
+
+    /// Guards the servers of a session that is not active yet.
+    fn unclaimed(&self, session: &AcpSessionId) -> Option<Unclaimed> {
+        let is_active = self.live().contains_key(session);
+        (!is_active).then(|| self.servers.unclaimed(session))
+    }
+
+    /// Gives a session that is restored the servers of this request and no others. A resume that names none has none.
+    async fn connect(&self, call: &RestoreCall, kept: &Kept) -> Vec<UpdateBody> {
+        let given = call.mcp_servers.as_deref().unwrap_or_default();
+        self.servers.set_up(&call.session, &kept.cwd, given).await
     }
 
     fn restore(&self, kept: &Kept) -> SessionSetup {
@@ -139,7 +164,10 @@ impl AgentService for DemoAgent {
             self.append(&session, &call.cwd, &[])?;
         }
         self.log(format_args!("new session {session} in {}", call.cwd));
-        Ok(self.setup(session, Live { cwd: call.cwd, mode: MODES[0].into() }))
+        let failed = self.servers.set_up(&session, &call.cwd, &call.mcp_servers).await;
+        let mut setup = self.setup(session, Live { cwd: call.cwd, mode: MODES[0].into() });
+        setup.afterwards.splice(0..0, failed);
+        Ok(setup)
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
@@ -147,11 +175,16 @@ impl AgentService for DemoAgent {
             return Err(fault.error(&call.session));
         }
         let kept = self.kept(&call.session)?;
+        let unclaimed = self.unclaimed(&call.session);
+        let failed = self.connect(&call, &kept).await;
         let mut setup = self.restore(&kept);
         let (before, after) = replay(kept, self.settings.replay);
         self.log(format_args!("load {}: {} updates", call.session, before.len() + after.len()));
         send(&link, &call.session, &before).await?;
-        setup.afterwards.splice(0..0, after);
+        setup.afterwards.splice(0..0, after.into_iter().chain(failed));
+        if let Some(unclaimed) = unclaimed {
+            unclaimed.claim();
+        }
         Ok(setup)
     }
 
@@ -161,13 +194,19 @@ impl AgentService for DemoAgent {
         }
         let how = call.replay_from.as_deref().map(|cursor| self.replay_from(cursor)).transpose()?;
         let kept = self.kept(&call.session)?;
+        let unclaimed = self.unclaimed(&call.session);
+        let failed = self.connect(&call, &kept).await;
         let mut setup = self.restore(&kept);
+        setup.afterwards.splice(0..0, failed);
         self.log(format_args!("resume {}", call.session));
         let always = self.settings.has(Quirk::ReplayOnResume).then_some(Replay::Full);
         if let Some(how) = how.or(always) {
             let (before, after) = replay(kept, how);
             send(&link, &call.session, &before).await?;
             setup.afterwards.splice(0..0, after);
+        }
+        if let Some(unclaimed) = unclaimed {
+            unclaimed.claim();
         }
         Ok(setup)
     }
@@ -179,12 +218,14 @@ impl AgentService for DemoAgent {
 
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         self.log(format_args!("close {session}"));
+        self.servers.end(&session).await;
         self.live().remove(&session);
         Ok(())
     }
 
     async fn delete_session(&self, session: AcpSessionId, _aside: Aside) -> Result<Meta, CallError> {
         self.log(format_args!("delete {session}"));
+        self.servers.end(&session).await;
         self.live().remove(&session);
         let removed = self.archive.remove(&session);
         removed.map(|()| Meta::new()).map_err(|error| CallError::NotDeleted { session, source: error.into() })
@@ -229,6 +270,7 @@ impl AgentService for DemoAgent {
             tools: 0,
             messages: 0,
             saying: None,
+            servers: self.servers.clone(),
             text: call.text,
         };
         let ended = turn.perform(&steps(&turn.text.clone())).await;

@@ -7,6 +7,7 @@ use acpx_core::acp::agent::Feature;
 use clap::ValueEnum;
 
 use super::fault::Fault;
+use crate::mcp::McpLimits;
 
 /// How one run of the demo agent behaves.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) resume_fault: Option<Fault>,
     pub(crate) replay: Replay,
     pub(crate) quirks: BTreeSet<Quirk>,
+    pub(crate) mcp_limits: McpLimits,
 }
 
 /// What `session/load` replays.

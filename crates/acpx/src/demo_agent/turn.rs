@@ -4,13 +4,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::acp::agent::{
-    CallError, CancelCause, Cancellation, PermissionAsk, PermissionOption, PermissionOptionKind,
+    AskError, CallError, CancelCause, Cancellation, PermissionAsk, PermissionOption, PermissionOptionKind,
     PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport, TurnLink,
     UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
 
 use super::fault::broken;
+use super::servers::SessionServers;
 use super::words::Step;
 
 /// The exit code of a crash that was asked for.
@@ -37,6 +38,7 @@ pub(super) struct Turn {
     /// How many messages have been begun, and whether the last one is still being said, as what.
     pub(super) messages: usize,
     pub(super) saying: Option<Said>,
+    pub(super) servers: SessionServers,
 }
 
 /// What a message is said as.
@@ -47,9 +49,18 @@ pub(super) enum Said {
 }
 
 /// How a turn stops before its last step.
-enum Stop {
+pub(super) enum Stop {
     Because(StopReason),
     Failed(CallError),
+}
+
+/// Why a tool call does not go ahead, in words that follow its name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallRefusal {
+    #[error("rejected")]
+    Rejected,
+    #[error("not made: {0}")]
+    NotAsked(AskError),
 }
 
 impl Turn {
@@ -85,6 +96,9 @@ impl Turn {
             }
             Step::Wait(time) => return self.wait(*time).await,
             Step::Recall => self.recall().await,
+            Step::McpServers => self.list_servers().await,
+            Step::McpTools(server) => self.list_tools(server).await,
+            Step::McpCall(call) => return self.call_mcp_tool(call).await,
             Step::Refuse => {
                 self.say("I will not do that.").await;
                 return Err(Stop::Because(StopReason::new("refusal")));
@@ -130,6 +144,21 @@ impl Turn {
         let id = self.next_tool();
         let report = || ToolReport::new(id.clone());
         let call = report().title("Edit notes.txt").kind(ToolCallKind::Edit).status(ToolCallStatus::Pending);
+        match self.ask(call).await? {
+            Ok(()) => {
+                self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
+                let done = report().status(ToolCallStatus::Completed).output(self.edit());
+                self.tell(UpdateBody::tool_call_update(done)).await;
+                self.say("The edit was made.\n").await;
+            }
+            Err(refusal) => self.say(format!("The edit was {refusal}.\n")).await,
+        }
+        Ok(())
+    }
+
+    /// Tells of a tool call and asks the user whether it may go ahead. One that may not is told as failed.
+    pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, Stop> {
+        let failed = ToolReport::new(call.id()).status(ToolCallStatus::Failed);
         self.tell(UpdateBody::tool_call(call.clone())).await;
         let option = |id: &str, name: &str, kind| PermissionOption { id: id.into(), name: name.into(), kind };
         let ask = PermissionAsk {
@@ -140,29 +169,14 @@ impl Turn {
                 option("reject", "Reject", PermissionOptionKind::RejectOnce),
             ],
         };
-        let outcome = self.link.request_permission(&ask, &mut self.cancellation).await;
-        let failed = UpdateBody::tool_call_update(report().status(ToolCallStatus::Failed));
-        match outcome {
-            Ok(PermissionOutcome::Selected(choice)) if choice == ALLOW => {
-                self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
-                let done = report().status(ToolCallStatus::Completed).output(self.edit());
-                self.tell(UpdateBody::tool_call_update(done)).await;
-                self.say("The edit was made.\n").await;
-            }
-            Ok(PermissionOutcome::Selected(_) | PermissionOutcome::Unknown) => {
-                self.tell(failed).await;
-                self.say("The edit was rejected.\n").await;
-            }
-            Ok(PermissionOutcome::Cancelled) => {
-                self.tell(failed).await;
-                return Err(Stop::Because(StopReason::cancelled()));
-            }
-            Err(error) => {
-                self.tell(failed).await;
-                self.say(format!("The edit was not made: {error}.\n")).await;
-            }
-        }
-        Ok(())
+        let refusal = match self.link.request_permission(&ask, &mut self.cancellation).await {
+            Ok(PermissionOutcome::Selected(choice)) if choice == ALLOW => return Ok(Ok(())),
+            Ok(PermissionOutcome::Selected(_) | PermissionOutcome::Unknown) => Some(CallRefusal::Rejected),
+            Ok(PermissionOutcome::Cancelled) => None,
+            Err(error) => Some(CallRefusal::NotAsked(error)),
+        };
+        self.tell(UpdateBody::tool_call_update(failed)).await;
+        refusal.map(Err).ok_or_else(|| Stop::Because(StopReason::cancelled()))
     }
 
     fn edit(&self) -> ToolOutput {
@@ -202,13 +216,14 @@ impl Turn {
 
     #[expect(clippy::disallowed_methods, reason = "dying in mid-turn is what the prompt asked for")]
     async fn crash(&mut self) {
+        self.servers.kill_all();
         self.say(format!("You said: {}", self.text)).await;
         tokio::time::timeout(LAST_WORDS, self.link.close()).await.ok();
         writeln!(io::stderr(), "acpx demo-agent: the prompt asked for a crash").ok();
         std::process::exit(CRASHED);
     }
 
-    async fn say(&mut self, text: impl Into<String>) {
+    pub(super) async fn say(&mut self, text: impl Into<String>) {
         let message = self.message(Said::Aloud);
         self.send(UpdateBody::agent_text(text).in_message(&message)).await;
     }
@@ -219,7 +234,7 @@ impl Turn {
     }
 
     /// Tells what is no message. What is said afterwards is another one.
-    async fn tell(&mut self, update: UpdateBody) {
+    pub(super) async fn tell(&mut self, update: UpdateBody) {
         self.saying = None;
         self.send(update).await;
     }
@@ -240,7 +255,7 @@ impl Turn {
     }
 
     /// Ids are made from the turn's place in the session, so they are the same in every run.
-    fn next_tool(&mut self) -> String {
+    pub(super) fn next_tool(&mut self) -> String {
         self.tools += 1;
         format!("call-{}-{}", self.earlier.len() + 1, self.tools)
     }

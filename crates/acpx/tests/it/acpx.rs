@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A home and a directory to work in.
 pub(crate) struct Place {
-    home: TempHome,
+    pub(crate) home: TempHome,
 }
 
 /// What a command did.

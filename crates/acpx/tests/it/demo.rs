@@ -8,10 +8,10 @@ use crate::demo_process::{RawClient, ended, prompt, said};
 #[tokio::test]
 async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
     let home = TempHome::new();
-    let all = ["--no-load", "--no-resume", "--no-close", "--no-list", "--no-delete", "--http", "--sse"];
+    let all = ["--no-load", "--no-resume", "--no-close", "--no-list", "--no-delete", "--no-http"];
     let table: [(&[&str], Value, bool, bool); 2] = [
-        (&[], json!({ "list": {}, "delete": {}, "resume": {}, "close": {} }), true, false),
-        (&all, json!({}), false, true),
+        (&[], json!({ "list": {}, "delete": {}, "resume": {}, "close": {} }), true, true),
+        (&all, json!({}), false, false),
     ];
     for (flags, sessions, load, mcp) in table {
         let answer = RawClient::silent(1, &home, flags).initialize(1).await;
@@ -20,7 +20,7 @@ async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
             "agentCapabilities": {
                 "loadSession": load,
                 "promptCapabilities": { "image": false, "audio": false, "embeddedContext": false },
-                "mcpCapabilities": { "http": mcp, "sse": mcp },
+                "mcpCapabilities": { "http": mcp, "sse": false },
                 "sessionCapabilities": sessions,
                 "auth": {},
             },

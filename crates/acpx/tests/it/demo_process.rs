@@ -172,6 +172,11 @@ impl RawClient {
         self.process.child.wait().unwrap();
     }
 
+    /// The process id of the agent.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.child.id()
+    }
+
     /// Waits for a process that ends by itself.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.process.child.wait().unwrap()

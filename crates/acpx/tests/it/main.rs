@@ -11,6 +11,7 @@ mod demo_restore;
 mod demo_with_sdk;
 mod demo_with_sdk_v2;
 mod editor;
+mod mcp;
 mod npm_sdk;
 mod performance;
 mod reading;

@@ -6,6 +6,7 @@
 
 mod agent;
 mod configuration;
+mod servers;
 mod session;
 mod system;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use acpx_core::engine::NewSession;
 
 use crate::cli::{AgentChoice, Options};
-use crate::config::Config;
+use crate::config::{Config, McpFile};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Finding, Level, Verdict};
 use crate::reach::block_on;
@@ -34,7 +35,20 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         let read = config.get();
         let known = read.as_ref().map_or(&nothing, |config| *config);
         let mut report = Report::new(Console::of_program(settings::mode(options.output, known)?));
-        block_on(system::look(options.cwd.as_deref(), read, &mut report))?;
+        block_on(async {
+            let configured = read.as_ref().ok().map(|config| McpFile::of(config));
+            system::look(options.cwd.as_deref(), read, &mut report).await?;
+            // A directory that cannot be had is told already.
+            let Ok(cwd) = settings::directory(options.cwd.as_deref()) else { return Ok(()) };
+            let named = options.mcp_config.as_ref().map(|file| McpFile::load(cwd.as_path().join(file)));
+            match named.transpose() {
+                Err(error) => report.fail("config", &error.into()),
+                Ok(named) => match named.or(configured) {
+                    Some(file) => Box::pin(servers::look(&file, &cwd, options.timeout, &mut report)).await,
+                    None => Ok(()),
+                },
+            }
+        })?;
         report.end()?
     } else {
         let config = config.get()?;
@@ -44,6 +58,7 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         configuration::unread(config, Some(settings.agent.name.as_deref().unwrap_or_default()), &mut report)?;
         block_on(async {
             let seen = agent::look(&settings, &servers, &mut report).await?;
+            Box::pin(servers::look(&servers, &settings.cwd, settings.timeout, &mut report)).await?;
             // What it holds meanwhile is large, and of no use to whoever waits for it.
             Box::pin(session::look(&settings, seen.as_ref(), &mut report)).await
         })?;

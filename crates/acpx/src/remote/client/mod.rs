@@ -176,7 +176,7 @@ fn said(words: &str) -> String {
 }
 
 /// A byte stream to the other machine, secured or not.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// The way to an agent on another machine.

@@ -21,7 +21,7 @@ mod moving;
 mod output;
 mod permissions;
 mod policies;
-mod processes;
+pub(crate) mod processes;
 mod prompting;
 mod resetting;
 mod scope;

@@ -29,7 +29,7 @@ pub(super) fn pid_in(file: &Path) -> u32 {
     pid.unwrap()
 }
 
-pub(super) fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
 }

@@ -169,7 +169,8 @@ fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
             assert!(!done.out.contains(SECRET), "{done:?}");
         }
     }
-    // The demo agent takes no servers over HTTP, and is not asked to.
+    // An agent that takes no servers over HTTP is not asked to.
+    place.demo_with(&["--no-http"]);
     std::fs::write(&file, servers().to_string()).unwrap();
     let refused = run(&["exec", "hi"]);
     assert_eq!((refused.failure().0.as_str(), refused.code), ("MCP_UNSUPPORTED", Some(1)));
@@ -178,6 +179,7 @@ fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
 #[test]
 fn what_an_agent_cannot_take_is_refused_once_and_not_with_every_prompt_from_then_on() {
     let place = Place::new();
+    place.demo_with(&["--no-http"]);
     let far = json!({ "type": "http", "name": "far", "url": "http://127.0.0.1:9/", "headers": [] });
     std::fs::write(place.work().join("mcp.json"), json!({ "mcpServers": [far] }).to_string()).unwrap();
     let beside = text(place.beside("beside"));

@@ -14,7 +14,7 @@ fn initialized(place: &Place, agent: &str) -> serde_json::Value {
 #[test]
 fn an_agent_that_can_do_nothing_is_offered_with_lasting_sessions_under_its_own_name() {
     let place = Place::new();
-    place.demo_with(&["--no-load", "--no-resume", "--no-close", "--no-list", "--no-delete", "--http"]);
+    place.demo_with(&["--no-load", "--no-resume", "--no-close", "--no-list", "--no-delete"]);
     let answer = initialized(&place, "demo");
     let capabilities = &answer["result"]["agentCapabilities"];
     assert_eq!(capabilities["loadSession"], true, "{answer}");
@@ -28,6 +28,7 @@ fn an_agent_that_can_do_nothing_is_offered_with_lasting_sessions_under_its_own_n
 #[test]
 fn a_server_that_the_agent_cannot_take_is_refused_by_its_name_and_the_capability() {
     let place = Place::new();
+    place.demo_with(&["--no-http"]);
     let mut editor = Editor::new(&place);
     let server = json!({ "type": "http", "name": "search", "url": "http://localhost", "headers": [] });
     let answer = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [server] }));

@@ -4,6 +4,7 @@
 //! what was said.
 
 use agent_client_protocol_schema::v1 as acp;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::setup::mode_id;
@@ -55,7 +56,9 @@ pub struct ToolReport {
     title: Option<String>,
     kind: Option<ToolCallKind>,
     status: Option<ToolCallStatus>,
-    output: Option<ToolOutput>,
+    output: Vec<ToolOutput>,
+    raw_input: Option<Value>,
+    raw_output: Option<Value>,
 }
 
 /// What sort of tool is called.
@@ -65,6 +68,8 @@ pub enum ToolCallKind {
     Read,
     /// Changes files or data.
     Edit,
+    /// Something the protocol has no word for.
+    Other,
 }
 
 /// How far a tool call has come.
@@ -85,6 +90,8 @@ pub enum ToolCallStatus {
 pub enum ToolOutput {
     /// Text.
     Text(String),
+    /// A content block as JSON. A value that is no content block of the protocol goes out as text.
+    Block(Value),
     /// A change to a file.
     Diff {
         /// The file.
@@ -135,9 +142,10 @@ impl UpdateBody {
         if let Some(status) = report.status {
             call = call.status(status.into());
         }
-        if let Some(output) = report.output {
-            call = call.content(vec![output.into()]);
+        if !report.output.is_empty() {
+            call = call.content(report.output.into_iter().map(Into::into).collect());
         }
+        call = call.raw_input(report.raw_input).raw_output(report.raw_output);
         Self::of(&acp::SessionUpdate::ToolCall(call))
     }
 
@@ -186,7 +194,8 @@ impl UpdateBody {
 impl ToolReport {
     /// A report of the tool call with this id, saying nothing yet.
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), title: None, kind: None, status: None, output: None }
+        let (title, kind, status, raw_input, raw_output) = (None, None, None, None, None);
+        Self { id: id.into(), title, kind, status, output: Vec::new(), raw_input, raw_output }
     }
 
     /// The tool call's id.
@@ -215,21 +224,38 @@ impl ToolReport {
         self
     }
 
-    /// What it produced.
+    /// What it produced, in addition to what the report has already.
     #[must_use]
     pub fn output(mut self, output: ToolOutput) -> Self {
-        self.output = Some(output);
+        self.output.push(output);
+        self
+    }
+
+    /// The parameters that the tool is called with.
+    #[must_use]
+    pub fn raw_input(mut self, input: Value) -> Self {
+        self.raw_input = Some(input);
+        self
+    }
+
+    /// What the tool returned, whole.
+    #[must_use]
+    pub fn raw_output(mut self, output: Value) -> Self {
+        self.raw_output = Some(output);
         self
     }
 }
 
 impl From<ToolReport> for acp::ToolCallUpdate {
     fn from(report: ToolReport) -> Self {
+        let output: Vec<acp::ToolCallContent> = report.output.into_iter().map(Into::into).collect();
         let fields = acp::ToolCallUpdateFields::new()
             .title(report.title)
             .kind(report.kind.map(acp::ToolKind::from))
             .status(report.status.map(acp::ToolCallStatus::from))
-            .content(report.output.map(|output| vec![output.into()]));
+            .content((!output.is_empty()).then_some(output))
+            .raw_input(report.raw_input)
+            .raw_output(report.raw_output);
         Self::new(report.id, fields)
     }
 }
@@ -239,6 +265,7 @@ impl From<ToolCallKind> for acp::ToolKind {
         match kind {
             ToolCallKind::Read => Self::Read,
             ToolCallKind::Edit => Self::Edit,
+            ToolCallKind::Other => Self::Other,
         }
     }
 }
@@ -258,6 +285,10 @@ impl From<ToolOutput> for acp::ToolCallContent {
     fn from(output: ToolOutput) -> Self {
         match output {
             ToolOutput::Text(text) => Self::Content(acp::Content::new(text_block(text))),
+            ToolOutput::Block(json) => {
+                let block = serde_json::from_value(json.clone());
+                Self::Content(acp::Content::new(block.unwrap_or_else(|_| text_block(json.to_string()))))
+            }
             ToolOutput::Diff { path, old, new } => {
                 Self::Diff(acp::Diff::new(path.as_path(), new).old_text(old))
             }
@@ -275,6 +306,8 @@ fn text_block(text: impl Into<String>) -> acp::ContentBlock {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -282,5 +315,34 @@ mod tests {
         let piece = |json: &str| UpdateBody::from_json(json).unwrap().in_message("m\"");
         assert_eq!(piece(r#"{"a": 1}"#).as_json(), r#"{"messageId":"m\"","a": 1}"#);
         assert_eq!(piece("{ }").as_json(), r#"{"messageId":"m\""}"#);
+    }
+
+    #[test]
+    fn tool_call_reports_carry_content_blocks_raw_input_and_raw_output() {
+        let call = ToolReport::new("c").title("T").kind(ToolCallKind::Other).raw_input(json!({ "a": 1 }));
+        let call: Value = serde_json::from_str(UpdateBody::tool_call(call).as_json()).unwrap();
+        assert_eq!(
+            call,
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "title": "T", "rawInput": { "a": 1 } }),
+            "other is the kind of a tool call that names none"
+        );
+        let link = json!({ "type": "resource_link", "name": "n", "uri": "file:///n" });
+        let done = ToolReport::new("c")
+            .output(ToolOutput::Block(link.clone()))
+            .output(ToolOutput::Block(json!({ "type": "hologram" })))
+            .raw_output(json!({ "isError": false }));
+        let done: Value = serde_json::from_str(UpdateBody::tool_call_update(done).as_json()).unwrap();
+        assert_eq!(
+            done,
+            json!({
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "c",
+                "content": [
+                    { "type": "content", "content": link },
+                    { "type": "content", "content": { "type": "text", "text": r#"{"type":"hologram"}"# } },
+                ],
+                "rawOutput": { "isError": false },
+            })
+        );
     }
 }

@@ -1,0 +1,268 @@
+//! The MCP servers of the demo agent's sessions: connected when a session is set up, ended with it.
+//!
+//! A server that fails costs its session nothing but its tools. A setup keeps the servers it names that run already,
+//! connects to the others at the same time, and ends those it does not name.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use acpx_core::acp::agent::UpdateBody;
+use acpx_core::model::{AbsolutePath, AcpSessionId, McpServer};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::mcp::{McpConnection, McpConnector, McpFailure, McpLimits};
+
+/// More tools of one server are counted, not named.
+const NAMED_TOOLS: usize = 100;
+
+/// The servers of every session. Clones are the same servers.
+#[derive(Clone)]
+pub(super) struct SessionServers {
+    sessions: Arc<Mutex<HashMap<AcpSessionId, Vec<SessionServer>>>>,
+    limits: McpLimits,
+    /// The number of the signal that ends this agent, once one has come.
+    signal: watch::Sender<Option<u8>>,
+    /// Made with the first server, as is the watch for signals: an agent without servers needs neither.
+    connector: Arc<Mutex<Option<McpConnector>>>,
+}
+
+/// One server of a session.
+#[derive(Clone)]
+pub(super) struct SessionServer {
+    given: McpServer,
+    pub(super) state: ServerState,
+}
+
+/// What became of a server.
+#[derive(Clone)]
+pub(super) enum ServerState {
+    Connected(Arc<McpConnection>),
+    Failed(McpFailure),
+}
+
+impl SessionServers {
+    pub(super) fn new(limits: McpLimits) -> Self {
+        Self { sessions: Arc::default(), limits, signal: watch::Sender::new(None), connector: Arc::default() }
+    }
+
+    /// Gives a session these servers and no others. What comes back names each that failed.
+    pub(super) async fn set_up(
+        &self,
+        session: &AcpSessionId,
+        cwd: &AbsolutePath,
+        given: &[McpServer],
+    ) -> Vec<UpdateBody> {
+        let running: Vec<SessionServer> =
+            self.of(session).into_iter().filter(SessionServer::is_connected).collect();
+        let servers = self.connect(cwd, given, &running).await;
+        let notices = servers.iter().filter_map(SessionServer::notice).collect();
+        // A request that is withdrawn while it connects has changed nothing.
+        let mut dropped = self.sessions().insert(session.clone(), servers.clone()).unwrap_or_default();
+        dropped.retain(|old| !servers.iter().any(|server| server.is_same_as(old)));
+        self.end_each(dropped).await;
+        notices
+    }
+
+    async fn connect(
+        &self,
+        cwd: &AbsolutePath,
+        given: &[McpServer],
+        running: &[SessionServer],
+    ) -> Vec<SessionServer> {
+        let mut places: Vec<Option<SessionServer>> = vec![None; given.len()];
+        let mut connecting = JoinSet::new();
+        for (index, server) in given.iter().enumerate() {
+            let is_again = given[..index].iter().any(|earlier| earlier.name == server.name);
+            if is_again {
+                let state = ServerState::Failed(McpFailure::NotStarted("another server has its name".into()));
+                places[index] = Some(SessionServer { given: server.clone(), state });
+            } else if let Some(running) = running.iter().find(|running| running.given == *server) {
+                places[index] = Some(running.clone());
+            } else {
+                let (connector, cwd, given) = (self.connector(), cwd.clone(), server.clone());
+                // What stays if its task ends without a word.
+                let state = ServerState::Failed(McpFailure::Closed);
+                places[index] = Some(SessionServer { given: given.clone(), state });
+                connecting.spawn(async move {
+                    let state = match connector.connect(&given, &cwd).await {
+                        Ok(connection) => ServerState::Connected(Arc::new(connection)),
+                        Err(failure) => ServerState::Failed(failure),
+                    };
+                    (index, SessionServer { given, state })
+                });
+            }
+        }
+        while let Some(connected) = connecting.join_next().await {
+            if let Ok((index, server)) = connected {
+                places[index] = Some(server);
+            }
+        }
+        places.into_iter().flatten().collect()
+    }
+
+    /// The servers of a session.
+    pub(super) fn of(&self, session: &AcpSessionId) -> Vec<SessionServer> {
+        self.sessions().get(session).cloned().unwrap_or_default()
+    }
+
+    /// Ends the servers of a session.
+    pub(super) async fn end(&self, session: &AcpSessionId) {
+        let servers = self.sessions().remove(session).unwrap_or_default();
+        self.end_each(servers).await;
+    }
+
+    /// Ends every server.
+    pub(super) async fn end_all(&self) {
+        let servers: Vec<SessionServer> = self.sessions().drain().flat_map(|(_, servers)| servers).collect();
+        self.end_each(servers).await;
+    }
+
+    /// Ends servers at the same time.
+    async fn end_each(&self, servers: Vec<SessionServer>) {
+        let mut ending = JoinSet::new();
+        for server in servers {
+            if let ServerState::Connected(connection) = server.state {
+                ending.spawn(async move { connection.end().await });
+            }
+        }
+        while ending.join_next().await.is_some() {}
+    }
+
+    /// Kills every server: there is no time to end them.
+    pub(super) fn kill_all(&self) {
+        kill(self.sessions().drain().flat_map(|(_, servers)| servers));
+    }
+
+    /// The servers of a session that is being set up: killed if the client withdraws its request before the answer.
+    pub(super) fn unclaimed(&self, session: &AcpSessionId) -> Unclaimed {
+        let (servers, session) = (self.clone(), Some(session.clone()));
+        Unclaimed { servers, session }
+    }
+
+    fn connector(&self) -> McpConnector {
+        let mut connector = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = connector.get_or_insert_with(|| {
+            self.watch_signals();
+            McpConnector::new(std::env::vars_os(), self.limits)
+        });
+        made.clone()
+    }
+
+    /// Waits for a signal that would have ended this process, and gives its number.
+    pub(super) async fn signalled(&self) -> u8 {
+        let mut signal = self.signal.subscribe();
+        let signal = signal.wait_for(Option::is_some).await;
+        match signal.ok().and_then(|signal| *signal) {
+            Some(signal) => signal,
+            // Whoever waits holds the sender.
+            None => pending().await,
+        }
+    }
+
+    /// Watches for signals: a server leads a group of its own, which a signal to this process does not reach.
+    fn watch_signals(&self) {
+        for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+            // Where a signal cannot be watched, it ends this process as ever, and the kernel ends the servers.
+            let Ok(mut signals) = signal(kind) else { continue };
+            let told = self.signal.clone();
+            tokio::spawn(async move {
+                if signals.recv().await.is_some() {
+                    told.send_replace(u8::try_from(kind.as_raw_value()).ok());
+                }
+            });
+        }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<SessionServer>>> {
+        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The servers of a session that no client knows to be set up yet.
+pub(super) struct Unclaimed {
+    servers: SessionServers,
+    session: Option<AcpSessionId>,
+}
+
+impl Unclaimed {
+    /// The session is set up.
+    pub(super) fn claim(mut self) {
+        self.session = None;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            kill(self.servers.sessions().remove(session).unwrap_or_default());
+        }
+    }
+}
+
+impl SessionServer {
+    pub(super) fn name(&self) -> &str {
+        &self.given.name
+    }
+
+    fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.state, &other.state) {
+            (ServerState::Connected(one), ServerState::Connected(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(&self.state, ServerState::Connected(connection) if connection.loss().is_none())
+    }
+
+    /// Why its tools cannot be called, if they cannot.
+    pub(super) fn failure(&self) -> Option<McpFailure> {
+        match &self.state {
+            ServerState::Connected(connection) => connection.loss(),
+            ServerState::Failed(failure) => Some(failure.clone()),
+        }
+    }
+
+    fn notice(&self) -> Option<UpdateBody> {
+        let ServerState::Failed(failure) = &self.state else { return None };
+        Some(UpdateBody::agent_text(format!("MCP server {} failed: {failure}.\n", self.name())))
+    }
+
+    /// One line on how it stands.
+    pub(super) fn line(&self) -> String {
+        match (&self.state, self.failure()) {
+            (ServerState::Connected(_), Some(failure)) => format!("- {}: lost: {failure}\n", self.name()),
+            (ServerState::Connected(connection), None) => {
+                let (info, tools) = (connection.server_info(), tool_names(connection));
+                format!("- {}: connected to {info}, {tools}\n", self.name())
+            }
+            (ServerState::Failed(failure), _) => format!("- {}: failed: {failure}\n", self.name()),
+        }
+    }
+}
+
+/// The tools of a server, counted and named.
+pub(super) fn tool_names(connection: &McpConnection) -> String {
+    let tools = connection.tools();
+    let named: Vec<&str> = tools.iter().take(NAMED_TOOLS).map(|tool| &*tool.name).collect();
+    let named = named.join(", ");
+    let words = match tools.len() {
+        0 => "no tools".to_owned(),
+        1 => format!("1 tool: {named}"),
+        count if count > NAMED_TOOLS => format!("{count} tools: {named} and {} more", count - NAMED_TOOLS),
+        count => format!("{count} tools: {named}"),
+    };
+    connection.masked(&words)
+}
+
+fn kill(servers: impl IntoIterator<Item = SessionServer>) {
+    for server in servers {
+        if let ServerState::Connected(connection) = server.state {
+            connection.kill();
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The HTTP side of streamable HTTP, on the HTTP and TLS that the program has anyway.
+//!
+//! Each request has a connection of its own, no redirect is followed, and every body is bounded, so that headers with
+//! secrets go to the given server and nowhere else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::http::request;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::transport::common::http_header::{
+    EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
+};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::MAX_MESSAGE;
+use super::failure::McpFailure;
+use crate::remote::client::Stream;
+use crate::remote::tls;
+
+/// More of what a refusal says is not read.
+const MAX_REFUSAL: usize = 2048;
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpError {
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("HTTP {status}: {words}")]
+    Refused { status: u16, words: String },
+}
+
+type HttpAnswer<T> = Result<T, StreamableHttpError<HttpError>>;
+
+/// A client of one server.
+#[derive(Clone)]
+pub(super) struct HttpClient(Arc<Target>);
+
+struct Target {
+    uri: Uri,
+    host: String,
+    port: u16,
+    is_secure: bool,
+    connector: OnceCell<TlsConnector>,
+}
+
+impl HttpClient {
+    pub(super) fn new(url: &str) -> Result<Self, McpFailure> {
+        let uri: Uri = url.parse().map_err(|_| McpFailure::Url("its URL cannot be read"))?;
+        let is_secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(McpFailure::Url("its URL does not begin with http:// or https://")),
+        };
+        let authority = uri.authority().ok_or(McpFailure::Url("its URL has no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(McpFailure::Url("its URL has a user's name in it: use an Authorization header"));
+        }
+        let host = authority.host();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
+        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        Ok(Self(Arc::new(Target { uri, host, port, is_secure, connector: OnceCell::new() })))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        session: Option<&str>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> request::Builder {
+        let target = &self.0;
+        let path = target.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(own) = request.headers_mut() {
+            own.extend(headers);
+            // A header of the protocol is ours, whatever the configuration says.
+            if let Some(authority) = target.uri.authority()
+                && let Ok(host) = HeaderValue::from_str(authority.as_str())
+            {
+                own.insert(HOST, host);
+            }
+        }
+        match session {
+            Some(session) => request.header(HEADER_SESSION_ID, session),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: request::Builder, body: String) -> HttpAnswer<Response<Incoming>> {
+        let unreachable = |problem: &dyn std::fmt::Display| {
+            HttpError::Unreachable(format!("cannot reach {}: {problem}", self.0))
+        };
+        let request = request.body(Full::new(Bytes::from(body)));
+        let request = request.map_err(|error| StreamableHttpError::Client(unreachable(&error)))?;
+        let stream = self.0.connect().await.map_err(StreamableHttpError::Client)?;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) =
+            handshake.map_err(|error| StreamableHttpError::Client(unreachable(&error)))?;
+        // It ends with the response, whose reader learns of any failure.
+        tokio::spawn(async move { drop(connection.await) });
+        let response = sender.send_request(request).await;
+        response.map_err(|error| StreamableHttpError::Client(unreachable(&error)))
+    }
+}
+
+impl Target {
+    async fn connect(&self) -> Result<Box<dyn Stream>, HttpError> {
+        let unreachable = |problem: &dyn std::fmt::Display| {
+            HttpError::Unreachable(format!("cannot reach {self}: {problem}"))
+        };
+        let stream =
+            TcpStream::connect((&*self.host, self.port)).await.map_err(|error| unreachable(&error))?;
+        // A message is a few bytes that somebody waits for.
+        drop(stream.set_nodelay(true));
+        if !self.is_secure {
+            return Ok(Box::new(stream));
+        }
+        let name = ServerName::try_from(self.host.clone()).map_err(|error| unreachable(&error))?;
+        let connector = self.connector.get_or_try_init(|| async { tls::connector(false) }).await;
+        let connector = connector.map_err(|error| unreachable(&error))?;
+        Ok(Box::new(connector.connect(name, stream).await.map_err(|error| unreachable(&error))?))
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HttpAnswer<StreamableHttpPostResponse> {
+        let mut request = self.request(Method::POST, session.as_deref(), headers);
+        if let Some(own) = request.headers_mut() {
+            own.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
+            own.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        }
+        let response = self.send(request, serde_json::to_string(&message)?).await?;
+        posted(response, &message, session.is_some()).await
+    }
+
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HttpAnswer<()> {
+        let response =
+            self.send(self.request(Method::DELETE, Some(&session), headers), String::new()).await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
+            status if status.is_success() => Ok(()),
+            _ => Err(refused(response).await),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HttpAnswer<BoxStream<'static, Result<Sse, SseError>>> {
+        let mut request = self.request(Method::GET, session.as_deref(), headers);
+        if let Some(own) = request.headers_mut() {
+            own.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM_MIME_TYPE));
+        }
+        if let Some(last_event) = last_event {
+            request = request.header(HEADER_LAST_EVENT_ID, last_event);
+        }
+        let response = self.send(request, String::new()).await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),
+            status if !status.is_success() => Err(refused(response).await),
+            _ if is_of(&response, EVENT_STREAM_MIME_TYPE) => Ok(events(response.into_body())),
+            _ => Err(StreamableHttpError::UnexpectedContentType(content_type(&response))),
+        }
+    }
+}
+
+/// What a server made of a message.
+async fn posted(
+    response: Response<Incoming>,
+    message: &ClientJsonRpcMessage,
+    has_session: bool,
+) -> HttpAnswer<StreamableHttpPostResponse> {
+    let status = response.status();
+    let is_request = matches!(message, JsonRpcMessage::Request(_));
+    if status == StatusCode::NOT_FOUND && has_session {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+    if !status.is_success() {
+        return Err(refused(response).await);
+    }
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    let session =
+        response.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    if is_of(&response, EVENT_STREAM_MIME_TYPE) {
+        return Ok(StreamableHttpPostResponse::Sse(events(response.into_body()), session));
+    }
+    if !is_request {
+        // Servers answer to what needs no answer in many ways.
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    if !is_of(&response, JSON_MIME_TYPE) {
+        return Err(StreamableHttpError::UnexpectedContentType(content_type(&response)));
+    }
+    let body = Limited::new(response.into_body(), MAX_MESSAGE).collect().await;
+    let body = body.map_err(|error| {
+        StreamableHttpError::UnexpectedServerResponse(format!("the answer cannot be read: {error}").into())
+    })?;
+    Ok(StreamableHttpPostResponse::Json(serde_json::from_slice(&body.to_bytes())?, session))
+}
+
+/// A refusal with the beginning of what it says.
+async fn refused(response: Response<Incoming>) -> StreamableHttpError<HttpError> {
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), MAX_REFUSAL).collect().await;
+    let words = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
+    StreamableHttpError::Client(HttpError::Refused { status, words: words.trim().to_owned() })
+}
+
+fn content_type(response: &Response<Incoming>) -> Option<String> {
+    let kind = response.headers().get(CONTENT_TYPE)?;
+    Some(String::from_utf8_lossy(kind.as_bytes()).into_owned())
+}
+
+fn is_of(response: &Response<Incoming>, kind: &str) -> bool {
+    content_type(response).is_some_and(|found| found.starts_with(kind))
+}
+
+/// The events of a body. One that is too long ends the stream.
+fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
+    let mut length = EventLength::default();
+    let bytes = body.into_data_stream().map(move |chunk| {
+        let chunk = chunk.map_err(std::io::Error::other)?;
+        match length.add(&chunk) {
+            Some(()) => Ok(chunk),
+            None => Err(std::io::Error::other("an event is too long")),
+        }
+    });
+    SseStream::from_bytes_stream(bytes).boxed()
+}
+
+/// How many bytes the event under way has.
+#[derive(Default)]
+struct EventLength {
+    event: usize,
+    line: usize,
+}
+
+impl EventLength {
+    /// Counts bytes; `None` once an event is too long.
+    fn add(&mut self, bytes: &[u8]) -> Option<()> {
+        for byte in bytes {
+            match byte {
+                b'\r' => {}
+                b'\n' if self.line == 0 => self.event = 0,
+                b'\n' => self.line = 0,
+                _ => {
+                    self.line += 1;
+                    self.event += 1;
+                }
+            }
+        }
+        (self.event <= MAX_MESSAGE).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_http_has_a_host_and_carries_no_credentials() {
+        let place = |url: &str| HttpClient::new(url).map(|client| client.0.to_string());
+        assert_eq!(place("http://127.0.0.1:7/mcp"), Ok("127.0.0.1:7".to_owned()));
+        assert_eq!(place("https://a.example/mcp?key=k"), Ok("a.example:443".to_owned()));
+        assert_eq!(place("http://[::1]/"), Ok("::1:80".to_owned()));
+        for url in ["", "mcp", "/mcp", "ftp://a/", "http://me:word@a/"] {
+            let failure = place(url).unwrap_err();
+            assert!(matches!(failure, McpFailure::Url(_)) && !failure.to_string().contains("word"), "{url}");
+        }
+    }
+
+    #[test]
+    fn events_are_bounded_one_by_one() {
+        let mut length = EventLength::default();
+        let half = vec![b'x'; MAX_MESSAGE / 2 + 1];
+        for _ in 0..4 {
+            assert_eq!(length.add(&half), Some(()));
+            assert_eq!(length.add(b"\r\n\r\n"), Some(()));
+        }
+        assert_eq!(length.add(&half), Some(()));
+        assert_eq!(length.add(b"\n"), Some(()), "a line is not an event");
+        assert_eq!(length.add(&half), None);
+    }
+}

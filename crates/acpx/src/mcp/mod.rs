@@ -1,0 +1,427 @@
+//! Connections to MCP servers, over stdio and streamable HTTP: for the sessions of the built-in agent, and for the doctor.
+//!
+//! A server is untrusted. Every step is bounded in time, every answer in size, and what a server says passes
+//! [`McpConnection::masked`] before it leaves this module, so that no value of its environment or headers is repeated.
+
+mod backpressure;
+mod failure;
+mod http;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use acpx_core::model::{AbsolutePath, AgentError, AgentSpec, McpServer, McpTransport, NamedValue, Secrets};
+use acpx_core::tools::{AgentProcess, Environment, Exit, Grace, Spawner};
+use hyper::header::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
+    Implementation, PaginatedRequestParams, ProtocolVersion, ServerResult, Tool,
+};
+use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientCacheConfig, ClientLifecycleMode, Peer, RoleClient, serve_client_with_lifecycle};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use self::backpressure::Backpressure;
+pub(crate) use self::failure::McpFailure;
+use self::http::HttpClient;
+
+/// More tools of one server are not listed, so that an endless list ends.
+const MAX_TOOLS: usize = 10_000;
+/// A tool with a longer name is not listed.
+const MAX_TOOL_NAME: usize = 256;
+/// A longer result of a tool is refused: it goes to the client twice, as content and as it is.
+const MAX_RESULT: usize = 4 << 20;
+/// A longer message of a server is dropped.
+const MAX_MESSAGE: usize = 16 << 20;
+/// How often a stream of events that ended is opened again.
+const MAX_RECONNECTS: usize = 5;
+/// How long a connection may take to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How long each step of the end of a server's process may take.
+const GRACE: Grace = Grace { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
+/// How long the exit of a process that closed its stdout is waited for, to name it, and how often it is looked for.
+const EXIT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How long a server may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct McpLimits {
+    /// To start, answer `initialize` and list its tools.
+    pub(crate) connect: Duration,
+    /// To answer a tool call.
+    pub(crate) call: Duration,
+}
+
+impl Default for McpLimits {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), call: Duration::from_mins(1) }
+    }
+}
+
+/// Connects to servers. Clones start processes from the same thread.
+#[derive(Debug, Clone)]
+pub(crate) struct McpConnector {
+    spawner: Spawner,
+    environment: Environment,
+    limits: McpLimits,
+}
+
+/// A server that is connected. Dropped, its process group is killed.
+pub(crate) struct McpConnection {
+    peer: Peer<RoleClient>,
+    /// What runs until the connection is ended.
+    running: Mutex<Option<Running>>,
+    /// How the process of a stdio server exited, if it has.
+    exit: Option<Box<dyn Fn() -> Option<Exit> + Send + Sync>>,
+    tools: Vec<McpTool>,
+    secrets: Arc<Secrets>,
+    limits: McpLimits,
+}
+
+/// A tool of a server, as far as it is of use here: descriptions and schemas may be large, and are for models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct McpTool {
+    pub(crate) name: String,
+    /// Whether the server says that it changes nothing.
+    pub(crate) only_reads: bool,
+}
+
+struct Running {
+    service: RunningService<RoleClient, ClientConfig>,
+    /// The process of a stdio server.
+    process: Option<AgentProcess>,
+}
+
+/// What a tool returned.
+#[derive(Debug, PartialEq)]
+pub(crate) struct McpToolResult {
+    /// Its content blocks.
+    pub(crate) content: Vec<Value>,
+    /// The whole result.
+    pub(crate) raw: Value,
+    /// Whether the server calls it a failure.
+    pub(crate) is_error: bool,
+}
+
+impl McpConnector {
+    /// A connector whose stdio servers inherit this environment.
+    pub(crate) fn new(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        limits: McpLimits,
+    ) -> Self {
+        Self { spawner: Spawner::new(None), environment: environment.into_iter().collect(), limits }
+    }
+
+    /// Connects to a server and lists its tools. A stdio server is started in `cwd`. Dropped half-way, this leaves no
+    /// process.
+    pub(crate) async fn connect(
+        &self,
+        server: &McpServer,
+        cwd: &AbsolutePath,
+    ) -> Result<McpConnection, McpFailure> {
+        let secrets = Arc::new(Secrets::new(secrets_of(server)));
+        let connected = timeout(self.limits.connect, self.connect_and_list(server, cwd, &secrets)).await;
+        let connected = connected.unwrap_or(Err(McpFailure::Silent(self.limits.connect)));
+        connected.map_err(|failure| failure.masked(&secrets))
+    }
+
+    async fn connect_and_list(
+        &self,
+        server: &McpServer,
+        cwd: &AbsolutePath,
+        secrets: &Arc<Secrets>,
+    ) -> Result<McpConnection, McpFailure> {
+        let initialize = ClientLifecycleMode::Initialize;
+        let mut running = match self.open(server, cwd, initialize).await {
+            Err(refused @ (McpFailure::Refused(_) | McpFailure::Http { status: 400, .. })) => {
+                // A server of the newest protocol has no `initialize`. It is asked again in its own way, from the start.
+                let preferred_versions = vec![ProtocolVersion::LATEST];
+                let discover = ClientLifecycleMode::Discover { preferred_versions };
+                self.open(server, cwd, discover).await.map_err(|_| refused)?
+            }
+            opened => opened?,
+        };
+        let tools = running.list_tools().await?;
+        Ok(McpConnection {
+            peer: running.service.peer().clone(),
+            exit: running.process.as_ref().map(|process| Box::new(process.exit()) as _),
+            running: Mutex::new(Some(running)),
+            tools,
+            secrets: Arc::clone(secrets),
+            limits: self.limits,
+        })
+    }
+
+    async fn open(
+        &self,
+        server: &McpServer,
+        cwd: &AbsolutePath,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Running, McpFailure> {
+        let (service, process) = match &server.transport {
+            McpTransport::Stdio { command, args, env } => {
+                let agent = AgentSpec::new(command.to_string(), args.iter().cloned());
+                let given =
+                    env.iter().map(|variable| (variable.name.clone().into(), variable.value.clone().into()));
+                let environment = self.environment.clone().with_confidential(given);
+                let started = AgentProcess::spawn(&self.spawner, &agent, cwd, &environment, GRACE).await;
+                let (mut process, pipes) = started.map_err(|error| not_started(&error))?;
+                let transport = AsyncRwTransport::new_client(pipes.stdout, pipes.stdin);
+                let transport = Backpressure::new(transport.with_max_line_length(MAX_MESSAGE));
+                match serve_client_with_lifecycle(client(), transport, lifecycle).await {
+                    Ok(service) => (service, Some(process)),
+                    Err(error) => return Err(with_exit(initialize_failure(&error), &mut process).await),
+                }
+            }
+            McpTransport::Http { url, headers } => {
+                let transport = http_transport(url, headers)?;
+                let transport = Backpressure::new(transport);
+                let service = serve_client_with_lifecycle(client(), transport, lifecycle).await;
+                (service.map_err(|error| initialize_failure(&error))?, None)
+            }
+            McpTransport::Sse { .. } => return Err(McpFailure::Transport("sse".into())),
+            McpTransport::Other { kind } => return Err(McpFailure::Transport(kind.clone())),
+        };
+        // A server decides how much would be kept, and nothing is asked twice.
+        service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        Ok(Running { service, process })
+    }
+}
+
+impl From<Tool> for McpTool {
+    fn from(tool: Tool) -> Self {
+        let hints = tool.annotations.as_ref();
+        let only_reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
+        Self { name: tool.name.into_owned(), only_reads }
+    }
+}
+
+impl Running {
+    async fn list_tools(&mut self) -> Result<Vec<McpTool>, McpFailure> {
+        let has_tools = self.service.peer().peer_info().is_some_and(|info| info.capabilities.tools.is_some());
+        let mut tools: Vec<McpTool> = Vec::new();
+        let mut cursor = None;
+        if !has_tools {
+            return Ok(tools);
+        }
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = match self.service.peer().list_tools(Some(params)).await {
+                Ok(page) => page,
+                Err(error) => {
+                    let failure = McpFailure::from(&error);
+                    return Err(match &mut self.process {
+                        Some(process) => with_exit(failure, process).await,
+                        None => failure,
+                    });
+                }
+            };
+            tools.extend(
+                page.tools.into_iter().filter(|tool| tool.name.len() <= MAX_TOOL_NAME).map(McpTool::from),
+            );
+            cursor = page.next_cursor;
+            if cursor.is_none() || tools.len() >= MAX_TOOLS {
+                break;
+            }
+        }
+        tools.truncate(MAX_TOOLS);
+        Ok(tools)
+    }
+}
+
+impl McpConnection {
+    /// The tools of the server, when it was connected.
+    pub(crate) fn tools(&self) -> &[McpTool] {
+        &self.tools
+    }
+
+    /// What the server calls itself.
+    pub(crate) fn server_info(&self) -> String {
+        let info = self.peer.peer_info();
+        let named = info.as_ref().and_then(|info| info.server_info.as_ref());
+        let words = named.map_or("a server without a name".to_owned(), |info| {
+            format!("{} {}", info.title.as_ref().unwrap_or(&info.name), info.version)
+        });
+        failure::one_line(&self.masked(&words))
+    }
+
+    /// Text of the server without values of its environment and headers.
+    pub(crate) fn masked(&self, words: &str) -> String {
+        self.secrets.remove_from_words(words).into_owned()
+    }
+
+    /// Why the server cannot be asked any more, if its connection is lost.
+    pub(crate) fn loss(&self) -> Option<McpFailure> {
+        let exit = self.exit.as_ref().and_then(|exit| exit());
+        match exit {
+            Some(exit) => Some(exited(&exit, Vec::new())),
+            None => self.peer.is_transport_closed().then_some(McpFailure::Closed),
+        }
+    }
+
+    /// Calls a tool, and withdraws the call if `cancelled` comes first or the server takes too long.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: serde_json::Map<String, Value>,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<McpToolResult, McpFailure> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let options = PeerRequestOptions::no_options();
+        let sent = timeout(self.limits.call, self.peer.send_cancellable_request(request, options)).await;
+        let mut call = match sent {
+            Err(_) => return Err(McpFailure::Silent(self.limits.call)),
+            Ok(Err(error)) => return Err(self.failed((&error).into()).await),
+            Ok(Ok(call)) => call,
+        };
+        let withdrawn = tokio::select! {
+            biased;
+            () = cancelled => McpFailure::Cancelled,
+            answer = timeout(self.limits.call, &mut call.rx) => match answer {
+                Ok(Ok(Ok(answer))) => return self.answer(answer),
+                Ok(Ok(Err(error))) => return Err(self.failed((&error).into()).await),
+                Ok(Err(_)) => return Err(self.failed(McpFailure::Closed).await),
+                Err(_) => McpFailure::Silent(self.limits.call),
+            },
+        };
+        // A server that takes nothing more is not waited for.
+        drop(timeout(FAREWELL, call.cancel(Some("nobody waits for it".into()))).await);
+        Err(withdrawn)
+    }
+
+    /// Why a call failed. A process that closed its stdout is about to exit, and how it does says more.
+    async fn failed(&self, failure: McpFailure) -> McpFailure {
+        let exited = async {
+            loop {
+                match self.loss() {
+                    Some(exited @ McpFailure::Exited { .. }) => break exited,
+                    _ => sleep(LOOK_AGAIN).await,
+                }
+            }
+        };
+        let failure = match failure {
+            McpFailure::Closed if self.exit.is_some() => timeout(EXIT, exited).await.unwrap_or(failure),
+            other => other,
+        };
+        failure.masked(&self.secrets)
+    }
+
+    fn answer(&self, answer: ServerResult) -> Result<McpToolResult, McpFailure> {
+        match answer {
+            ServerResult::CallToolResult(result) => self.result(&result),
+            // Servers of the newest protocol alone ask in this way.
+            ServerResult::InputRequiredResult(_) => Err(McpFailure::AsksForInput),
+            _ => Err(McpFailure::Unreadable("the answer is no result of a tool".into())),
+        }
+    }
+
+    fn result(&self, result: &CallToolResult) -> Result<McpToolResult, McpFailure> {
+        let json =
+            serde_json::to_string(result).map_err(|error| McpFailure::Unreadable(error.to_string()))?;
+        if json.len() > MAX_RESULT {
+            return Err(McpFailure::TooLong(json.len()));
+        }
+        let json = self.secrets.remove_from_answer(&json).unwrap_or(json);
+        let raw: Value =
+            serde_json::from_str(&json).map_err(|error| McpFailure::Unreadable(error.to_string()))?;
+        let content = raw["content"].as_array().cloned().unwrap_or_default();
+        Ok(McpToolResult { content, raw, is_error: result.is_error == Some(true) })
+    }
+
+    /// Ends the connection, and the process group of a stdio server. A call under way fails.
+    pub(crate) async fn end(&self) {
+        let Some(Running { mut service, process }) = self.take() else { return };
+        // A server that does not take the goodbye is ended all the same.
+        drop(service.close_with_timeout(FAREWELL).await);
+        if let Some(process) = process {
+            // What even a kill does not end is left to the kernel.
+            let _ended = process.end(GRACE).await;
+        }
+    }
+
+    /// Kills the process group of a stdio server, now.
+    pub(crate) fn kill(&self) {
+        drop(self.take());
+    }
+
+    fn take(&self) -> Option<Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+fn client() -> ClientConfig {
+    let info = Implementation::new("acpx", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), info)
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+}
+
+fn http_transport(
+    url: &str,
+    headers: &[NamedValue],
+) -> Result<StreamableHttpClientTransport<HttpClient>, McpFailure> {
+    let client = HttpClient::new(url)?;
+    let mut sent = HashMap::new();
+    for NamedValue { name, value } in headers {
+        let bad = || McpFailure::Header(name.clone());
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        sent.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value);
+    }
+    let mut reconnect = ExponentialBackoff::default();
+    reconnect.max_times = Some(MAX_RECONNECTS);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(sent);
+    config = config.max_sse_event_size(MAX_MESSAGE);
+    config.retry_config = Arc::new(reconnect);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// Every value of a server that may not be repeated. A token is one without the name of its scheme, too.
+fn secrets_of(server: &McpServer) -> Vec<&str> {
+    let mut secrets = server.secrets();
+    let tokens: Vec<&str> =
+        secrets.iter().filter_map(|value| Some(value.split_once(' ')?.1.trim())).collect();
+    secrets.extend(tokens);
+    secrets
+}
+
+fn not_started(error: &AgentError) -> McpFailure {
+    McpFailure::NotStarted(match error {
+        AgentError::NotFound { program } => format!("there is no program {program}"),
+        AgentError::NotExecutable { program } => format!("{program} is not executable"),
+        AgentError::NoDirectory { cwd, .. } => format!("its directory {cwd} does not exist"),
+        AgentError::NotStarted { program, reason } => format!("{program} cannot be started: {reason}"),
+        other => other.to_string(),
+    })
+}
+
+/// The failure of a server whose process has exited names the exit and its last words.
+async fn with_exit(failure: McpFailure, process: &mut AgentProcess) -> McpFailure {
+    match (&failure, process.exited_within(EXIT).await) {
+        (McpFailure::Refused(_), _) | (_, None) => failure,
+        (_, Some(exit)) => exited(&exit, process.last_words().await),
+    }
+}
+
+fn exited(exit: &Exit, last_words: Vec<String>) -> McpFailure {
+    McpFailure::Exited { exit: exit.to_string(), last_words: last_words.into_iter().next_back() }
+}
+
+fn initialize_failure(error: &ClientInitializeError) -> McpFailure {
+    match error {
+        ClientInitializeError::JsonRpcError(data) => McpFailure::Refused(failure::rpc_words(data)),
+        ClientInitializeError::ConnectionClosed(_) => McpFailure::Closed,
+        ClientInitializeError::TransportError { error, .. } => failure::transport(error),
+        ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
+            McpFailure::Unreadable("the answer to initialize is no result of it".into())
+        }
+        other => McpFailure::Unreadable(other.to_string()),
+    }
+}
