@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::host::meta::{PromptMeta, TermsMeta, TurnMeta};
+use acpx_core::host::meta::{CancelMeta, PromptMeta, TermsMeta, TurnMeta};
 use acpx_core::model::{
     AgentError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError,
     TurnLimits, WakeOptions,
@@ -53,6 +53,15 @@ pub(crate) struct PromptParams<'a> {
     prompt: &'a RawValue,
     #[serde(rename = "_meta")]
     meta: Under<PromptMeta>,
+}
+
+/// The params of `session/cancel`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CancelParams<'a> {
+    session_id: &'a str,
+    #[serde(rename = "_meta")]
+    meta: Under<CancelMeta>,
 }
 
 /// What stands under `_meta`.
@@ -116,6 +125,12 @@ impl Asking {
             wishes: self.wake.into(),
         };
         PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
+    }
+
+    /// The params that cancel it.
+    pub(crate) fn cancel_params<'a>(&self, record: &'a str) -> CancelParams<'a> {
+        let meta = CancelMeta { request_id: Some(self.request.to_string()) };
+        CancelParams { session_id: record, meta: Under { acpx: meta } }
     }
 
     /// What an answer, or the failure of the turn, means for the command. `None` for an answer that says

@@ -1,6 +1,6 @@
 //! A prompt of a client, from its acceptance to the answer.
 //!
-//! The turn belongs to its record and not to the client: a client that goes away leaves it running. One that
+//! A client that disconnects leaves the turn running; until then it is the client's own ([`super::turn_owners`]). One that
 //! asks again under the same request id gets the first one's outcome, so a client may repeat what it did not
 //! hear the answer to.
 
@@ -73,6 +73,7 @@ impl Connection {
                 call.meta.as_deref(),
                 call.unknown.as_deref(),
             ));
+        let _claim = self.host.turn_owners.claim(&record, prompt.request(), self.number);
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| Arc::new(own.add(prompt.request())));
         if let Some(own) = &own {

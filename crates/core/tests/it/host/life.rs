@@ -23,7 +23,7 @@ impl Bench {
     }
 
     /// The process of a record's agent, which runs.
-    async fn agent_of(&self, record: &str) -> ProcessIdentity {
+    pub(super) async fn agent_of(&self, record: &str) -> ProcessIdentity {
         let run = self.record(record).await.agent_run.expect("an agent was started");
         assert!(run.process.is_alive() && run.ended.is_none(), "{run:?}");
         run.process
