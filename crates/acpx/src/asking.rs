@@ -118,7 +118,7 @@ impl Asking {
         let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            terms: TermsMeta::of(Some(mode), tools.as_deref(), unasked, self.limits),
+            terms: TermsMeta::of(Some(mode), tools.as_deref(), Some(unasked), self.limits),
             interactive: Some(self.interactive),
             spent_ms: spent.map(|spent| u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)),
             answer_at_limit: true,

@@ -397,10 +397,10 @@ impl<'a> Talk<'a> {
                     desk.remind();
                 }
                 tokio::select! {
-                    answered = answered(self.desk.as_mut()) => {
-                        self.answer(client, answered).await?;
-                        continue;
-                    }
+                    typed = answered(self.desk.as_mut()) => match self.answer(client, typed).await? {
+                        Some(stop) => return Ok(self.stop(stop)),
+                        None => continue,
+                    },
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(Next::Waited),

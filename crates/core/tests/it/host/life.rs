@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(30);
 
 impl Bench {
     /// Has a session parked so long after nobody has it in use any more.
-    async fn shorten_idle_time(&self, client: &mut HostClient, record: &str) {
+    pub(super) async fn shorten_idle_time(&self, client: &mut HostClient, record: &str) {
         let mut params = self.resume_params(record);
         params["_meta"]["acpx"]["idleMs"] = json!(SHORT.as_millis());
         let answer: Value = client.call("session/resume", &params).await.unwrap();
