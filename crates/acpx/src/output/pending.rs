@@ -52,9 +52,8 @@ fn text(question: &QuestionMeta) -> String {
     text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n"]);
     if question.elicitation.is_some() {
         let id = &question.question_id;
-        text.push_str(&format!(
-            "  answer: acpx approve {id}, which asks for the fields, or acpx deny {id}\n"
-        ));
+        let how = if question.kind == "form" { "which asks for the fields" } else { "once it is done there" };
+        text.extend(["  answer: acpx approve ", id, ", ", how, "; or acpx deny ", id, "\n"]);
     } else {
         text.push_str("  options:\n");
         text.extend((1..).zip(&question.options).map(option));

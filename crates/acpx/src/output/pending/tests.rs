@@ -119,7 +119,7 @@ fn a_form_is_listed_with_its_fields_and_an_address_as_it_is() {
   cwd: /w
   since: 2026-11-16T12:21:00.000Z
   asked: nobody is there
-  answer: acpx approve 3f9c1a7be052, which asks for the fields, or acpx deny 3f9c1a7be052
+  answer: acpx approve 3f9c1a7be052, which asks for the fields; or acpx deny 3f9c1a7be052
 ";
     let expected = format!("3f9c1a7be052\tWhich name? [form]\n  fields: Your age, name\n{end}");
     assert_eq!(text(&elicitation(form)), expected);

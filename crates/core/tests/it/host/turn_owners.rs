@@ -1,7 +1,7 @@
 //! What `session/close` and `session/cancel` end: the caller's own turns, and those whose client has disconnected.
 
 use acpx_core::host::FromHost;
-use acpx_core::model::{RecordId, RequestId, StopReason, TurnOutcome, TurnState};
+use acpx_core::model::{RecordId, RequestId, TurnOutcome, TurnState};
 use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -73,10 +73,6 @@ fn count(argv: &[String], method: &str) -> usize {
     received(argv).iter().filter(|(said, _)| said == method).count()
 }
 
-fn cancelled() -> Option<String> {
-    Some(StopReason::cancelled().as_str().to_owned())
-}
-
 /// Queues a prompt and disconnects, as `--no-wait` does.
 async fn queue(bench: &Bench, record: &str, request: &str) {
     let mut client = bench.client().await;
@@ -111,8 +107,8 @@ async fn session_close_cancels_orphaned_turns_tells_their_end_and_frees_the_agen
             let idle = json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled" });
             assert_eq!(last_state(&before), &idle, "{case}");
         }
-        assert_eq!(outcome(&bench, &record, "orphan").await, cancelled(), "{case}");
-        assert_eq!(outcome(&bench, &record, "waits").await, cancelled(), "{case}");
+        assert_eq!(outcome(&bench, &record, "orphan").await, Some("cancelled".to_owned()), "{case}");
+        assert_eq!(outcome(&bench, &record, "waits").await, Some("cancelled".to_owned()), "{case}");
         // The one that waited was never sent.
         assert_eq!((count(&argv, "session/prompt"), count(&argv, "session/cancel")), (1, 1), "{case}");
         assert!(!agent.is_alive(), "{case}");
@@ -127,7 +123,7 @@ async fn session_close_without_a_load_cancels_an_orphaned_turn_too() {
     let record = orphaned(&bench, 1, 1, &argv, &began).await;
     let mut two = bench.editor(&argv).await;
     assert_eq!(two.call("session/close", json!({ "sessionId": record })).await, Ok(json!({})));
-    assert_eq!(outcome(&bench, &record, "orphan").await, cancelled());
+    assert_eq!(outcome(&bench, &record, "orphan").await, Some("cancelled".to_owned()));
 }
 
 #[tokio::test]
@@ -151,7 +147,7 @@ async fn session_close_only_detaches_while_another_connected_client_has_turns() 
     two.until(|line| line["method"] == "_acpx/accepted").await;
     assert_eq!(two.call("session/close", json!({ "sessionId": record })).await, Ok(json!({})));
     for request in ["orphan", "own"] {
-        assert_eq!(outcome(&bench, &record, request).await, cancelled(), "{request}");
+        assert_eq!(outcome(&bench, &record, request).await, Some("cancelled".to_owned()), "{request}");
     }
     std::fs::write(&go, "").unwrap();
     assert_eq!(one.answer(running).await.0.unwrap()["stopReason"], "end_turn");
@@ -180,7 +176,11 @@ async fn session_cancel_ends_the_own_queued_prompt_and_the_orphaned_running_turn
         // A prompt that waits for nobody is not the running one: it is next.
         eventually("the next one is sent", || count(&argv, "session/prompt") == 2).await;
         for request in ["orphan", "next"] {
-            assert_eq!(outcome(&bench, &record, request).await, cancelled(), "version {version}: {request}");
+            assert_eq!(
+                outcome(&bench, &record, request).await,
+                Some("cancelled".to_owned()),
+                "version {version}: {request}"
+            );
         }
         let texts: Vec<Value> = received(&argv)
             .into_iter()
