@@ -121,7 +121,7 @@ fn a_form_is_listed_with_its_fields_and_an_address_as_it_is() {
   asked: nobody is there
   answer: acpx approve 3f9c1a7be052, which asks for the fields; or acpx deny 3f9c1a7be052
 ";
-    let expected = format!("3f9c1a7be052\tWhich name? [form]\n  fields: Your age, name\n{end}");
+    let expected = format!("3f9c1a7be052\tWhich name? [form]\n  fields: name, Your age\n{end}");
     assert_eq!(text(&elicitation(form)), expected);
     let address = json!({ "message": "Which name?", "mode": "url", "url": "https://x.example/a" });
     let shown = text(&elicitation(address));
