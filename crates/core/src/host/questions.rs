@@ -135,9 +135,14 @@ async fn settle(
     let spared = own.as_ref().filter(|own| !takes(own)).map(|own| own.client.connection);
     let lacks_words =
         own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
+    // Its person is there, and will never see the form.
+    let is_untakable = |own: &TurnClient| {
+        kind == QuestionKind::Elicitation && own.is_there() && takes(own) && !can_be_asked(own)
+    };
+    let declines = own.as_ref().is_some_and(is_untakable);
     let own = own.filter(can_be_asked);
     let (put_to, open) = (HashMap::new(), JoinSet::new());
-    let asking = Asking { asked, record, seq, spared, lacks_words, put_to, open };
+    let asking = Asking { asked, record, seq, spared, lacks_words, declines, put_to, open };
     asking.until_settled(question, &askable, own, listed).await;
 }
 
@@ -150,6 +155,8 @@ struct Asking {
     spared: Option<ConnectionId>,
     /// Whether somebody is there to whom it cannot be put, because its version has no words for it.
     lacks_words: bool,
+    /// Whether it is a form, and the turn's client is there and takes none: without others it is declined.
+    declines: bool,
     /// Those it was put to.
     put_to: HashMap<ConnectionId, AbortHandle>,
     /// Those of them who have not answered.
@@ -185,10 +192,10 @@ impl Asking {
                 to_ask.extend(askable.of(&self.record).into_iter().filter(is_other));
             }
             self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
-            if self.open.is_empty() && (is_anybody_there || !waits) {
+            if self.open.is_empty() && (is_anybody_there || self.declines || self.lacks_words || !waits) {
                 // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides. Where
                 // somebody is who cannot be told what is asked, nobody chooses for them.
-                if is_anybody_there {
+                if is_anybody_there || self.declines {
                     question.answer(Advice::Reject);
                 } else if self.lacks_words {
                     question.answer(Advice::Cancel);

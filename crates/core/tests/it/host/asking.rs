@@ -7,7 +7,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use super::{Bench, eventually, prompt_params};
+use super::{Bench, environment, eventually, prompt_params};
 use crate::engine::{everything, received};
 
 /// An agent that asks for an edit in every turn.
@@ -251,6 +251,28 @@ async fn an_elicitation_stays_pending_when_its_editor_disconnects() {
         client.call::<Value>("_acpx/answer", &filled).await.unwrap();
         eventually("the agent has its answer", || answer(&argv) == [accepted.clone()]).await;
     }
+}
+
+#[tokio::test]
+async fn an_elicitation_is_declined_when_the_editor_of_its_turn_takes_none() {
+    let bench = Bench::new();
+    let form = json!({
+        "sessionId": "{sessionId}", "mode": "form", "message": "Who?", "requestedSchema": { "type": "object" },
+    });
+    let turn = Script::new().request("elicitation/create", form).end("end_turn");
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn),
+    ]);
+    let argv = bench.agent(&script);
+    let mut one = bench.joined(1).await;
+    let client = json!({ "agent": { "name": "scripted", "argv": argv }, "environment": environment() });
+    let meta = json!({ "acpx": { "client": client } });
+    one.call("initialize", json!({ "protocolVersion": 1, "_meta": meta })).await.unwrap();
+    let record = one.open(&bench).await;
+    assert_eq!(one.turn(&record, "x").await.stop_reason, "end_turn");
+    let answer = received(&argv).into_iter().find(|(method, _)| method == "answer").unwrap();
+    assert_eq!(answer.1, json!({ "action": "decline" }));
 }
 
 #[tokio::test]
