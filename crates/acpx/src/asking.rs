@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::host::meta::{PromptMeta, TermsMeta, TurnMeta};
+use acpx_core::host::meta::{CancelMeta, PromptMeta, TermsMeta, TurnMeta};
 use acpx_core::model::{
     AgentError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError,
     TurnLimits, WakeOptions,
@@ -53,6 +53,15 @@ pub(crate) struct PromptParams<'a> {
     prompt: &'a RawValue,
     #[serde(rename = "_meta")]
     meta: Under<PromptMeta>,
+}
+
+/// The params of `session/cancel`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CancelParams<'a> {
+    session_id: &'a str,
+    #[serde(rename = "_meta")]
+    meta: Under<CancelMeta>,
 }
 
 /// What stands under `_meta`.
@@ -109,13 +118,19 @@ impl Asking {
         let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            terms: TermsMeta::of(Some(mode), tools.as_deref(), unasked, self.limits),
+            terms: TermsMeta::of(Some(mode), tools.as_deref(), Some(unasked), self.limits),
             interactive: Some(self.interactive),
             spent_ms: spent.map(|spent| u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)),
             answer_at_limit: true,
             wishes: self.wake.into(),
         };
         PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
+    }
+
+    /// The params that cancel it.
+    pub(crate) fn cancel_params<'a>(&self, record: &'a str) -> CancelParams<'a> {
+        let meta = CancelMeta { request_id: Some(self.request.to_string()) };
+        CancelParams { session_id: record, meta: Under { acpx: meta } }
     }
 
     /// What an answer, or the failure of the turn, means for the command. `None` for an answer that says

@@ -35,6 +35,23 @@ enum Sheet {
     Form(TerminalForm),
 }
 
+/// What comes from the terminal.
+pub(crate) enum Typed {
+    /// The answer to a question.
+    Answer(RpcId, Value),
+    /// The terminal is gone, and nobody has answered; with the answer that allows and tells nothing.
+    HungUp(RpcId, Value),
+}
+
+impl Typed {
+    /// The answer, where the question cannot outlive the terminal.
+    pub(crate) fn or_refusal(self) -> (RpcId, Value) {
+        match self {
+            Self::Answer(id, answer) | Self::HungUp(id, answer) => (id, answer),
+        }
+    }
+}
+
 /// What comes of a line that was typed.
 enum Said {
     Answer(Value),
@@ -152,15 +169,16 @@ impl Desk {
     }
 
     /// The next answer; never, while nothing is asked.
-    pub(crate) async fn answered(&mut self) -> (RpcId, Value) {
+    pub(crate) async fn answered(&mut self) -> Typed {
         loop {
-            if let Some(settled) = self.settled.pop_front() {
-                return settled;
+            if let Some((id, answer)) = self.settled.pop_front() {
+                return Typed::Answer(id, answer);
             }
             let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
             let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
             // What was not shown as it was typed has not ended its line either.
             let end = if self.terminal.is_hidden() { "\n" } else { "" };
+            let is_gone = line.is_err() || matches!(line, Ok(None)) && self.terminal.is_gone();
             let answer = match line {
                 Ok(Some(line)) => match sheet.reply(&line) {
                     Said::Answer(answer) => answer,
@@ -170,14 +188,14 @@ impl Desk {
                         continue;
                     }
                 },
-                // Whoever closes the terminal, or leaves it, has allowed nothing.
+                // Ctrl-D is a no.
                 Ok(None) | Err(_) => sheet.refusal(),
             };
             let id = id.clone();
             self.terminal.hide(false);
             self.terminal.write(end);
             self.open = None;
-            return (id, answer);
+            return if is_gone { Typed::HungUp(id, answer) } else { Typed::Answer(id, answer) };
         }
     }
 

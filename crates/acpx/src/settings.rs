@@ -13,7 +13,7 @@ use acpx_core::engine::NewSession;
 use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
-    ToolPolicy, TurnLimits,
+    ToolPolicy, TurnLimits, Unasked,
 };
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
@@ -27,6 +27,7 @@ use crate::home::acpx_home;
 use crate::output::{Console, Mode};
 use crate::reach::{Reach, block_on, for_agents};
 use crate::remote::address::Address;
+use crate::terminal;
 
 /// How long an agent may be idle unless something else is said.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
@@ -137,6 +138,8 @@ pub(crate) struct Settings {
     pub(crate) policy: PermissionPolicy,
     /// The mode of that, if it was typed or configured. An editor that was told none is asked everything.
     pub(crate) said_mode: Option<PermissionMode>,
+    /// What becomes of a permission request that nobody can be asked, if that was typed or configured.
+    said_unasked: Option<Unasked>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may say nothing in a turn.
@@ -199,6 +202,7 @@ impl Settings {
             session: options.session.clone(),
             policy,
             said_mode: options.mode.or(config.mode),
+            said_unasked: options.unasked.or(config.unasked),
             timeout: options.timeout.or(config.timeout),
             idle_timeout: options.idle_timeout.or(config.idle_timeout),
             ttl: options.ttl.or(config.ttl),
@@ -280,8 +284,8 @@ impl Settings {
 
     /// What a bridge says of whoever it joins to the host. That one may come back to the sessions of any agent.
     pub(crate) fn client(&self) -> ClientMeta {
-        let PermissionPolicy { ref tools, unasked, .. } = self.policy;
-        let terms = TermsMeta::of(self.said_mode, tools.as_deref(), unasked, self.limits());
+        let tools = self.policy.tools.as_deref();
+        let terms = TermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());
         let (environment, variables) = self.environments(&for_agents());
         ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
             .with_variables(variables)
@@ -344,8 +348,14 @@ fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPo
     Ok(PermissionPolicy {
         mode: options.mode.or(config.mode).unwrap_or_default(),
         tools: tools.map(Into::into),
-        unasked: options.unasked.or(config.unasked).unwrap_or_default(),
+        unasked: options.unasked.or(config.unasked).unwrap_or_else(of_run),
     })
+}
+
+/// What becomes of a permission request that nobody can be asked, where nobody has said so: a run on a terminal leaves
+/// it pending, and a non-interactive one denies it.
+fn of_run() -> Unasked {
+    if terminal::is_a_stream() { Unasked::Wait } else { Unasked::Deny }
 }
 
 /// How a command writes.

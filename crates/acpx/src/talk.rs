@@ -327,7 +327,7 @@ impl<'a> Talk<'a> {
         let (mut until, mut tell_at) = (None, None);
         let mut accepted = false;
         if self.stopped.is_some() {
-            until = Some(cancel(client, record).await?);
+            until = Some(cancel(client, record, asking).await?);
         }
         loop {
             // A host in this process ends with us, and the turn with the host.
@@ -340,7 +340,7 @@ impl<'a> Talk<'a> {
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
                 Err(Trouble::Failed(error)) => {
-                    give_up(client, record, &asked).await;
+                    give_up(client, record, asking, &asked).await;
                     return Err(Trouble::Failed(error));
                 }
                 heard => heard?,
@@ -373,7 +373,7 @@ impl<'a> Talk<'a> {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
                     self.desk.iter_mut().for_each(Desk::cancel);
-                    until = Some(cancel(client, record).await?);
+                    until = Some(cancel(client, record, asking).await?);
                 }
                 Next::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
                 Next::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
@@ -397,10 +397,10 @@ impl<'a> Talk<'a> {
                     desk.remind();
                 }
                 tokio::select! {
-                    answered = answered(self.desk.as_mut()) => {
-                        self.answer(client, answered).await?;
-                        continue;
-                    }
+                    typed = answered(self.desk.as_mut()) => match self.answer(client, typed).await? {
+                        Some(stop) => return Ok(self.stop(stop)),
+                        None => continue,
+                    },
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(Next::Waited),
@@ -467,16 +467,16 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Cancels a turn; until when its end is waited for.
-async fn cancel(client: &HostClient, record: &str) -> Result<Instant, Trouble> {
-    client.tell("session/cancel", &json!({ "sessionId": record })).await?;
+/// Cancels the turn of our prompt, and no other that may run before it; until when its end is waited for.
+async fn cancel(client: &HostClient, record: &str, asking: &Asking) -> Result<Instant, Trouble> {
+    client.tell("session/cancel", &asking.cancel_params(record)).await?;
     Ok(Instant::now() + FAREWELL)
 }
 
 /// Cancels a turn that cannot be shown any more, and waits a moment for its end.
-async fn give_up(client: &mut HostClient, record: &str, asked: &RpcId) {
+async fn give_up(client: &mut HostClient, record: &str, asking: &Asking, asked: &RpcId) {
     let farewell = async {
-        client.tell("session/cancel", &json!({ "sessionId": record })).await.ok()?;
+        client.tell("session/cancel", &asking.cancel_params(record)).await.ok()?;
         loop {
             if matches!(client.next().await?, FromHost::Answer { id, .. } if id == *asked) {
                 return Some(());

@@ -93,6 +93,11 @@ impl Terminal {
         self.before.is_some()
     }
 
+    /// Whether the terminal was closed: a line that ends without a word may be a Ctrl-D.
+    pub(crate) fn is_gone(&self) -> bool {
+        tcgetattr(&self.output).is_err()
+    }
+
     /// The next line that is typed; `None` when no more will come. What was typed of a line stays if this is dropped.
     pub(crate) async fn line(&mut self) -> io::Result<Option<String>> {
         loop {
@@ -119,6 +124,12 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         self.hide(false);
     }
+}
+
+/// Whether stdin, stdout or stderr is a terminal. A run that has none of them is non-interactive.
+pub(crate) fn is_a_stream() -> bool {
+    let streams = crate::output::stdio::streams();
+    streams.is_some_and(|streams| streams.iter().any(|stream| isatty(stream.as_fd())))
 }
 
 /// Where the terminal is that one of the three streams leads to. It has a name of its own almost everywhere, and by that

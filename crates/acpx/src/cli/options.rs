@@ -72,7 +72,7 @@ pub(crate) struct PermissionArgs {
 /// What becomes of what the modes do not settle.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyArgs {
-    /// What to do about a permission when nobody can be asked: deny, fail or wait [default: deny]
+    /// What to do about a permission when nobody can be asked: deny, fail or wait [default: wait on a terminal, else deny]
     #[arg(long, value_name = "RULE", value_parser = unasked, help_heading = EVERYWHERE)]
     #[arg(long_help = UNASKED_HELP)]
     pub(super) non_interactive_permissions: Option<Unasked>,
@@ -92,11 +92,14 @@ deny  the answer is no
 fail  the turn fails, with exit code 5";
 
 const UNASKED_HELP: &str = "\
-What to do about a permission when nobody can be asked [default: deny]
+What to do about a permission when nobody can be asked [default: wait on a terminal, else deny]
 
 deny  the answer is no
 fail  the turn fails, with exit code 5
-wait  the question stays open: acpx pending lists it, acpx approve and acpx deny answer it";
+wait  the request stays pending: acpx pending lists it, acpx approve and acpx deny answer it
+
+A run on a terminal, and an editor, leave a request pending when they go away. A run is non-interactive if none of
+stdin, stdout and stderr is a terminal: then it is denied.";
 
 const POLICY_HELP: &str = "\
 Rules for single tools, a file or JSON, which come before the modes

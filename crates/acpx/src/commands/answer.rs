@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::AnswerParams;
 use acpx_core::host::meta::IdsMeta;
+use acpx_core::host::{AnswerParams, HostClient, PendingMeta, PendingParams};
+use acpx_core::wire::RpcId;
 
 use crate::cli::{AnswerCommand, OutputOptions};
+use crate::desk::{Desk, Typed};
 use crate::error::{CliError, Exit};
 use crate::output;
-use crate::patience::Patience;
+use crate::patience::{Patience, Stop};
 use crate::reach::{Reach, block_on};
 use crate::settings::LazyConfig;
 use crate::talk::{Talk, Trouble};
@@ -24,24 +26,60 @@ pub(super) fn run(
     block_on(async {
         let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
         // A host that goes away takes its questions along, so it is asked once.
-        let ids = match answer(command, &reach, &mut talk).await {
+        let (ids, approved) = match answer(command, &reach, &mut talk).await {
             Err(Trouble::Lost) => Err(no_question(command)),
             Err(Trouble::Stopped(stop)) => Err(stop.into()),
             Err(Trouble::Failed(error)) => Err(error),
-            Ok(ids) => Ok(ids),
+            Ok(answered) => Ok(answered),
         }?;
-        output::answered(&ids, &command.question, command.approve, &mut console)?;
+        output::answered(&ids, &command.question, approved, &mut console)?;
         Ok(Exit::Success.into())
     })
 }
 
-async fn answer(command: &AnswerCommand, reach: &Reach, talk: &mut Talk<'_>) -> Result<IdsMeta, Trouble> {
+/// Answers it; whether that was a yes. A form is filled in on the terminal first, and may be declined there.
+async fn answer(
+    command: &AnswerCommand,
+    reach: &Reach,
+    talk: &mut Talk<'_>,
+) -> Result<(IdsMeta, bool), Trouble> {
     let Some(mut client) = talk.during(reach.running()).await? else {
         return Err(no_question(command).into());
     };
-    let AnswerCommand { question, approve, option } = command.clone();
-    let params = AnswerParams { question_id: question, approve, option_id: option };
-    talk.call(&mut client, "_acpx/answer", &params).await
+    let AnswerCommand { question, mut approve, option } = command.clone();
+    let mut content = None;
+    if approve && let Some(form) = form(&mut client, &question, talk).await? {
+        // Without a terminal the host says what is missing.
+        if let Some(mut desk) = Desk::of_program() {
+            desk.ask_form(RpcId::null(), &form);
+            let (filled, is_gone) = talk
+                .during(async {
+                    let typed = desk.answered().await;
+                    let is_gone = matches!(typed, Typed::HungUp(..));
+                    Ok((typed.or_refusal().1, is_gone))
+                })
+                .await?;
+            if is_gone {
+                return Err(Trouble::Stopped(Stop::HungUp));
+            }
+            approve = filled["action"] == "accept";
+            content = filled["content"].as_object().cloned();
+        }
+    }
+    let params = AnswerParams { question_id: question, approve, option_id: option, content };
+    Ok((talk.call(&mut client, "_acpx/answer", &params).await?, approve))
+}
+
+/// The form of a question that has one to be filled in.
+async fn form(
+    client: &mut HostClient,
+    question: &str,
+    talk: &mut Talk<'_>,
+) -> Result<Option<String>, Trouble> {
+    let pending: PendingMeta = talk.call(client, "_acpx/pending", &PendingParams::default()).await?;
+    let asked = pending.questions.into_iter().find(|asked| asked.question_id == question);
+    let form = asked.filter(|asked| asked.kind == "form").and_then(|asked| asked.elicitation);
+    Ok(form.and_then(|form| serde_json::to_string(&form).ok()))
 }
 
 fn no_question(command: &AnswerCommand) -> CliError {

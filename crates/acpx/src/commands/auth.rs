@@ -161,7 +161,8 @@ async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut C
     let id = RpcId::null();
     desk.ask_form(id.clone(), question.params());
     tokio::select! {
-        (_, said) = desk.answered() => {
+        typed = desk.answered() => {
+            let (_, said) = typed.or_refusal();
             question.answer(Advice::Say(said.to_string().into()));
             desk.next();
         }

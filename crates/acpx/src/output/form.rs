@@ -77,6 +77,24 @@ impl TerminalForm {
         visible(&format!("[question] {}\n{more}", self.message))
     }
 
+    /// What there is to fill in or to open, in lines, for a list.
+    pub(super) fn listed(&self) -> String {
+        let more = match &self.what {
+            What::Form { about, fields, .. } => {
+                let names: Vec<String> = fields.iter().map(Field::title).collect();
+                let names = if names.is_empty() {
+                    String::new()
+                } else {
+                    format!("  fields: {}\n", names.join(", "))
+                };
+                format!("{about}{names}")
+            }
+            What::Address(url) => format!("  {url}\n"),
+            What::Unaskable(why) => format!("  cannot be answered on a terminal: {why}\n"),
+        };
+        visible(&more)
+    }
+
     /// That it was declined without anybody being asked, and why, in one line.
     pub(crate) fn declined(&self, why: &str) -> String {
         visible(&format!("declined, since {why}: the agent's question {:?}", self.message))

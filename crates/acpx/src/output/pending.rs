@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::errand::shown;
 use super::question::details_of;
-use super::{Console, json_line};
+use super::{Console, TerminalForm, json_line};
 use crate::cli::Format;
 
 #[derive(Serialize)]
@@ -44,13 +44,27 @@ fn text(question: &QuestionMeta) -> String {
         None => format!("{} ({})", question.agent, question.ids.acpx_record_id),
     };
     let mut text = format!("{}\t{}\n{}", question.question_id, subject(question), details_of(question));
+    text.push_str(&form_of(question));
     text.extend(["  session: ", &shown(&session), "\n"]);
     if !question.cwd.is_empty() {
         text.extend(["  cwd: ", &shown(&question.cwd), "\n"]);
     }
-    text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n  options:\n"]);
-    text.extend((1..).zip(&question.options).map(option));
+    text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n"]);
+    if question.elicitation.is_some() {
+        let id = &question.question_id;
+        let how = if question.kind == "form" { "which asks for the fields" } else { "once it is done there" };
+        text.extend(["  answer: acpx approve ", id, ", ", how, "; or acpx deny ", id, "\n"]);
+    } else {
+        text.push_str("  options:\n");
+        text.extend((1..).zip(&question.options).map(option));
+    }
     text
+}
+
+/// What a form or an address asks for, in lines.
+fn form_of(question: &QuestionMeta) -> String {
+    let params = question.elicitation.as_ref().and_then(|params| serde_json::to_string(params).ok());
+    params.map(|params| TerminalForm::read(&params).listed()).unwrap_or_default()
 }
 
 /// An option with everything that it can be chosen by.

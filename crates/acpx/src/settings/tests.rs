@@ -1,6 +1,6 @@
 use std::fs;
 
-use acpx_core::model::PermissionMode;
+use acpx_core::model::{PermissionMode, PermissionPolicy};
 
 use super::*;
 use crate::cli::Format;
@@ -59,7 +59,8 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
 fn deny_all_sets_the_configured_rules_aside_and_leaves_those_that_are_typed() {
     let configured = r#"{"permissionPolicy":{"autoApprove":["*"]}}"#;
     let denying = Options { mode: Some(PermissionMode::DenyAll), ..Options::default() };
-    assert_eq!(settled(&denying, configured).policy, PermissionMode::DenyAll.into());
+    let PermissionPolicy { mode, tools, .. } = settled(&denying, configured).policy;
+    assert_eq!((mode, tools), (PermissionMode::DenyAll, None));
     let typed = Options { tool_policy: Some(r#"{"autoApprove":["read"]}"#.to_owned()), ..denying };
     assert!(settled(&typed, configured).policy.tools.is_some());
     assert!(settled(&Options::default(), configured).policy.tools.is_some());

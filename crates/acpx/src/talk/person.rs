@@ -3,11 +3,11 @@
 
 use acpx_core::host::HostClient;
 use acpx_core::wire::RpcId;
-use serde_json::Value;
 
 use super::{Talk, Trouble};
-use crate::desk::Desk;
+use crate::desk::{Desk, Typed};
 use crate::output::TerminalForm;
+use crate::patience::Stop;
 
 impl Talk<'_> {
     /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
@@ -30,22 +30,28 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Passes on what the person has said, and goes on with the next question.
+    /// Passes on what the person has said, and goes on with the next question. A terminal that is gone answers nothing:
+    /// the host keeps the question pending, unless it is in this process and ends with it.
     pub(super) async fn answer(
         &mut self,
         client: &HostClient,
-        (id, answer): (RpcId, Value),
-    ) -> Result<(), Trouble> {
+        typed: Typed,
+    ) -> Result<Option<Stop>, Trouble> {
+        if matches!(typed, Typed::HungUp(..)) && self.reach.is_some() {
+            self.desk = None;
+            return Ok(Some(Stop::HungUp));
+        }
+        let (id, answer) = typed.or_refusal();
         self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
         if let Some(desk) = &mut self.desk {
             desk.next();
         }
-        Ok(())
+        Ok(None)
     }
 }
 
 /// What the person at the desk says next; never, where nobody is.
-pub(super) async fn answered(desk: Option<&mut Desk>) -> (RpcId, Value) {
+pub(super) async fn answered(desk: Option<&mut Desk>) -> Typed {
     match desk {
         Some(desk) => desk.answered().await,
         None => std::future::pending().await,

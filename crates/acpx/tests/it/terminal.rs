@@ -83,6 +83,12 @@ impl OnTerminal {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
+    /// Ends the process that the terminal belongs to, as a window that is closed does: the terminal hangs up.
+    pub(crate) fn hang_up(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Waits for its end; its exit code.
     pub(crate) fn done(&mut self) -> Option<i32> {
         while let Ok(piece) = self.screen.recv_timeout(PATIENCE) {

@@ -36,6 +36,10 @@ pub(super) struct Asked {
     pub(super) lineage: LineageIndex,
     /// The permission it wants, if it wants one.
     pub(super) wanted: Option<Wanted>,
+    /// Whether it stays pending while nobody can be asked.
+    pub(super) waits: bool,
+    /// Since when; of a login and a file that is not said.
+    pub(super) since: Option<Timestamp>,
     /// What a client may offer so that it is not asked, or so that this is for it to do.
     pub(super) offer: Option<ClientOffer>,
 }
@@ -47,10 +51,6 @@ pub struct Wanted {
     pub tool: ToolUse,
     /// Whether one of the answers it offers is known to approve; a yes that names none is a no where none is.
     pub can_be_approved: bool,
-    /// Since when.
-    pub since: Timestamp,
-    /// Whether the question stays open while nobody can be asked.
-    pub waits: bool,
 }
 
 /// What a client may do for an agent by itself.
@@ -130,6 +130,16 @@ impl Question {
     /// The permission that the agent wants, if it wants one.
     pub fn wanted(&self) -> Option<&Wanted> {
         self.asked.wanted.as_ref()
+    }
+
+    /// Whether it stays pending while nobody can be asked.
+    pub fn waits(&self) -> bool {
+        self.asked.waits
+    }
+
+    /// Since when it is asked, if a turn asks it of a person.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.asked.since
     }
 
     /// What a client may offer: one that offers to write files or run commands for any agent is not asked whether this
@@ -316,6 +326,8 @@ mod tests {
             seq: Seq::FIRST,
             lineage: LineageIndex::FIRST,
             wanted: None,
+            waits: false,
+            since: None,
             offer: None,
         }
     }

@@ -10,7 +10,7 @@ use crate::acp::Besides;
 use crate::acp::client::Answer;
 use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, McpServer, RequestId, Scope, Seq, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
@@ -19,6 +19,7 @@ use super::deleting::Deletion;
 use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::Heir;
 use super::moving::Moving;
+use super::open_turns::OpenTurn;
 use super::perform::Outward;
 use super::task::SessionTask;
 use super::waiters::{PromptWaiter, tell};
@@ -51,6 +52,10 @@ pub(super) enum Command {
     /// What the agent has beside this session, if it is there.
     Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
     Cancel(Option<TurnId>, Option<Besides>),
+    /// Which turns are open?
+    OpenTurns(oneshot::Sender<Vec<OpenTurn>>),
+    /// Cancels these turns, and replies with the event of the last end when all of them are over.
+    CancelTurns(Vec<TurnId>, Option<Besides>, oneshot::Sender<Option<Seq>>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
@@ -107,6 +112,10 @@ impl SessionTask {
             }
             Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
             Command::Cancel(turn, besides) => self.cancel(turn, besides),
+            Command::OpenTurns(reply) => tell(reply, self.open_turns()),
+            Command::CancelTurns(turns, besides, reply) => {
+                self.cancel_turns(&turns, besides.as_ref(), reply);
+            }
             Command::Close(heir, reply) => {
                 if let Some(heir) = heir {
                     self.keeper.leave_scope_to(heir);
@@ -204,7 +213,7 @@ impl SessionTask {
     }
 
     /// Cancels a turn, or whichever runs, and says besides to the agent what the client did.
-    fn cancel(&mut self, turn: Option<TurnId>, besides: Option<Besides>) {
+    pub(super) fn cancel(&mut self, turn: Option<TurnId>, besides: Option<Besides>) {
         self.metas.cancelling = besides;
         self.step(Input::Cancel(turn));
         self.metas.cancelling = None;

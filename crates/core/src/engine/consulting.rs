@@ -38,8 +38,7 @@ impl SessionTask {
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let permission = |request: &PermissionRequest| {
             let (tool, can_be_approved) = (request.tool.clone(), request.can_be_approved());
-            let wanted = Wanted { tool, can_be_approved, since: at, waits };
-            (request.params().clone(), Some(wanted))
+            (request.params().clone(), Some(Wanted { tool, can_be_approved }))
         };
         let (asked, offer) = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => (permission(request), None),
@@ -58,7 +57,7 @@ impl SessionTask {
         let (params, wanted) = asked;
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        let asked = Asked { params, version, seq, lineage, wanted, offer };
+        let asked = Asked { params, version, seq, lineage, wanted, waits, since: Some(at), offer };
         self.consultations.put(ask, asked, advisor);
     }
 
@@ -75,7 +74,12 @@ impl SessionTask {
     pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
-            Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
+            Some(Ask::Elicitation(_)) => {
+                return self.step(match advice {
+                    Some(advice) => Input::Advised { ask, permit: elicited(advice) },
+                    None => Input::Unanswered { ask, what: String::new() },
+                });
+            }
             Some(Ask::Tool(tool)) => match tool.question() {
                 Some(question) => question,
                 None => return,
@@ -163,11 +167,12 @@ impl SessionTask {
 }
 
 /// What a client's word is to a question that is no permission; what is no answer to one declines it.
-pub(super) fn elicited(advice: Option<Advice>) -> Permit {
+pub(super) fn elicited(advice: Advice) -> Permit {
     match advice {
-        Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
-        Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Fail(_))
-        | None => Permit::Declined,
+        Advice::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),
+        Advice::Cancel => Permit::Cancelled,
+        Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Fail(_) => {
+            Permit::Declined
+        }
     }
 }

@@ -173,7 +173,8 @@ async fn ask(
                         let version = connection.version();
                         // It is about no session, and nothing of it is kept.
                         let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                        let asked = Asked { params, version, seq, lineage, wanted: None, offer: None };
+                        let (waits, since) = (false, None);
+                        let asked = Asked { params, version, seq, lineage, wanted: None, waits, since, offer: None };
                         questions.put(ask, asked, advisor);
                         continue;
                     }
@@ -197,7 +198,10 @@ async fn ask(
                 }
             }
             consulted = questions.next() => match consulted {
-                Consulted::Said(ask, advice) => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),
+                Consulted::Said(ask, advice) => {
+                    let permit = advice.map_or(Permit::Declined, elicited);
+                    connection.elicited(&ask, NOTHING_KEPT, &permit)
+                }
                 // No session waits for it.
                 Consulted::Put(_) => continue,
             },

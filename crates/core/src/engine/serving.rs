@@ -187,6 +187,8 @@ impl SessionTask {
             seq: self.keeper.last(),
             lineage: self.keeper.lineage(),
             wanted: None,
+            waits: false,
+            since: None,
             offer: tool.offer(),
         };
         let client = advice::put(question, errand.turn.and_then(|turn| self.waiters.advisor(turn))).answer;

@@ -10,6 +10,7 @@ use crate::model::{ClientName, Fact, RequestId, TurnId};
 
 use super::advice::Advisor;
 use super::deleting::Deletion;
+use super::open_turns::EndWaiter;
 use super::ticket::{Insertion, TurnEnd};
 
 /// Tells one waiter; one that no longer waits is not an error.
@@ -34,6 +35,8 @@ pub(super) struct Waiters {
     pub(super) closed: Vec<oneshot::Sender<()>>,
     pub(super) deleted: Vec<oneshot::Sender<Deletion>>,
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
+    /// Those who have cancelled turns and wait for their ends.
+    pub(super) ends: Vec<EndWaiter>,
     /// Those whose request went to the agent.
     pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
     inserted: HashMap<TurnId, oneshot::Sender<Insertion>>,
@@ -101,6 +104,9 @@ impl Waiters {
         self.inserted.remove(&turn.id);
         self.advisors.remove(&turn.id);
         self.askers.remove(&turn.request);
+        for waiter in self.ends.extract_if(.., |waiter| !waiter.note(&end)) {
+            waiter.tell();
+        }
         if let Some(over) = self.over.remove(&turn.id) {
             tell(over, end);
         }

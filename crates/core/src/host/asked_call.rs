@@ -50,6 +50,15 @@ pub(super) struct ToldCall {
 #[derive(Debug)]
 pub(super) struct AnswerBytes(usize);
 
+impl AnswerBytes {
+    /// Takes room for so many bytes of one question, if there is room.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= MEMBER_BYTES.min(self.0);
+        self.0 -= if fits { bytes } else { 0 };
+        fits
+    }
+}
+
 impl Default for AnswerBytes {
     fn default() -> Self {
         Self(ANSWER_BYTES)

@@ -19,7 +19,7 @@ use crate::acp::agent::{
 };
 use crate::acp::render::Rendering;
 use crate::engine::{LoggedIn, NewSession, RestoreSession, Session, SessionError};
-use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, RequestId, Seq};
+use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 
 use crate::wire::RpcId;
 
@@ -30,7 +30,7 @@ use super::elicited::Elicited;
 use super::elsewhere::Room;
 use super::fault;
 use super::list;
-use super::meta::{CancelMeta, ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
+use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::others_turns::{OthersTurns, wants_states};
 use super::passed;
@@ -329,27 +329,8 @@ impl AgentService for Connection {
         self.pass_stop(call).await
     }
 
-    /// A client sees what the session does, whoever asked for it, and what it sees it can stop: nobody else may be left
-    /// who could.
-    async fn cancel_others(&self, session: AcpSessionId, aside: Aside, _link: ClientLink) {
-        let record = record_of(&session);
-        let Ok(CancelMeta { request_id }) = self.said(aside.meta.as_deref()) else { return };
-        if self.may_use(&record).await.is_ok()
-            && let Ok(Some(session)) = self.host.engine.running(&record).await
-            && session.status().has_work
-        {
-            // Whoever names a prompt means no other, which may run by now.
-            let turn = match request_id.map(RequestId::new) {
-                None => None,
-                Some(Ok(request)) => match self.host.store.turn(record, request).await {
-                    Ok(Some(turn)) => Some(turn.id),
-                    Ok(None) | Err(_) => return,
-                },
-                Some(Err(_)) => return,
-            };
-            // A session that is gone does nothing more.
-            drop(session.cancel_with(turn, self.besides_of(&aside)).await);
-        }
+    async fn cancel_turns(&self, session: AcpSessionId, aside: Aside, _link: ClientLink) {
+        self.cancel_for_client(record_of(&session), &aside).await;
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
@@ -394,7 +375,11 @@ impl AgentService for Connection {
         self.run_turn(call, cancellation, &link).await
     }
 
-    /// The client has its turns cancelled and lets go. The last one to do so frees the agent.
+    async fn cancel_for_close(&self, session: AcpSessionId) {
+        self.cancel_unless_others(&record_of(&session)).await;
+    }
+
+    /// The client detaches. The last one to do so frees the agent.
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
         let attachment = self.attachments().remove(&record);

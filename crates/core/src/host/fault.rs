@@ -250,18 +250,24 @@ pub(super) fn no_option(id: &str, why: NoOption, option: &str, offered: &[Option
     };
     let offered: Vec<String> = (1..).zip(offered).map(listed).collect();
     let offered = offered.join(", ");
-    let hint =
-        "choose one of the options that the question is listed with, by a word that only it has".to_owned();
-    let fault = FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let hint = match why {
+        NoOption::Unfilled => {
+            "acpx approve asks for its fields on a terminal, and an editor that opens the session asks too; acpx deny declines it"
+        }
+        _ => "choose one of the options that the question is listed with, by a word that only it has",
+    };
+    let fault =
+        FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint.to_owned()), ..FaultMeta::default() };
     let what = match why {
         NoOption::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
         NoOption::NotOne => format!("the question {id:?} has no single option {option:?}"),
         NoOption::Refuses => format!("the option {option:?} of the question {id:?} does not approve"),
+        NoOption::Unfilled => format!("the question {id:?} is a form that has to be filled in"),
         NoOption::MayApprove => {
             format!("the option {option:?} of the question {id:?} is not known to refuse")
         }
     };
-    let message = format!("{what}; it has {offered}");
+    let message = if offered.is_empty() { what } else { format!("{what}; it has {offered}") };
     passed_on(RpcError::INVALID_PARAMS, message, fault)
 }
 

@@ -45,6 +45,7 @@ mod servers;
 mod stopping;
 mod taking_up;
 mod title;
+mod turn_owners;
 mod turns;
 mod watched;
 mod works;
@@ -82,6 +83,7 @@ use elsewhere::Shares;
 use importing::Importer;
 use scopes::Scopes;
 use seats::{Askable, ConnectionId, TurnClient};
+use turn_owners::TurnOwners;
 use works::Works;
 
 /// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
@@ -124,6 +126,7 @@ pub struct Host {
     scopes: Scopes,
     works: Works,
     askable: Arc<Askable>,
+    turn_owners: Arc<TurnOwners>,
     patience: ClientPatience,
     shares: Shares,
     /// Numbers the connections.
@@ -170,6 +173,7 @@ impl Host {
             scopes: Scopes::default(),
             works: Works::default(),
             askable: Arc::new(Askable::new(patience.before_others_are_asked)),
+            turn_owners: Arc::default(),
             patience,
             shares: Shares::default(),
             connections: AtomicU64::new(0),

@@ -1,4 +1,4 @@
-//! The permissions that agents wait for, and how anybody on this machine answers one.
+//! The permissions and forms that agents wait for, and how anybody on this machine answers one.
 //!
 //! A question is listed for as long as it is open: it comes with the agent's request and goes with its answer, its turn
 //! or its host. Its id is made at random and given to one question only, so an id that somebody has kept never leads to
@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
 use crate::engine::{Advice, Wanted};
-use crate::model::{OfferedAnswer, RecordId, ToolUse, unmistakable};
+use crate::model::{OfferedAnswer, RecordId, Timestamp, unmistakable};
 
 use super::asked_call::{AnswerBytes, AskedCall, ToldCall};
 use super::connection::Connection;
@@ -27,11 +27,22 @@ pub(super) struct OpenQuestions(Mutex<BTreeMap<String, Open>>);
 #[derive(Debug, Clone)]
 struct Open {
     record: RecordId,
-    wanted: Wanted,
-    options: Vec<OptionMeta>,
-    call: Arc<AskedCall>,
+    since: Timestamp,
+    subject: Subject,
     asked: Vec<AskedMeta>,
     answer: mpsc::Sender<Outside>,
+}
+
+/// What a question is about.
+#[derive(Debug, Clone)]
+pub(super) enum Subject {
+    Permission {
+        wanted: Wanted,
+        options: Vec<OptionMeta>,
+        call: Arc<AskedCall>,
+    },
+    /// The params of an `elicitation/create` as version 1 has them, without the session.
+    Elicitation(Arc<Map<String, Value>>),
 }
 
 /// An answer that comes from outside of those who were asked.
@@ -95,7 +106,10 @@ pub struct QuestionMeta {
     /// The members of the call that are too long to be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// The answers it offers.
+    /// The form or the address of a question that is no permission: the params of its `elicitation/create`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation: Option<Map<String, Value>>,
+    /// The answers it offers; a form has none.
     pub options: Vec<OptionMeta>,
     /// Since when it is asked.
     pub since: String,
@@ -140,21 +154,61 @@ pub struct AnswerParams {
     /// and none that says the contrary; absent, the narrowest one that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option_id: Option<String>,
+    /// What a form is filled in with, by its fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Map<String, Value>>,
+}
+
+impl Subject {
+    /// A permission that is asked for with these params.
+    pub(super) fn permission(wanted: Wanted, params: &str, call: AskedCall) -> Self {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        Self::Permission { wanted, options: OptionMeta::of_request(&params), call: Arc::new(call) }
+    }
+
+    /// A form or an address that is asked for with these params.
+    pub(super) fn elicitation(params: &str) -> Self {
+        let mut params: Map<String, Value> = serde_json::from_str(params).unwrap_or_default();
+        params.remove("sessionId");
+        Self::Elicitation(Arc::new(params))
+    }
+
+    /// What an answer means for it.
+    fn advice(&self, answer: &AnswerParams) -> Result<Advice, NoOption> {
+        match self {
+            Self::Permission { wanted, options, .. } => {
+                advice(options, wanted.can_be_approved, answer.approve, answer.option_id.as_deref())
+            }
+            Self::Elicitation(_) if !answer.approve => Ok(Advice::Reject),
+            Self::Elicitation(params) => accepted(params, answer.content.clone()),
+        }
+    }
+
+    fn options(&self) -> &[OptionMeta] {
+        match self {
+            Self::Permission { options, .. } => options,
+            Self::Elicitation(_) => &[],
+        }
+    }
+}
+
+/// The answer that accepts a form with what it is filled in with, or says that an address was opened.
+fn accepted(params: &Map<String, Value>, content: Option<Map<String, Value>>) -> Result<Advice, NoOption> {
+    let mut answer = Map::from_iter([("action".to_owned(), Value::from("accept"))]);
+    if params.get("mode").is_none_or(|mode| mode == "form") {
+        let fields = params.get("requestedSchema").and_then(|schema| schema.get("properties"));
+        let has_fields = fields.and_then(Value::as_object).is_some_and(|fields| !fields.is_empty());
+        let content = content.or_else(|| (!has_fields).then(Map::new)).ok_or(NoOption::Unfilled)?;
+        answer.insert("content".to_owned(), content.into());
+    }
+    Ok(Advice::Say(Value::Object(answer).to_string().into()))
 }
 
 impl OpenQuestions {
     /// Lists a question about a record.
-    pub(super) fn list(
-        self: &Arc<Self>,
-        record: &RecordId,
-        wanted: Wanted,
-        params: &str,
-        call: AskedCall,
-    ) -> Listed {
+    pub(super) fn list(self: &Arc<Self>, record: &RecordId, since: Timestamp, subject: Subject) -> Listed {
         let (answer, answers) = mpsc::channel(1);
-        let params: Value = serde_json::from_str(params).unwrap_or_default();
-        let (record, options, call) = (record.clone(), OptionMeta::of_request(&params), Arc::new(call));
-        let open = Open { record, wanted, options, call, asked: Vec::new(), answer };
+        let open = Open { record: record.clone(), since, subject, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
         let id = uuid::Uuid::now_v7().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
@@ -169,7 +223,7 @@ impl OpenQuestions {
 
     fn all(&self) -> Vec<(String, Open)> {
         let mut all: Vec<_> = self.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
-        all.sort_by_key(|(_, open)| open.wanted.since);
+        all.sort_by_key(|(_, open)| open.since);
         all
     }
 
@@ -214,6 +268,8 @@ pub(super) enum NoOption {
     Refuses,
     /// What is to be refused may be approved.
     MayApprove,
+    /// It is a form that has to be filled in.
+    Unfilled,
 }
 
 /// What an answer means for a question with these options, of which one may be known to approve.
@@ -262,20 +318,34 @@ impl Connection {
             let record = self.host.engine.record(&open.record).await;
             // A record that is gone by now has no questions.
             let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
-            let ToolUse { title, .. } = &open.wanted.tool;
-            let ToldCall { call, left_out } = open.call.told(&self.host.store, &open.record, &mut left).await;
+            let told = match &open.subject {
+                Subject::Permission { wanted, call, .. } => {
+                    let ToldCall { call, left_out } =
+                        call.told(&self.host.store, &open.record, &mut left).await;
+                    Told {
+                        title: wanted.tool.title.as_deref().map(str::to_owned),
+                        kind: wanted.tool.kind_name().to_owned(),
+                        tool_call: Some(call).filter(|call| !call.is_empty()),
+                        elicitation: None,
+                        left_out,
+                    }
+                }
+                Subject::Elicitation(params) => Told::elicitation(params, &mut left),
+            };
+            let Told { title, kind, tool_call, elicitation, left_out } = told;
             questions.push(QuestionMeta {
                 question_id: id,
                 ids: record.identity().into(),
                 name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
                 agent: record.agent.label().into_owned(),
                 cwd: record.cwd.to_string(),
-                title: title.as_deref().map(str::to_owned),
-                kind: open.wanted.tool.kind_name().to_owned(),
-                tool_call: Some(call).filter(|call| !call.is_empty()),
+                title,
+                kind,
+                tool_call,
                 left_out,
-                options: open.options,
-                since: open.wanted.since.to_string(),
+                elicitation,
+                options: open.subject.options().to_vec(),
+                since: open.since.to_string(),
                 asked: open.asked,
             });
         }
@@ -287,12 +357,13 @@ impl Connection {
         if self.is_confined() {
             return Err(fault::not_allowed("answer what an agent asks"));
         }
-        let AnswerParams { question_id, approve, option_id } = params;
-        let open = self.host.askable.open().lock().get(&question_id).cloned();
-        let Some(open) = open else { return Err(fault::no_question(&question_id)) };
-        let word = option_id.as_deref();
-        let advice = advice(&open.options, open.wanted.can_be_approved, approve, word)
-            .map_err(|why| fault::no_option(&question_id, why, word.unwrap_or_default(), &open.options))?;
+        let open = self.host.askable.open().lock().get(&params.question_id).cloned();
+        let Some(open) = open else { return Err(fault::no_question(&params.question_id)) };
+        let advice = open.subject.advice(&params).map_err(|why| {
+            let word = params.option_id.as_deref().unwrap_or_default();
+            fault::no_option(&params.question_id, why, word, open.subject.options())
+        })?;
+        let question_id = params.question_id;
         let record = self.host.engine.record(&open.record).await;
         let record = record.map_err(|error| self.refused(&error))?;
         let Some(record) = record else { return Err(fault::no_question(&question_id)) };
@@ -303,6 +374,29 @@ impl Connection {
             return Err(fault::no_question(&question_id));
         }
         Ok(serde_json::to_string(&IdsMeta::from(record.identity())).expect("ids are text"))
+    }
+}
+
+/// What is told of one question.
+struct Told {
+    title: Option<String>,
+    kind: String,
+    tool_call: Option<Map<String, Value>>,
+    elicitation: Option<Map<String, Value>>,
+    left_out: Vec<String>,
+}
+
+impl Told {
+    fn elicitation(params: &Map<String, Value>, left: &mut AnswerBytes) -> Self {
+        let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
+        let fits = left.take(serde_json::to_string(params).map_or(usize::MAX, |params| params.len()));
+        Self {
+            title: text("message"),
+            kind: text("mode").unwrap_or_else(|| "form".to_owned()),
+            tool_call: None,
+            elicitation: fits.then(|| params.clone()),
+            left_out: if fits { Vec::new() } else { vec!["elicitation".to_owned()] },
+        }
     }
 }
 

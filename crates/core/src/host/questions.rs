@@ -4,8 +4,8 @@
 //! otherwise to every other client that has the record in use and can be asked. One that takes nothing of what it is
 //! told may never come to the question, so after a while the others are asked beside it. The first answer counts, also one of
 //! somebody who was not asked and answers it by its id, and from the rest the question is taken back. Where nobody is
-//! left to ask, the turn's policy decides, or the question waits. A question never outlives its turn: what is said
-//! after that grants nothing.
+//! left to ask, the turn's policy decides; a request of an interactive turn stays pending. A question never outlives its
+//! turn: what is said after that grants nothing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcError, RpcId, WireError};
 
 use super::asked_call::AskedCall;
-use super::pending::{AskedMeta, Listed, Outside};
+use super::pending::{AskedMeta, Listed, Outside, Subject};
 use super::replaying::KeptEvents;
 use super::seats::{Askable, ConnectionId, Somebody, TurnClient};
 
@@ -117,22 +117,32 @@ async fn settle(
     };
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
     let asked = Arc::new(Asked { kind, version, params });
-    let listed = question.wanted().map(|wanted| {
+    let listed = question.since().map(|since| {
         let shown = asked.params_for(ProtocolVersion::V1).unwrap_or_default();
-        let call = AskedCall::new(&question, &shown);
-        askable.open().list(&record, wanted.clone(), &asked.params, call)
+        let subject = match question.wanted() {
+            Some(wanted) => {
+                Subject::permission(wanted.clone(), &asked.params, AskedCall::new(&question, &shown))
+            }
+            None => Subject::elicitation(&shown),
+        };
+        askable.open().list(&record, since, subject)
     });
-    let can_be_asked = |own: &TurnClient| {
-        asked.can_be_put_to(&own.client.link) && (own.takes_permissions || kind == QuestionKind::Elicitation)
-    };
-    // One that has said what is allowed, and cannot be asked more, is not asked as one of the others either.
-    let spared = own.as_ref().filter(|own| !own.takes_permissions && kind == QuestionKind::Permission);
-    let spared = spared.map(|own| own.client.connection);
+    // A client without a person is not asked as one of the others either. It declines forms itself, unless they may wait
+    // for somebody else.
+    let is_for_people = kind == QuestionKind::Permission || question.waits();
+    let takes = |own: &TurnClient| own.takes_permissions || !is_for_people;
+    let can_be_asked = |own: &TurnClient| asked.can_be_put_to(&own.client.link) && takes(own);
+    let spared = own.as_ref().filter(|own| !takes(own)).map(|own| own.client.connection);
     let lacks_words =
         own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
+    // Its person is there, and will never see the form.
+    let is_untakable = |own: &TurnClient| {
+        kind == QuestionKind::Elicitation && own.is_there() && takes(own) && !can_be_asked(own)
+    };
+    let declines = own.as_ref().is_some_and(is_untakable);
     let own = own.filter(can_be_asked);
     let (put_to, open) = (HashMap::new(), JoinSet::new());
-    let asking = Asking { asked, record, seq, spared, lacks_words, put_to, open };
+    let asking = Asking { asked, record, seq, spared, lacks_words, declines, put_to, open };
     asking.until_settled(question, &askable, own, listed).await;
 }
 
@@ -145,6 +155,8 @@ struct Asking {
     spared: Option<ConnectionId>,
     /// Whether somebody is there to whom it cannot be put, because its version has no words for it.
     lacks_words: bool,
+    /// Whether it is a form, and the turn's client is there and takes none: without others it is declined.
+    declines: bool,
     /// Those it was put to.
     put_to: HashMap<ConnectionId, AbortHandle>,
     /// Those of them who have not answered.
@@ -159,7 +171,7 @@ impl Asking {
         mut own: Option<TurnClient>,
         mut listed: Option<Listed>,
     ) {
-        let waits = question.wanted().is_some_and(|wanted| wanted.waits);
+        let waits = question.waits();
         let mut changed = askable.changes();
         let mut is_anybody_there = false;
         let (link, patience) = (own.as_ref().map(|own| own.client.link.clone()), askable.patience());
@@ -180,10 +192,10 @@ impl Asking {
                 to_ask.extend(askable.of(&self.record).into_iter().filter(is_other));
             }
             self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
-            if self.open.is_empty() && (is_anybody_there || !waits) {
+            if self.open.is_empty() && (is_anybody_there || self.declines || self.lacks_words || !waits) {
                 // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides. Where
                 // somebody is who cannot be told what is asked, nobody chooses for them.
-                if is_anybody_there {
+                if is_anybody_there || self.declines {
                     question.answer(Advice::Reject);
                 } else if self.lacks_words {
                     question.answer(Advice::Cancel);

@@ -1,6 +1,6 @@
 //! A prompt of a client, from its acceptance to the answer.
 //!
-//! The turn belongs to its record and not to the client: a client that goes away leaves it running. One that
+//! A client that disconnects leaves the turn running; until then it is the client's own ([`super::turn_owners`]). One that
 //! asks again under the same request id gets the first one's outcome, so a client may repeat what it did not
 //! hear the answer to.
 
@@ -20,7 +20,7 @@ use crate::engine::{
 };
 use crate::model::{
     ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
-    Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, prompt_message_id,
+    Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, Unasked, prompt_message_id,
 };
 use crate::store::Store;
 
@@ -64,8 +64,10 @@ impl Connection {
         let InUse { session, given, room } = self.attached(&record).await?;
         let meta: PromptMeta = self.said(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
+        // Whoever says what is allowed need not be asked about the rest, and what an agent started never is.
+        let can_be_asked = meta.interactive.unwrap_or(meta.terms.policy.is_none()) && !self.is_confined();
         let prompt = self
-            .prompt_of(&call, &meta)?
+            .prompt_of(&call, &meta, can_be_asked)?
             .with_restore(restore.clone())
             .with_client(client_name(link))
             .with_besides(self.besides(
@@ -73,14 +75,13 @@ impl Connection {
                 call.meta.as_deref(),
                 call.unknown.as_deref(),
             ));
+        let _claim = self.host.turn_owners.claim(&record, prompt.request(), self.number);
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| Arc::new(own.add(prompt.request())));
         if let Some(own) = &own {
             link.keep_until_answered(Arc::clone(own));
         }
         let presence = Presence::default();
-        // Whoever says what is allowed need not be asked about the rest, and what an agent started never is.
-        let can_be_asked = meta.interactive.unwrap_or(meta.terms.policy.is_none()) && !self.is_confined();
         let client = presence.of(self.somebody(&record, link), can_be_asked);
         let advisor = self.host.advisor(&record, Some(client));
         let waiting =
@@ -147,7 +148,12 @@ impl Connection {
         Ok(terms)
     }
 
-    fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
+    fn prompt_of(
+        &self,
+        call: &PromptCall,
+        meta: &PromptMeta,
+        can_be_asked: bool,
+    ) -> Result<Prompt, CallError> {
         if meta.wishes.fallback == Some(FallbackMeta::Reset) {
             // A prompt waits behind others, who did not ask for their session to be forgotten.
             return Err(problem(
@@ -158,7 +164,7 @@ impl Connection {
         let terms = self.terms_of(&meta.terms)?;
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(policy(&terms)?)
+            .with_policy(policy(&terms, can_be_asked)?)
             .with_limits(terms.limits())
             .after(Duration::from_millis(meta.spent_ms.unwrap_or_default()));
         match &meta.request_id {
@@ -172,14 +178,15 @@ impl Connection {
     }
 }
 
-/// What a turn with these terms allows its agent.
-fn policy(terms: &TermsMeta) -> Result<PermissionPolicy, CallError> {
+/// What a turn with these terms allows its agent. What an interactive client may still answer outlives its connection.
+fn policy(terms: &TermsMeta, can_be_asked: bool) -> Result<PermissionPolicy, CallError> {
+    let unasked = if can_be_asked { Unasked::Wait } else { Unasked::Deny };
     let read = |rules| ToolPolicy::of(rules).map(Arc::new);
     let tools = terms.tool_policy.as_ref().map(read).transpose();
     Ok(PermissionPolicy {
         mode: terms.policy.map_or(PermissionMode::Ask, Into::into),
         tools: tools.map_err(|error| problem("_meta.acpx.toolPolicy", error.to_string()))?,
-        unasked: terms.unasked.map(Into::into).unwrap_or_default(),
+        unasked: terms.unasked.map_or(unasked, Into::into),
     })
 }
 

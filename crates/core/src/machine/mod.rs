@@ -252,6 +252,15 @@ impl SessionMachine {
         self.returning.as_ref().or_else(|| Some(&self.lineage.as_ref()?.current().session))
     }
 
+    /// The turns that are open: the one that runs, then those that wait.
+    pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
+        let running = match &self.state {
+            State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(turn),
+            _ => None,
+        };
+        running.into_iter().chain(&self.queue)
+    }
+
     /// The record's ACP sessions, once there is one.
     pub fn lineage(&self) -> Option<&Lineage> {
         self.lineage.as_ref()

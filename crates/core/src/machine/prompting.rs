@@ -260,23 +260,23 @@ impl SessionMachine {
         }
     }
 
-    /// Nobody can be asked. What is no permission is declined; of a permission the turn's policy says what then.
+    /// Nobody can be asked. The turn's policy says whether the request stays pending; if it does not, one that is no
+    /// permission is declined.
     pub(super) fn unanswered(&mut self, ask: &AskId, what: String) {
         let State::Prompting(Prompting { turn, asked, .. }) = &self.state else { return };
         let Some(open) = asked.iter().find(|open| open.ask == *ask) else { return };
-        let permit = match &open.tool {
-            None => Permit::Declined,
-            Some(tool) => match (turn.policy.rule(tool).escalated_by, turn.policy.unasked) {
-                // It is still the agent's to take back, and a cancel's to answer.
-                (_, Unasked::Wait) => return,
-                (Some(rule), Unasked::Deny | Unasked::Fail) => Permit::Escalated(rule.into()),
-                (None, Unasked::Fail) => return self.fail_for_want_of_an_answer(what),
-                // Here too what cannot be approved in its own words is not.
-                (None, Unasked::Deny) if tool.kind() == ToolKind::Reads && open.can_approve => {
-                    Permit::Approve
-                }
-                (None, Unasked::Deny) => Permit::Reject,
-            },
+        let escalated = open.tool.as_ref().and_then(|tool| turn.policy.rule(tool).escalated_by);
+        let permit = match (&open.tool, escalated, turn.policy.unasked) {
+            // It is still the agent's to take back, and a cancel's to answer.
+            (_, _, Unasked::Wait) => return,
+            (None, ..) => Permit::Declined,
+            (Some(_), Some(rule), Unasked::Deny | Unasked::Fail) => Permit::Escalated(rule.into()),
+            (Some(_), None, Unasked::Fail) => return self.fail_for_want_of_an_answer(what),
+            // Here too what cannot be approved in its own words is not.
+            (Some(tool), None, Unasked::Deny) if tool.kind() == ToolKind::Reads && open.can_approve => {
+                Permit::Approve
+            }
+            (Some(_), None, Unasked::Deny) => Permit::Reject,
         };
         self.advised(ask, permit);
     }

@@ -45,6 +45,11 @@ impl Field {
         })
     }
 
+    /// What it is called, in one line.
+    pub(super) fn title(&self) -> String {
+        one_line(&self.title, WORDS)
+    }
+
     /// Whether what is typed into it is nobody's to see.
     pub(super) fn is_secret(&self) -> bool {
         self.is_secret

@@ -24,6 +24,7 @@ fn question(tool: &Value) -> QuestionMeta {
         kind: "edit".to_owned(),
         tool_call: tool.as_object().cloned(),
         left_out: Vec::new(),
+        elicitation: None,
         options: vec![option("o1", Some("Allow\nonce"), Some("allow_once")), option("o2", None, None)],
         since: "2026-11-16T12:21:00.000Z".to_owned(),
         asked: Vec::new(),
@@ -100,4 +101,32 @@ fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_
         shown("kind"),
     );
     assert_eq!(text(&asked), expected);
+}
+
+#[test]
+fn a_form_is_listed_with_its_fields_and_an_address_as_it_is() {
+    let elicitation = |params: Value| QuestionMeta {
+        title: Some("Which name?".to_owned()),
+        kind: params["mode"].as_str().unwrap_or("form").to_owned(),
+        elicitation: params.as_object().cloned(),
+        options: Vec::new(),
+        ..question(&json!(null))
+    };
+    let properties =
+        json!({ "name": { "type": "string" }, "age": { "type": "integer", "title": "Your age" } });
+    let form = json!({ "message": "Which name?", "requestedSchema": { "type": "object", "properties": properties } });
+    let end = "  session: claude work (r1)
+  cwd: /w
+  since: 2026-11-16T12:21:00.000Z
+  asked: nobody is there
+  answer: acpx approve 3f9c1a7be052, which asks for the fields; or acpx deny 3f9c1a7be052
+";
+    let expected = format!("3f9c1a7be052\tWhich name? [form]\n  fields: name, Your age\n{end}");
+    assert_eq!(text(&elicitation(form)), expected);
+    let address = json!({ "message": "Which name?", "mode": "url", "url": "https://x.example/a" });
+    let shown = text(&elicitation(address));
+    assert!(
+        shown.starts_with("3f9c1a7be052\tWhich name? [url]\n  https://x.example/a\n  session: "),
+        "{shown}"
+    );
 }

@@ -22,6 +22,7 @@ use acpx_core::model::{
     AcpSessionId, AgentSessionId, Carried, Decision, Direction, EndedProcess, Fact, PermissionPolicy,
     RestoreError, SessionIdentity, SettingValue, Timestamp, Verdict,
 };
+use acpx_core::wire::Message;
 use serde::Serialize;
 
 pub(crate) use self::denials::Denied;
@@ -51,9 +52,19 @@ pub(crate) struct TurnView {
     waiting: Option<PermissionPolicy>,
 }
 
+/// How an agent wants a form filled in.
+const ELICITATION: &str = "elicitation/create";
 /// What is said to whoever sees a question that waits.
 const HOW_TO_ANSWER: &str =
     "it waits for an answer: acpx pending shows the question, acpx approve ID or acpx deny ID answers it";
+
+/// Whether the agent wants a form filled in, or an address opened.
+fn asks_for_form(event: &WatchedEvent) -> bool {
+    let line = event.message.get();
+    event.direction == Direction::FromAgent
+        && line.contains(ELICITATION)
+        && Message::parse(line).is_ok_and(|message| message.method() == Some(ELICITATION))
+}
 
 #[derive(Debug)]
 enum View {
@@ -110,9 +121,11 @@ impl TurnView {
             }
             View::Quiet(view) => view.message(event),
         }
-        if let (Some(policy), Some(tool)) = (&self.waiting, wanted)
-            && policy.rule(&tool).decision == Decision::Ask
-        {
+        let waits = self.waiting.as_ref().is_some_and(|policy| match wanted {
+            Some(tool) => policy.rule(&tool).decision == Decision::Ask,
+            None => asks_for_form(event),
+        });
+        if waits {
             console.flush()?;
             console.say(HOW_TO_ANSWER);
         }

@@ -80,14 +80,108 @@ fn it_is_asked_on_the_terminal_though_stdin_is_the_prompt_and_stdout_a_file_and_
 }
 
 #[test]
-fn a_command_in_the_background_asks_nobody() {
+fn a_permission_request_of_a_background_command_stays_pending() {
     let place = asking(&edit());
     // With its own process group, as a shell gives it to a job, it may not read the terminal.
     let line = r#"set -m; "$0" scripted go & wait $!; echo "it ended with $?""#;
     let mut terminal = OnTerminal::shell(line, &place.command(&[]));
-    terminal.wait_for("it ended with 5\n");
+    terminal.wait_for("it waits for an answer: acpx pending shows the question");
+    let id = pending_without_client(&place);
+    assert_eq!(place.ok(&["approve", &id]), "approved\n");
+    terminal.wait_for("it ended with 0\n");
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
     assert!(!terminal.seen.contains("(y/N)"), "{}", terminal.seen);
+}
+
+/// The id of the one question that is open, once no client is asked.
+fn pending_without_client(place: &Place) -> String {
+    let mut id = String::new();
+    eventually("a request is pending, and nobody is asked", || {
+        let pending = place.json(&["pending"]);
+        let question = &pending["questions"][0];
+        question["questionId"].as_str().unwrap_or_default().clone_into(&mut id);
+        question["asked"] == json!([])
+    });
+    id
+}
+
+/// Waits until the last turn has ended like this.
+fn ends(place: &Place, how: &str) {
+    eventually("the turn has ended", || place.ok(&["scripted", "sessions", "replay"]).contains(how));
+}
+
+#[test]
+fn a_permission_request_outlives_its_terminal_and_is_approved_from_another() {
+    let place = asking(&edit());
+    let mut terminal = OnTerminal::shell(r#""$0" scripted go; true"#, &place.command(&[]));
+    terminal.wait_for(ASKS);
+    terminal.hang_up();
+    let id = pending_without_client(&place);
+    assert_eq!(place.ok(&["approve", &id]), "approved\n");
+    ends(&place, "[permission] Edit notes.txt: answered yes\n");
+}
+
+#[test]
+fn a_permission_request_of_a_turn_that_was_only_queued_on_a_terminal_stays_pending() {
+    let place = asking(&edit());
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "--no-wait", "go"]));
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    let id = pending_without_client(&place);
+    assert_eq!(place.ok(&["deny", &id]), "denied\n");
+    ends(&place, "[permission] Edit notes.txt: answered no\n");
+}
+
+#[test]
+fn a_permission_request_of_a_non_interactive_run_is_denied_when_nobody_is_there() {
+    // Without a terminal, and with one where the flag was given.
+    let place = asking(&edit());
+    place.ok(&["scripted", "--no-wait", "go"]);
+    ends(&place, "[permission] Edit notes.txt: answered no\n");
+    let place = asking(&edit());
+    let line = r#""$0" --non-interactive-permissions deny scripted go; true"#;
+    let mut terminal = OnTerminal::shell(line, &place.command(&[]));
+    terminal.wait_for(ASKS);
+    terminal.hang_up();
+    ends(&place, "[permission] Edit notes.txt: answered no\n");
+}
+
+#[test]
+fn ctrl_d_at_a_permission_request_is_a_no() {
+    let place = asking(&edit());
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for(ASKS);
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.done(), Some(5), "{}", terminal.seen);
+}
+
+#[test]
+fn an_elicitation_form_outlives_its_terminal_and_is_filled_in_on_another() {
+    let schema =
+        json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
+    let form = json!({
+        "sessionId": "{sessionId}", "mode": "form", "message": "Who are you?", "requestedSchema": schema,
+    });
+    let place = place(Script::new().request("elicitation/create", form).say("done").end("end_turn"));
+    let mut terminal = OnTerminal::shell(r#""$0" scripted go; true"#, &place.command(&[]));
+    terminal.wait_for("[question] name (");
+    terminal.hang_up();
+    let id = pending_without_client(&place);
+    let pending = place.json(&["pending"]);
+    let elicitation = json!({ "mode": "form", "message": "Who are you?", "requestedSchema": schema });
+    assert_eq!(pending["questions"][0]["elicitation"], elicitation);
+    // A pipe cannot fill it in.
+    let unfilled = place.acpx(&["--format", "json", "approve", &id]);
+    assert_eq!(unfilled.failure().0, "NO_OPTION");
+    let mut second = OnTerminal::start(&place.command(&["approve", &id]));
+    second.wait_for("[question] name (");
+    second.type_in("Ada\n");
+    second.wait_for("approved\n");
+    assert_eq!(second.done(), Some(0), "{}", second.seen);
+    let answered = || {
+        let events = place.ok(&["--format", "json", "scripted", "sessions", "replay"]);
+        events.contains(r#""action":"accept""#) && events.contains(r#""name":"Ada""#)
+    };
+    eventually("the agent has the form", answered);
 }
 
 #[test]

@@ -49,6 +49,21 @@ fn a_turn_outlives_the_terminal_that_it_was_begun_in() {
 }
 
 #[test]
+fn an_interrupt_leaves_the_orphaned_turn_that_its_prompt_waits_for() {
+    let place = begun();
+    place.ok(&["demo", "--no-wait", "wait"]);
+    place.until("the first turn runs", |status| status["turn"]["number"] == 1);
+    let second = place.start(&["demo", "second"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    second.signal(Signal::INT);
+    assert_eq!(second.done().code, Some(130));
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["turn"]["number"], &status["queued"]), (&json!(1), &json!(0)), "{status}");
+    // `acpx cancel` means the turn that runs, whoever began it.
+    assert_eq!(place.json(&["demo", "cancel"])["cancelled"], json!(true));
+}
+
+#[test]
 fn an_interrupt_cancels_a_prompt_that_still_waits_and_no_other() {
     let place = begun();
     let mut first = place.start(&["demo", "first", "wait"]);

@@ -2,7 +2,7 @@
 
 use acpx_testkit::Script;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Editor;
 use crate::acpx::{Place, eventually, kill_hard};
@@ -23,6 +23,43 @@ fn an_editor_that_is_killed_in_mid_turn_leaves_the_turn_to_the_next_load() {
     assert_eq!(said[0], "user: wait 200 then go on");
     assert!(said.len() >= 2, "{said:?}");
     assert_eq!(next.prompt(&session, "recall").0, ["agent: You said before:\n1. wait 200 then go on"]);
+}
+
+#[test]
+fn an_editor_restarted_in_mid_turn_cancels_its_next_prompt_and_the_turn_it_left() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let session = editor.open(&place);
+    editor.ask_prompt(&session, "wait");
+    editor.hear_words("Waiting until cancelled.");
+    editor.kill();
+    let mut next = Editor::new(&place);
+    next.load(&place, &session);
+    let open = next.ask_prompt(&session, "behind it");
+    let waits = || place.json(&["demo", "status", "-s", &session])["queued"] == 1;
+    eventually("the prompt waits", waits);
+    next.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(next.hear_answer(&open).1["result"]["stopReason"], "cancelled");
+    assert_eq!(next.prompt(&session, "recall").0, ["agent: You said before:\n1. wait"]);
+}
+
+#[test]
+fn a_permission_request_of_a_killed_editor_stays_pending_for_the_next() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let session = editor.open(&place);
+    editor.ask_prompt(&session, "permission");
+    let is_question = |message: &Value| message["method"] == "session/request_permission";
+    std::iter::repeat_with(|| editor.hear()).find(is_question).unwrap();
+    editor.kill();
+    eventually("nobody is asked", || place.json(&["pending"])["questions"][0]["asked"] == json!([]));
+    let mut next = Editor::new(&place);
+    let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
+    next.ask("session/load", load);
+    let question = std::iter::repeat_with(|| next.hear()).find(is_question).unwrap();
+    let allowed = json!({ "outcome": { "outcome": "selected", "optionId": "allow" } });
+    next.say(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": allowed }).to_string());
+    next.hear_words("The edit was made.");
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl<S: AgentService> Server<S> {
                     && self.worker.sessions.cancel(&session, &aside)
                     && self.tasks.len() < MAX_REQUESTS
                 {
-                    self.tasks.spawn(self.worker.clone().cancel_others(session, aside));
+                    self.tasks.spawn(self.worker.clone().cancel_turns(session, aside));
                 }
             }
             Some("$/cancel_request") => {

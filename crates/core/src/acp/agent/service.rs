@@ -129,6 +129,14 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Ok(SessionPage { sessions: Vec::new(), next_cursor: None, meta: Meta::new() }))
     }
 
+    /// Comes with `session/close`, also of a session that is not active on this connection: cancels its turns as by
+    /// `session/cancel`, as far as they are the client's to close, and waits until they are over. Turns on this connection
+    /// have had their signal.
+    fn cancel_for_close(&self, session: AcpSessionId) -> impl Future<Output = ()> + Send {
+        drop(session);
+        ready(())
+    }
+
     /// Frees what an active session holds. Its turn, if it had one, has ended and been answered.
     fn close_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), CallError>> + Send {
         drop(session);
@@ -162,9 +170,9 @@ pub trait AgentService: Send + Sync + 'static {
         pending()
     }
 
-    /// Stops what an active session does, of which nothing is a turn of this client's: another client asked for it, or
-    /// nobody did.
-    fn cancel_others(
+    /// `session/cancel` of an active session: ends what the client may end beside the turns whose prompts it waits for
+    /// on this connection. Those have had their signal.
+    fn cancel_turns(
         &self,
         session: AcpSessionId,
         aside: Aside,

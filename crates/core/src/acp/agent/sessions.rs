@@ -81,7 +81,7 @@ impl Sessions {
         self.active().get(session).is_some_and(|turns| turns.iter().any(works))
     }
 
-    /// Tells the session's turns to stop; whether it is active and has none that could.
+    /// Tells the session's turns on this connection to stop; whether it is active.
     pub(super) fn cancel(&self, session: &AcpSessionId, aside: &Aside) -> bool {
         let mut active = self.active();
         let Some(turns) = active.get_mut(session) else { return false };
@@ -89,7 +89,7 @@ impl Sessions {
         for turn in turns.iter() {
             turn.signal.give_with(CancelCause::Asked, aside);
         }
-        turns.is_empty()
+        true
     }
 
     /// The client is gone.

@@ -193,10 +193,10 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    /// Stops what the session does beside this client's turns. It has no answer, so a failure has nobody to tell.
-    pub(super) async fn cancel_others(self, session: AcpSessionId, aside: Aside) {
+    /// Ends what the client may end beside its own turns. It has no answer, so a failure has nobody to tell.
+    pub(super) async fn cancel_turns(self, session: AcpSessionId, aside: Aside) {
         let cancel = async {
-            self.service.cancel_others(session, aside, self.link.clone()).await;
+            self.service.cancel_turns(session, aside, self.link.clone()).await;
             Ok(())
         };
         drop(caught("session/cancel", cancel).await);
@@ -211,9 +211,15 @@ impl<S: AgentService> Worker<S> {
 
     /// A session that is not active is closed already.
     pub(super) async fn close_session(self, id: RpcId, leave: Leave) {
-        let was_active = self.left(&leave).await;
-        let session = leave.session.clone();
-        let close = async { if was_active { self.service.close_session(session).await } else { Ok(()) } };
+        leave.place.reached().await;
+        let close = async {
+            self.service.cancel_for_close(leave.session.clone()).await;
+            if self.left(&leave).await {
+                self.service.close_session(leave.session.clone()).await
+            } else {
+                Ok(())
+            }
+        };
         let result = caught("session/close", close).await;
         self.link.speech().forget(&leave.session);
         self.answer(id, gone(result)).await;

@@ -19,7 +19,8 @@ pub struct TermsMeta {
     /// Rules for single tools, which come before that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_policy: Option<serde_json::Value>,
-    /// What becomes of a question where nobody can be asked; absent, the answer is no.
+    /// What becomes of a permission request where nobody can be asked; absent, it stays pending if the client of the
+    /// turn can be asked while it is connected, and otherwise the answer is no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unasked: Option<UnaskedMeta>,
     /// How long the turn may take, from the acceptance of the prompt on.
@@ -55,18 +56,19 @@ pub enum PolicyMeta {
 }
 
 impl TermsMeta {
-    /// The terms as a client says them. Its mode may be left unsaid.
+    /// The terms as a client says them. Its mode may be left unsaid, and what becomes of a question that nobody can be
+    /// asked.
     pub fn of(
         mode: Option<PermissionMode>,
         tools: Option<&ToolPolicy>,
-        unasked: Unasked,
+        unasked: Option<Unasked>,
         limits: TurnLimits,
     ) -> Self {
         let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self {
             policy: mode.and_then(PolicyMeta::of),
             tool_policy: tools.map(ToolPolicy::to_value),
-            unasked: UnaskedMeta::of(unasked),
+            unasked: unasked.map(Into::into),
             timeout_ms: limits.whole.map(millis),
             idle_timeout_ms: limits.silence.map(millis),
         }
@@ -154,13 +156,12 @@ impl From<UnaskedMeta> for Unasked {
     }
 }
 
-impl UnaskedMeta {
-    /// The rule as a client says it; `None` for the one that is meant by saying nothing.
-    fn of(unasked: Unasked) -> Option<Self> {
+impl From<Unasked> for UnaskedMeta {
+    fn from(unasked: Unasked) -> Self {
         match unasked {
-            Unasked::Deny => None,
-            Unasked::Fail => Some(Self::Fail),
-            Unasked::Wait => Some(Self::Wait),
+            Unasked::Deny => Self::Deny,
+            Unasked::Fail => Self::Fail,
+            Unasked::Wait => Self::Wait,
         }
     }
 }

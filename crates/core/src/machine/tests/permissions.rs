@@ -61,6 +61,20 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
 }
 
 #[test]
+fn an_elicitation_that_nobody_can_be_asked_is_declined_unless_it_may_wait() {
+    let elicited = |policy| {
+        let (mut machine, _) = asked(policy);
+        feed(&mut machine, [Input::Advised { ask: ask(), permit: Permit::Approve }]);
+        assert_eq!(feed(&mut machine, [Input::Elicitation { ask: ask() }]), [Effect::Consult(ask())]);
+        feed(&mut machine, [Input::Unanswered { ask: ask(), what: String::new() }])
+    };
+    for rule in [Unasked::Deny, Unasked::Fail] {
+        assert_eq!(elicited(unasked(rule)), [answer(Permit::Declined)]);
+    }
+    assert_eq!(elicited(unasked(Unasked::Wait)), []);
+}
+
+#[test]
 fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
     for end in [Input::AgentGone(died()), Input::Deadline(Deadline::Cancel)] {
         let (mut machine, _) = asked(unasked(Unasked::Fail));

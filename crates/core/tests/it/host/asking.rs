@@ -7,7 +7,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use super::{Bench, eventually, prompt_params};
+use super::{Bench, environment, eventually, prompt_params};
 use crate::engine::{everything, received};
 
 /// An agent that asks for an edit in every turn.
@@ -165,16 +165,114 @@ async fn a_question_is_taken_back_from_everybody_when_its_turn_ends() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_left_nobodys_word_decides() {
+async fn a_permission_request_stays_pending_when_its_editor_disconnects() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let (mut one, mut two, record) = two_editors(&bench, &argv).await;
     two.call("session/close", json!({ "sessionId": record })).await.unwrap();
     one.ask("session/prompt", prompt_params(&record, "edit", json!({}))).await;
     one.question().await;
+    bench.shorten_idle_time(&mut bench.client().await, &record).await;
+    drop(one);
+    let mut open = json!(null);
+    while open["questions"][0]["asked"] != json!([]) {
+        open = two.call("_acpx/pending", json!({})).await.unwrap();
+    }
+    assert!(two.was_not_asked().await);
+    // An agent without work is parked meanwhile, and this one is not.
+    let mut idle = bench.client().await;
+    let other = bench.open(&mut idle, &bench.agent(&asking())).await;
+    let parked = bench.agent_of(&other).await;
+    bench.shorten_idle_time(&mut idle, &other).await;
+    idle.close().await;
+    eventually("the other agent is parked", || !parked.is_alive()).await;
+    two.ask("session/load", bench.load_params(&record)).await;
+    let question = two.question().await;
+    two.choose(&question, "yes").await;
+    eventually("the agent has its answer", || answers(&argv) == ["yes"]).await;
+}
+
+#[tokio::test]
+async fn a_permission_request_is_denied_when_the_terms_of_its_editor_say_so() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let mut one = bench.editor(&argv).await;
+    let record = one.open(&bench).await;
+    one.ask("session/prompt", prompt_params(&record, "edit", json!({ "unasked": "deny" }))).await;
+    one.question().await;
     drop(one);
     eventually("the agent has its answer", || answers(&argv) == ["no"]).await;
-    assert!(two.was_not_asked().await);
+}
+
+#[tokio::test]
+async fn an_elicitation_stays_pending_when_its_editor_disconnects() {
+    let form = json!({
+        "sessionId": "{sessionId}", "mode": "form", "message": "Who?",
+        "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+    });
+    let turn = Script::new().request("elicitation/create", form.clone()).say("done").end("end_turn");
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", turn),
+    ]);
+    let answer = |argv: &[String]| {
+        let answers = received(argv).into_iter().filter(|(method, _)| method == "answer");
+        answers.map(|(_, result)| result).collect::<Vec<_>>()
+    };
+    let accepted = json!({ "action": "accept", "content": { "name": "Ada" } });
+    for version in [1, 2] {
+        let bench = Bench::new();
+        let argv = bench.agent(&script);
+        let mut one = bench.speaking(version, 1, &argv).await;
+        let record = one.open(&bench).await;
+        one.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+        one.until(|line| line["method"] == "elicitation/create").await;
+        drop(one);
+        // Another editor that comes is asked.
+        let mut two = bench.speaking(version, 1, &argv).await;
+        two.ask("session/resume", bench.load_params(&record)).await;
+        let asked = two.until(|line| line["method"] == "elicitation/create").await;
+        assert_eq!(asked["params"]["message"], "Who?", "version {version}");
+        drop(two);
+        // And anybody answers it by its id.
+        let mut client = bench.client().await;
+        let mut open = json!(null);
+        while open["questions"][0]["asked"] != json!([]) {
+            open = client.call("_acpx/pending", &json!({})).await.unwrap();
+        }
+        let question = &open["questions"][0];
+        let expected =
+            json!({ "mode": "form", "message": "Who?", "requestedSchema": form["requestedSchema"] });
+        assert_eq!((&question["kind"], &question["elicitation"]), (&json!("form"), &expected));
+        let filled = json!({
+            "questionId": question["questionId"], "approve": true, "content": { "name": "Ada" },
+        });
+        client.call::<Value>("_acpx/answer", &filled).await.unwrap();
+        eventually("the agent has its answer", || answer(&argv) == [accepted.clone()]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_elicitation_is_declined_when_the_editor_of_its_turn_takes_none() {
+    let bench = Bench::new();
+    let form = json!({
+        "sessionId": "{sessionId}", "mode": "form", "message": "Who?", "requestedSchema": { "type": "object" },
+    });
+    let turn = Script::new().request("elicitation/create", form).end("end_turn");
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn),
+    ]);
+    let argv = bench.agent(&script);
+    let mut one = bench.joined(1).await;
+    let client = json!({ "agent": { "name": "scripted", "argv": argv }, "environment": environment() });
+    let meta = json!({ "acpx": { "client": client } });
+    one.call("initialize", json!({ "protocolVersion": 1, "_meta": meta })).await.unwrap();
+    let record = one.open(&bench).await;
+    assert_eq!(one.turn(&record, "x").await.stop_reason, "end_turn");
+    let answer = received(&argv).into_iter().find(|(method, _)| method == "answer").unwrap();
+    assert_eq!(answer.1, json!({ "action": "decline" }));
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(30);
 
 impl Bench {
     /// Has a session parked so long after nobody has it in use any more.
-    async fn shorten_idle_time(&self, client: &mut HostClient, record: &str) {
+    pub(super) async fn shorten_idle_time(&self, client: &mut HostClient, record: &str) {
         let mut params = self.resume_params(record);
         params["_meta"]["acpx"]["idleMs"] = json!(SHORT.as_millis());
         let answer: Value = client.call("session/resume", &params).await.unwrap();
@@ -23,7 +23,7 @@ impl Bench {
     }
 
     /// The process of a record's agent, which runs.
-    async fn agent_of(&self, record: &str) -> ProcessIdentity {
+    pub(super) async fn agent_of(&self, record: &str) -> ProcessIdentity {
         let run = self.record(record).await.agent_run.expect("an agent was started");
         assert!(run.process.is_alive() && run.ended.is_none(), "{run:?}");
         run.process

@@ -45,6 +45,7 @@ mod settings;
 mod shell;
 mod streams;
 mod tools;
+mod turn_owners;
 mod unanswered;
 mod updates;
 mod version_2;
