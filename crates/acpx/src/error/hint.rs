@@ -80,15 +80,7 @@ impl CliError {
             }
             Self::TimedOut { .. } => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
-            Self::About { error, identity } => match error.hint() {
-                Some(hint) if is_directory_gone(error) => {
-                    let id = &identity.record;
-                    Some(
-                        format!("{hint}; if the project has moved: acpx sessions move {id} --cwd DIR").into(),
-                    )
-                }
-                hint => hint,
-            },
+            Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
             Self::Output(error) => output_hint(error.kind()).map(Into::into),
             Self::Runtime(_) | Self::Signalled => None,
@@ -141,11 +133,6 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-/// Whether the directory of a session is not there.
-fn is_directory_gone(error: &CliError) -> bool {
-    error.code() == "BAD_DIRECTORY" && !matches!(error, CliError::Directory { .. })
 }
 
 /// How to get what a public address lacks.

@@ -217,7 +217,9 @@ impl SessionTask {
         if prompted.is_some() {
             (self.received, self.idle_meta) = (0, None);
         }
-        match self.outgoing(call) {
+        let is_restore = matches!(call, Call::Resume | Call::Replay | Call::Load);
+        let taken = if is_restore { self.take_restored_id() } else { Ok(()) };
+        match taken.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
             Some(Ok(outgoing)) => {
                 if is_setup {
                     self.own_given();
@@ -388,8 +390,7 @@ impl SessionTask {
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
         let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
-        self.coming =
-            Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
+        self.coming = Some(Box::pin(agent::start_for(record, place, shared, predecessor)));
     }
 
     async fn send_now(&mut self, outgoing: Outgoing) {
