@@ -61,6 +61,9 @@ impl CliError {
             }
             Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
             Self::NoId { hint, .. } => Some(hint.clone().into()),
+            Self::OtherAgent { own, typed, .. } => {
+                Some(format!("type acpx {own} in place of acpx {typed}, or leave the agent out").into())
+            }
             Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None),
