@@ -157,3 +157,52 @@ async fn look(disk: &Disk, path: &AbsolutePath) -> Result<Result<AbsolutePath, S
 fn in_words(found: Result<AbsolutePath, String>) -> String {
     found.map_or_else(|problem| problem, |real| format!("leads to {real} now"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::NewSession;
+    use super::*;
+    use crate::model::AgentSpec;
+    use crate::tools::Environment;
+
+    #[tokio::test]
+    async fn additional_directories_inside_a_mended_cwd_get_its_real_path() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let path = |name: &str| AbsolutePath::from_path(&home.join(name)).unwrap();
+        for name in ["one", "two"] {
+            std::fs::create_dir(path(name).as_path()).unwrap();
+        }
+        std::os::unix::fs::symlink(path("two").as_path(), path("link").as_path()).unwrap();
+        let agent = AgentSpec::new("demo", [""; 0]);
+        let alone = Place::alone(NewSession::new(agent, path("link"), Environment::default()));
+        let given = Place {
+            real_cwd: Some(path("one")),
+            additional_directories: vec![path("link/lib"), path("two")],
+            ..alone
+        };
+        let (disk, record) = (Disk::default(), RecordId::new("r").unwrap());
+        let moved = |now: &str| AgentError::DirectoryMoved {
+            record: record.clone(),
+            cwd: path("link"),
+            real_cwd: path("one"),
+            now: now.to_owned(),
+        };
+
+        let mut place = given.clone();
+        let elsewhere = moved(&format!("leads to {} now", path("two")));
+        assert_eq!(place.settle(&disk, &record).await, Err(elsewhere));
+        place.asked_by = Some(path("one/."));
+        let mended = Settled { cwd: path("one"), real_cwd: path("one") };
+        assert_eq!(place.settle(&disk, &record).await, Ok(Some(mended)));
+        assert_eq!(
+            (place.cwd, place.additional_directories),
+            (path("one"), vec![path("one/lib"), path("two")])
+        );
+
+        std::fs::remove_file(path("link").as_path()).unwrap();
+        assert_eq!(given.clone().settle(&disk, &record).await, Err(moved("is gone")));
+        std::fs::write(path("link").as_path(), "").unwrap();
+        assert_eq!(given.clone().settle(&disk, &record).await, Err(moved("is not a directory")));
+    }
+}

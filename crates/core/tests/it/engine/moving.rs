@@ -238,10 +238,13 @@ async fn an_imported_record_learns_its_real_directory_at_its_first_start() {
     let (session, command) = linked.parked().await;
     let Linked { bench, link, one, two } = &linked;
     let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
+    let scope = Scope { agent: kept.agent.key(), name: None };
+    session.set_scope(scope.clone()).await.unwrap();
     // As it is imported while its directory is gone: by the path as it is written.
     let imported = Record {
         id: RecordId::new("imported").unwrap(),
         real_cwd: link.clone(),
+        scope: Some(scope.clone()),
         lineage: Lineage::imported(kept.lineage.current().session.clone(), None, kept.created_at),
         agent_run: None,
         last_seq: None,
@@ -254,6 +257,8 @@ async fn an_imported_record_learns_its_real_directory_at_its_first_start() {
     assert_eq!(linked.place_of(&session).await, (link.clone(), one.clone()));
     assert_eq!(linked.moves(&session).await, []);
     assert_eq!(loaded_in(&command), [link.to_string()]);
+    // The other record is there already, and keeps the scope.
+    assert_eq!(bench.store.record(id).await.unwrap().unwrap().scope, None);
 
     session.park().await.unwrap();
     linked.point_to(two);
