@@ -74,6 +74,16 @@ pub(crate) enum CliError {
         /// What to do about it.
         hint: String,
     },
+    /// The session of this id is with another agent than the one that was typed.
+    #[error("the session {id} is with {own}, and not with {typed}")]
+    OtherAgent {
+        /// The id.
+        id: String,
+        /// The agent that it is with, as it is named on the command line.
+        own: String,
+        /// The agent that was typed.
+        typed: String,
+    },
     /// Nothing is kept under this name here or further up.
     #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched.as_deref()))]
     NoSession {
@@ -401,7 +411,9 @@ impl CliError {
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
             Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::NoId { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
+            Self::NoId { .. } | Self::OtherAgent { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => {
+                "NO_SESSION"
+            }
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",

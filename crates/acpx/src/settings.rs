@@ -128,6 +128,8 @@ pub(crate) struct Settings {
     pub(crate) mode: Mode,
     /// The agent.
     pub(crate) agent: AgentSpec,
+    /// Whether it was typed, and is not the default.
+    pub(crate) agent_is_typed: bool,
     /// The directory, as the agent is told it.
     pub(crate) cwd: AbsolutePath,
     /// Directories beside that one whose files the session is to have.
@@ -193,6 +195,7 @@ impl Settings {
         Ok(Self {
             mode: mode(options.output, config)?,
             agent: as_configured(agent, options, config),
+            agent_is_typed: options.agent != AgentChoice::Default,
             additional_directories: options
                 .add_dirs
                 .iter()
@@ -282,7 +285,8 @@ impl Settings {
         StartMeta { settings, ..start }
     }
 
-    /// What a bridge says of whoever it joins to the host. That one may come back to the sessions of any agent.
+    /// What a bridge says of the client that it joins to the host. That one has the sessions of this agent, whether they
+    /// were made by its name or by its command line.
     pub(crate) fn client(&self) -> ClientMeta {
         let tools = self.policy.tools.as_deref();
         let terms = TermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());

@@ -88,7 +88,11 @@ impl<'a> ResumeParams<'a> {
     ) -> Self {
         meta.start.mcp_source = given.and_then(|given| given.source.clone());
         let mcp_servers = given.map(|given| given.servers.iter().map(server).collect());
-        let (session_id, cwd) = (record.id.as_str(), &record.cwd);
+        let session_id = record.id.as_str();
+        // A command in the session's directory asks for it there, wherever the session's own path leads by now.
+        let here = settings.cwd.as_path().canonicalize();
+        let is_here = here.is_ok_and(|here| here.starts_with(record.real_cwd.as_path()));
+        let cwd = if is_here { &record.real_cwd } else { &record.cwd };
         let additional_directories = &settings.additional_directories;
         meta.same_directories = additional_directories.is_empty();
         Self { session_id, cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }

@@ -14,6 +14,7 @@ use acpx_core::model::{
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
+use crate::agents;
 use crate::error::{CliError, LostSession, Other, Remedy, Wanted};
 use crate::reach::Reach;
 use crate::scope::Walk;
@@ -61,7 +62,7 @@ impl Kept {
     }
 
     /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
-    /// one session wherever it is, whichever agent it is with, and whether it is closed or not.
+    /// one session wherever it is, and whether it is closed or not; where an agent is typed, one of that agent.
     pub(super) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
         match self.find(settings, which).await? {
             None => self.by_id(settings).await,
@@ -74,7 +75,14 @@ impl Kept {
         let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
         let record = store.record(id).await?;
-        Ok(record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. })))
+        let record = record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. }));
+        match record {
+            Some(record) if settings.agent_is_typed && !record.agent.is_same_as(&settings.agent) => {
+                let (id, own) = (record.id.to_string(), agents::typed(&record.agent));
+                Err(CliError::OtherAgent { id, own, typed: settings.typed_agent() })
+            }
+            record => Ok(record),
+        }
     }
 
     /// The open session that is meant, or else what to do to have one.

@@ -61,6 +61,9 @@ impl CliError {
             }
             Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
             Self::NoId { hint, .. } => Some(hint.clone().into()),
+            Self::OtherAgent { own, typed, .. } => {
+                Some(format!("type acpx {own} in place of acpx {typed}, or leave the agent out").into())
+            }
             Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None),
@@ -80,15 +83,7 @@ impl CliError {
             }
             Self::TimedOut { .. } => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
-            Self::About { error, identity } => match error.hint() {
-                Some(hint) if is_directory_gone(error) => {
-                    let id = &identity.record;
-                    Some(
-                        format!("{hint}; if the project has moved: acpx sessions move {id} --cwd DIR").into(),
-                    )
-                }
-                hint => hint,
-            },
+            Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
             Self::Output(error) => output_hint(error.kind()).map(Into::into),
             Self::Runtime(_) | Self::Signalled => None,
@@ -142,11 +137,6 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-/// Whether the directory of a session is not there.
-fn is_directory_gone(error: &CliError) -> bool {
-    error.code() == "BAD_DIRECTORY" && !matches!(error, CliError::Directory { .. })
 }
 
 /// How to get what a public address lacks.

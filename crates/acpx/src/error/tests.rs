@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use acpx_core::model::{AcpSessionId, AgentError, AgentSessionId, Missed, Reading, RecordId, Timestamp};
+use acpx_core::model::{
+    AbsolutePath, AcpSessionId, AgentError, AgentSessionId, Missed, Reading, RecordId, Timestamp,
+};
 
 use super::remedy::WHERE_SESSIONS_ARE;
 use super::*;
@@ -109,12 +111,16 @@ fn where_there_is_no_session_those_that_may_be_meant_are_named_with_the_line_tha
 }
 
 #[test]
-fn a_directory_that_is_gone_can_be_made_again_or_moved_from() {
-    let gone = AgentError::NoDirectory { agent: "demo".to_owned(), cwd: "/w".to_owned() };
-    let error = CliError::from(SessionError::from(gone)).about(identity());
-    let hint = "make the directory again; the session belongs to it; \
-                if the project has moved: acpx sessions move r --cwd DIR";
-    assert_eq!(error.hint().as_deref(), Some(hint));
+fn a_session_whose_directory_has_moved_names_sessions_move_with_its_id() {
+    let path = |path: &str| AbsolutePath::new(path).unwrap();
+    let (record, now) = (RecordId::new("r").unwrap(), "leads to /other now".to_owned());
+    let moved = AgentError::DirectoryMoved { record, cwd: path("/link"), real_cwd: path("/w"), now };
+    let error = CliError::from(SessionError::from(moved)).about(identity());
+    let message = "the session r was created in /w, and its path /link leads to /other now";
+    let hint = "put the directory back, or move the session to where its project is now: \
+                acpx sessions move r --cwd DIR";
+    assert_eq!((error.message().as_str(), error.hint().as_deref()), (message, Some(hint)));
+    assert_eq!(error.class(), ErrorClass::Runtime);
 }
 
 #[test]

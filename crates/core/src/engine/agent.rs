@@ -1,7 +1,8 @@
 //! One running agent of a session: how it comes up, and what is said when it goes.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,12 +13,13 @@ use tokio::task::JoinHandle;
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpServer,
-    Missed, Profiles, Secrets, is_secret_name,
+    Missed, Profiles, RecordId, Secrets, is_secret_name,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
 
 use super::answers;
+use super::directory::Settled;
 use super::login;
 use super::place::Place;
 use super::sending::Sending;
@@ -40,6 +42,8 @@ pub(super) struct LiveAgent {
     pub(super) tools: Box<Tools>,
     /// What it has not been sent yet.
     pub(super) sending: Sending,
+    /// What its start has found out of the record's directory.
+    pub(super) settled: Option<Box<Settled>>,
     /// What it has left outside of its process group.
     strays: Strays,
 }
@@ -50,6 +54,18 @@ pub(super) enum News {
     Said(Option<FromAgent>),
     /// Something has come of what it wanted done, or terminals of its have shown something.
     Done(Option<(Errand, Done)>),
+}
+
+/// Starts the agent of a record, in the directory that the record was created in.
+pub(super) async fn start_for(
+    record: RecordId,
+    mut place: Place,
+    shared: Shared,
+    predecessor: Option<watch::Receiver<bool>>,
+) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
+    let settled = place.settle(&shared.disk, &record).await?;
+    let (agent, lines) = start(place, shared, record.as_str(), predecessor).await?;
+    Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
 }
 
 /// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
@@ -239,7 +255,7 @@ impl LiveAgent {
     /// An agent that was sent nothing yet and has had nothing done for it.
     fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: Strays) -> Self {
         let (tools, sending) = (Box::new(Tools::new(files)), Sending::default());
-        Self { connection, process, tools, sending, strays }
+        Self { connection, process, tools, sending, settled: None, strays }
     }
 
     /// What happens next. Dropping this loses nothing.
@@ -281,7 +297,7 @@ impl LiveAgent {
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
     pub(super) async fn end(self, grace: Grace) -> Farewell {
-        let Self { mut connection, process, tools, mut sending, strays } = self;
+        let Self { mut connection, process, tools, mut sending, strays, .. } = self;
         let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
@@ -400,9 +416,10 @@ fn label(agent: &AgentSpec) -> String {
     agent.label().into_owned()
 }
 
-/// The ACP sessions that are live in this engine. An agent that gives one id twice has given us a stranger's.
+/// The ACP sessions that are live in this engine, each with its record. An agent that gives one id twice has given us a
+/// stranger's.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LiveIds(Arc<Mutex<HashSet<LiveKey>>>);
+pub(crate) struct LiveIds(Arc<Mutex<HashMap<LiveKey, RecordId>>>);
 
 /// An agent's command line and the id it gave.
 type LiveKey = (Vec<String>, AcpSessionId);
@@ -414,12 +431,21 @@ pub(super) struct LiveId {
 }
 
 impl LiveIds {
-    /// Takes an id, unless another session of the same agent has it.
-    pub(super) fn take(&self, agent: &AgentSpec, session: AcpSessionId) -> Option<LiveId> {
-        let command = agent.command();
-        let key = (command, session);
-        let new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-        new.then(|| LiveId { ids: self.clone(), key })
+    /// Takes an id for a record, unless a session of the same agent has it: then this is the record of that one.
+    pub(super) fn take(
+        &self,
+        agent: &AgentSpec,
+        session: AcpSessionId,
+        record: &RecordId,
+    ) -> Result<LiveId, RecordId> {
+        let key = (agent.command(), session);
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
+            Entry::Occupied(taken) => Err(taken.get().clone()),
+            Entry::Vacant(free) => {
+                free.insert(record.clone());
+                Ok(LiveId { ids: self.clone(), key })
+            }
+        }
     }
 }
 
@@ -444,6 +470,8 @@ mod tests {
         let mut place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
+            real_cwd: None,
+            asked_by: None,
             additional_directories: Vec::new(),
             environment: [
                 ("API_KEY".into(), "from-env".into()),
@@ -509,10 +537,11 @@ mod tests {
         let ids = LiveIds::default();
         let agent = AgentSpec::new("a", ["x"]);
         let session = || AcpSessionId::new("s").unwrap();
-        let held = ids.take(&agent, session());
-        assert!(held.is_some() && ids.take(&agent, session()).is_none());
-        assert!(ids.take(&AgentSpec::new("a", ["y"]), session()).is_some());
+        let (one, two) = (RecordId::new("one").unwrap(), RecordId::new("two").unwrap());
+        let held = ids.take(&agent, session(), &one);
+        assert_eq!(ids.take(&agent, session(), &two).err(), Some(one));
+        assert!(held.is_ok() && ids.take(&AgentSpec::new("a", ["y"]), session(), &two).is_ok());
         drop(held);
-        assert!(ids.take(&agent, session()).is_some());
+        assert!(ids.take(&agent, session(), &two).is_ok());
     }
 }

@@ -58,6 +58,8 @@ pub(super) enum Command {
     CancelTurns(Vec<TurnId>, Option<Besides>, oneshot::Sender<Option<Seq>>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
+    /// Deletes a session whose client never heard of it, if it was never prompted.
+    TakeBack(oneshot::Sender<Deletion>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(Option<Besides>, oneshot::Sender<Deletion>),
     Park(Forgetting, oneshot::Sender<bool>),
@@ -124,12 +126,9 @@ impl SessionTask {
                 self.step(Input::Close);
             }
             Command::Writer(reply) => tell(reply, self.keeper.writer()),
-            Command::Delete(besides, reply) => {
-                self.waiters.deleted.push(reply);
-                self.metas.deleting = besides;
-                self.note_deletion();
-                self.step(Input::Delete);
-            }
+            Command::TakeBack(reply) if self.keeper.has_begun_turn() => tell(reply, Deletion::default()),
+            Command::TakeBack(reply) => self.delete(None, reply),
+            Command::Delete(besides, reply) => self.delete(besides, reply),
             Command::Park(Forgetting::Unwanted, reply) if self.machine.has_only_memory() => {
                 tell(reply, false);
             }
@@ -202,6 +201,13 @@ impl SessionTask {
     /// Whether so much waits for the agent to read it that it is sent no request of a client.
     pub(super) fn agent_is_behind(&self) -> bool {
         self.agent.as_ref().is_some_and(|agent| !agent.sending.has_room())
+    }
+
+    fn delete(&mut self, besides: Option<Besides>, reply: oneshot::Sender<Deletion>) {
+        self.waiters.deleted.push(reply);
+        self.metas.deleting = besides;
+        self.note_deletion();
+        self.step(Input::Delete);
     }
 
     /// Who is there to be told that the session is deleted.

@@ -89,6 +89,7 @@ impl Engine {
 
     /// Has the agent delete the session that a record had last, in a process that need not have anything to do with it.
     async fn delete_at_agent(&self, kept: Record, given: RestoreSession) -> Result<(), SessionError> {
+        self.check_directory(&kept, &kept.cwd).await?;
         let Record { agent, cwd, lineage, .. } = kept;
         let moved = given.agent.filter(|given| given.key() == agent.key());
         let agent: AgentSpec = moved.unwrap_or(agent);

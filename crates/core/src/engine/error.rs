@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::model::{AbsolutePath, AcpSessionId, AgentError, RecordId, RequestId, SettingError};
+use crate::model::{AbsolutePath, AcpSessionId, AgentError, RecordId, RequestId, SettingError, command_line};
 use crate::store::StoreError;
 
 use super::PromptProblem;
@@ -28,6 +28,16 @@ pub enum SessionError {
         cwd: AbsolutePath,
         /// Why.
         reason: String,
+    },
+    /// A client asks for a session in another directory than the session's.
+    #[error("the session {record} works in {cwd}, and was asked for in {asked_by}")]
+    WorksElsewhere {
+        /// The record.
+        record: RecordId,
+        /// Where it works, as that was given.
+        cwd: AbsolutePath,
+        /// The path by which it was asked for.
+        asked_by: AbsolutePath,
     },
     /// The prompt cannot be sent.
     #[error(transparent)]
@@ -81,6 +91,7 @@ impl SessionError {
             Self::Store(error) => error.code(),
             Self::NoRecord(_) => "NO_SESSION",
             Self::Directory { .. } => "BAD_DIRECTORY",
+            Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
             Self::Prompt(_) => "BAD_PROMPT",
             Self::Setting(error) => error.code(),
             Self::RequestExists { .. } => "REQUEST_EXISTS",
@@ -97,6 +108,16 @@ impl SessionError {
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
             Self::Setting(error) => return Some(error.hint().into()),
+            Self::Agent(AgentError::DirectoryMoved { record, .. }) => {
+                let moving = format!("acpx sessions move {record} --cwd DIR");
+                let hint = "put the directory back, or move the session to where its project is now";
+                return Some(format!("{hint}: {moving}").into());
+            }
+            Self::WorksElsewhere { record, cwd, asked_by } => {
+                let words = ["sessions", "move", record.as_str(), "--cwd", asked_by.as_str()];
+                let moving = command_line("acpx", words);
+                return Some(format!("ask for it in {cwd}; if its project has moved: {moving}").into());
+            }
             Self::Agent(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Directory { .. } => Some("name a directory that exists"),

@@ -3,7 +3,7 @@
 use crate::acp::client::{Answer, FromAgent, Line, Meaning};
 use crate::acp::idle_meta;
 use crate::machine::{AgentState, Input, PassId};
-use crate::model::{AgentError, Direction, EventKind, Reading, RequestId, title_of};
+use crate::model::{AcpSessionId, AgentError, Direction, EventKind, Reading, RecordId, RequestId, title_of};
 
 use super::deleting::Deletion;
 use super::perform::{Outward, UNBORN_BYTES};
@@ -91,11 +91,27 @@ impl SessionTask {
         self.step(Input::State { state, background, body, own });
     }
 
+    /// Takes an ACP session for this record alone; the record that is live on it, if there is one.
+    fn take_live_id(&mut self, session: &AcpSessionId) -> Result<(), RecordId> {
+        let (agent, record) = (&self.place.agent, self.keeper.record());
+        self.live_id = Some(self.shared.live_ids.take(agent, session.clone(), record)?);
+        Ok(())
+    }
+
+    /// Takes the ACP session that is to be restored. Two records of one would write to it at once.
+    pub(super) fn take_restored_id(&mut self) -> Result<(), AgentError> {
+        let session = self.machine.target_session().cloned();
+        let Some(session) = session.filter(|_| self.live_id.is_none()) else { return Ok(()) };
+        let agent = self.place.agent.label().into_owned();
+        self.take_live_id(&session).map_err(|record| AgentError::SessionInUse { agent, session, record })
+    }
+
     fn take_answer(&mut self, answer: Answer) {
         match answer {
             Answer::Opened(Ok((session, inner))) => {
-                self.live_id = self.shared.live_ids.take(&self.place.agent, session.clone());
-                if self.live_id.is_some() {
+                // One that could not be restored is live no more.
+                self.live_id = None;
+                if self.take_live_id(&session).is_ok() {
                     self.own_given();
                     self.step(Input::Opened { session, inner });
                 } else {
@@ -109,8 +125,6 @@ impl SessionTask {
                     self.keeper.keep_first_title(title);
                 }
                 self.first_words.clear();
-                let session = self.machine.target_session().cloned();
-                self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
                 self.own_given();
                 self.step(Input::Restored { inner });
             }

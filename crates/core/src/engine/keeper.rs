@@ -42,6 +42,8 @@ pub(super) struct Keeper {
     bytes: usize,
     tail: Arc<Tail>,
     has_title: bool,
+    /// Whether a turn was asked for since this began.
+    has_turn: bool,
     /// What the record has of its agent's memory.
     memory: Memory,
     /// Who has the record's scope once it is closed.
@@ -101,6 +103,7 @@ impl Keeper {
             bytes: 0,
             tail,
             has_title: false,
+            has_turn: false,
             memory: Memory::default(),
             heir: None,
             spoken_elsewhere: None,
@@ -114,6 +117,11 @@ impl Keeper {
     /// Whether there is a record.
     pub(super) fn has_record(&self) -> bool {
         matches!(self.stage, Stage::Kept(_))
+    }
+
+    /// Whether a turn was asked for since this began. Those that a fork was made with do not count.
+    pub(super) fn has_begun_turn(&self) -> bool {
+        self.has_turn
     }
 
     /// From here on lines are in this version.
@@ -187,6 +195,7 @@ impl Keeper {
             // What a client was promised, what may have reached the agent and what it answered are worth a
             // sync, so a turn always is.
             Effect::SaveTurn(turn) => {
+                self.has_turn = true;
                 self.durability = Durability::Machine;
                 self.changes.push(Change::Turn(turn));
             }
@@ -277,6 +286,24 @@ impl Keeper {
             Stage::Kept(writer) => {
                 let place = Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() };
                 writer.append(vec![place], Durability::Machine).await
+            }
+        }
+    }
+
+    /// Keeps where the record works, and that no shell finds it any more: another record has its scope there.
+    pub(super) async fn set_place_without_scope(
+        &mut self,
+        cwd: &AbsolutePath,
+        real_cwd: &AbsolutePath,
+    ) -> Result<(), StoreError> {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => {
+                (seed.cwd, seed.real_cwd, seed.scope) = (cwd.clone(), real_cwd.clone(), None);
+                Ok(())
+            }
+            Stage::Kept(writer) => {
+                let place = Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() };
+                writer.append(vec![Change::Scope(None), place], Durability::Machine).await
             }
         }
     }

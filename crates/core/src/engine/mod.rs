@@ -25,6 +25,7 @@ mod consulting;
 mod counted;
 mod deleting;
 mod denial;
+mod directory;
 mod disk;
 mod error;
 mod examining;
@@ -169,7 +170,7 @@ impl Engine {
     }
 
     /// Starts an agent and opens a session with it. The record exists once the agent has answered. Dropping this
-    /// ends the agent, and closes the record if it was just made.
+    /// ends the agent, and deletes the record if it was just made.
     pub async fn open(&self, new: NewSession) -> Result<Session, SessionError> {
         let (session, unclaimed) = self.open_unless(new, std::future::pending()).await?;
         unclaimed.claim();
@@ -204,7 +205,7 @@ impl Engine {
             id: record.clone(),
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
-            real_cwd,
+            real_cwd: real_cwd.clone(),
             additional_directories: new.additional_directories.clone(),
             mcp_servers: new.mcp_servers.kept(),
             scope: new.scope,
@@ -214,6 +215,8 @@ impl Engine {
         let place = Place {
             agent: new.agent,
             cwd: new.cwd,
+            real_cwd: Some(real_cwd),
+            asked_by: None,
             additional_directories: new.additional_directories,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
@@ -242,7 +245,7 @@ impl Engine {
         let awake = tokio::select! {
             awake = session.wake(restore) => awake,
             () = unwanted => {
-                unclaimed.close().await;
+                unclaimed.take_back().await;
                 return Err(SessionError::Closing(record));
             }
         };
@@ -352,6 +355,7 @@ impl Engine {
             keeper.keep_effect(now, effect);
         }
         keeper.commit().await?;
+        let real_cwd = kept.known_real_cwd().cloned();
         let belongings = Belongings {
             agent: kept.agent,
             additional_directories: kept.additional_directories,
@@ -361,6 +365,8 @@ impl Engine {
         let place = Place {
             agent,
             cwd: kept.cwd,
+            real_cwd,
+            asked_by: restore.cwd.clone(),
             additional_directories,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or(mcp_servers),

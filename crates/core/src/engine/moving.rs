@@ -12,6 +12,7 @@ use crate::model::{AbsolutePath, Fact};
 use crate::store::StoreError;
 
 use super::commands::Command;
+use super::directory::moved_with;
 use super::task::SessionTask;
 use super::waiters::tell;
 use super::{Session, SessionError};
@@ -64,6 +65,7 @@ impl SessionTask {
             Ok(()) => {
                 let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
                 self.keeper.keep_fact(self.now(), &fact);
+                self.place.real_cwd = Some(real_cwd);
                 let old = std::mem::replace(&mut self.place.cwd, cwd);
                 let staying = self.move_directories(&old);
                 self.keeper.commit().await?;
@@ -74,16 +76,11 @@ impl SessionTask {
     }
 
     /// Has the additional directories inside of the old directory be those inside of the new one; the others.
-    fn move_directories(&mut self, old: &AbsolutePath) -> Vec<AbsolutePath> {
-        let new = &self.place.cwd;
-        let moved = |directory: &AbsolutePath| {
-            let rest = directory.as_path().strip_prefix(old.as_path()).ok()?;
-            AbsolutePath::from_path(&new.as_path().join(rest)).ok()
-        };
+    pub(super) fn move_directories(&mut self, old: &AbsolutePath) -> Vec<AbsolutePath> {
         let known = &self.place.additional_directories;
-        let staying = known.iter().filter(|directory| moved(directory).is_none()).cloned().collect();
-        let after: Vec<_> =
-            known.iter().map(|directory| moved(directory).unwrap_or_else(|| directory.clone())).collect();
+        let is_outside = |directory: &&AbsolutePath| !directory.as_path().starts_with(old.as_path());
+        let staying = known.iter().filter(is_outside).cloned().collect();
+        let after = moved_with(old, &self.place.cwd, known);
         if after != *known {
             self.keeper.keep_additional_directories(&after);
             self.place.additional_directories = after;

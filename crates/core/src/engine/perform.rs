@@ -213,12 +213,13 @@ impl SessionTask {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
         let is_setting = matches!(call, Call::Set(_));
-        let is_setup = matches!(call, Call::New | Call::Fork | Call::Resume | Call::Replay | Call::Load);
         let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
         if prompted.is_some() {
             (self.received, self.idle_meta) = (0, None);
         }
-        match self.outgoing(call) {
+        let is_restore = matches!(call, Call::Resume | Call::Replay | Call::Load);
+        let taken = if is_restore { self.take_restored_id() } else { Ok(()) };
+        match taken.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
             Some(Ok(outgoing)) => {
                 self.send(now, prompted.or(turn), outgoing);
                 if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
@@ -228,16 +229,11 @@ impl SessionTask {
             Some(Err(error)) if prompted.is_some() => {
                 self.inputs.push_back(Input::PromptAnswered(Err(error)));
             }
-            Some(Err(error)) => {
-                if is_setup {
-                    self.forget_given();
-                }
-                self.inputs.push_back(match passed {
-                    Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
-                    None if is_setting => Input::SettingAnswered(Err(error)),
-                    None => Input::SetupImpossible(error),
-                });
-            }
+            Some(Err(error)) => self.inputs.push_back(match passed {
+                Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None if is_setting => Input::SettingAnswered(Err(error)),
+                None => Input::SetupImpossible(error),
+            }),
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
         }
@@ -390,8 +386,7 @@ impl SessionTask {
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
         let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
-        self.coming =
-            Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
+        self.coming = Some(Box::pin(agent::start_for(record, place, shared, predecessor)));
     }
 
     async fn send_now(&mut self, outgoing: Outgoing) {

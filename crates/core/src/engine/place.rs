@@ -16,6 +16,10 @@ use super::{Disk, LoggedIn, NewSession, RestoreSession, Servers};
 pub(super) struct Place {
     pub(super) agent: AgentSpec,
     pub(super) cwd: AbsolutePath,
+    /// The directory that the path of a record has to lead to, with every link followed, if it is known.
+    pub(super) real_cwd: Option<AbsolutePath>,
+    /// The path by which the client that makes the agent start has asked for the session.
+    pub(super) asked_by: Option<AbsolutePath>,
     /// Directories beside that one whose files belong to the session.
     pub(super) additional_directories: Vec<AbsolutePath>,
     pub(super) environment: Environment,
@@ -54,6 +58,8 @@ impl Place {
         Self {
             agent,
             cwd,
+            real_cwd: None,
+            asked_by: None,
             additional_directories,
             environment,
             mcp_servers,
@@ -100,6 +106,7 @@ impl Place {
     pub(super) fn renew(&mut self, given: RestoreSession) {
         let RestoreSession {
             agent,
+            cwd,
             environment,
             mcp_servers,
             additional_directories,
@@ -109,6 +116,7 @@ impl Place {
             start_wait,
             ..
         } = given;
+        self.asked_by = cwd;
         self.besides = besides;
         self.start_wait = start_wait;
         if let Some(directories) = additional_directories {

@@ -42,6 +42,9 @@ pub struct RestoreSession {
     /// How the agent is started now, should it have to be. Only the agent that the session is with can have
     /// moved: another one is passed over.
     pub agent: Option<AgentSpec>,
+    /// The path by which its client has asked for the session. If the record's own path leads elsewhere by now, and
+    /// this one to the directory the session was created in, the agent starts there.
+    pub cwd: Option<AbsolutePath>,
     /// The agent's whole environment, should it have to be started.
     pub environment: Environment,
     /// What its client says to the agent besides, should it have to be started; it goes out as it is.

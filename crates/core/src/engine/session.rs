@@ -89,8 +89,8 @@ pub struct Hold {
     _counted: Counted,
 }
 
-/// A session that was just made, for somebody who does not know of it yet. Dropped before it is claimed, it is
-/// closed, and its agent is ended.
+/// A session that was just made, for a client that does not know of it yet. Dropped before it is claimed, it is
+/// deleted, unless another client has prompted it by then.
 pub struct Unclaimed(Option<Session>);
 
 impl Session {
@@ -378,11 +378,11 @@ impl Session {
         self.ask(Command::Writer(reply), answer).await
     }
 
-    /// Lets the session be closed, without waiting for it. One that has many commands waiting is in use by others,
+    /// Has the session taken back, without waiting for it. One that has many commands waiting is in use by others,
     /// and is left to them.
     fn abandon(&self) {
         let (reply, _) = oneshot::channel();
-        drop(self.commands.try_send(Command::Close(None, reply)));
+        drop(self.commands.try_send(Command::TakeBack(reply)));
     }
 
     /// Closes the session likewise, and takes the record out of every list for good. What its agent has said to that.
@@ -475,19 +475,13 @@ impl Unclaimed {
         self.0 = None;
     }
 
-    /// Deletes the record: there was to be no such session, and nobody knows of it.
-    pub async fn delete(mut self) {
+    /// Deletes the record, here and at an agent that can, and waits until nothing of it is left. A session that another
+    /// client has prompted stays.
+    pub async fn take_back(mut self) {
         if let Some(session) = self.0.take() {
+            let (reply, answer) = oneshot::channel();
             // One that ends in another way has ended all the same.
-            drop(session.delete(None).await);
-        }
-    }
-
-    /// Closes the session, and waits until nothing of it is left.
-    pub async fn close(mut self) {
-        if let Some(session) = self.0.take() {
-            // One that ends in another way has ended all the same.
-            drop(session.close().await);
+            drop(session.ask(Command::TakeBack(reply), answer).await);
         }
     }
 }

@@ -297,7 +297,10 @@ impl SessionTask {
         self.step(Input::StartFailed(error));
     }
 
-    async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
+    async fn take_agent(&mut self, mut agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
+        if let Some(settled) = agent.settled.take() {
+            self.keep_directory(*settled).await?;
+        }
         let advertised = agent.connection.capabilities().sessions;
         let habits = agent.connection.profile().habits();
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };

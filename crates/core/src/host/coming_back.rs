@@ -30,15 +30,8 @@ impl Connection {
         if kept.lifecycle.is_deleted() || !self.knows(&kept) {
             return Err(fault::unknown(&record));
         }
-        if kept.cwd == call.cwd {
-            return Ok(None);
-        }
-        let real = self.host.engine.disk().real(&call.cwd).await.map_err(|no_answer| {
-            let (cwd, reason) = (call.cwd.clone(), no_answer.to_string());
-            self.refused(&SessionError::Directory { cwd, reason })
-        })?;
-        let elsewhere = || problem("cwd", format!("is not where the session works, which is {}", kept.cwd));
-        if real == kept.real_cwd { Ok(None) } else { Err(elsewhere()) }
+        let checked = Box::pin(self.host.engine.check_directory(&kept, &call.cwd)).await;
+        checked.map(|()| None).map_err(|error| self.refused(&error))
     }
 
     async fn adopt(

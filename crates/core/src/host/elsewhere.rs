@@ -192,15 +192,20 @@ impl Connection {
         Some(if self.elsewhere.get().is_none() { wait } else { no_longer_than(agent, wait) })
     }
 
-    /// Whether a record is one that this client can know of.
+    /// Whether a record is one that this client can know of: one of its own agent, if it has named one when it came, as
+    /// an editor does. A client from elsewhere knows the agent that is served by its key alone.
     pub(super) fn knows(&self, record: &Record) -> bool {
-        self.elsewhere.get().is_none()
-            || self.defaults.agent(None).is_some_and(|served| served.key() == record.agent.key())
+        let is_here = self.elsewhere.get().is_none();
+        match self.defaults.agent(None) {
+            None => is_here,
+            Some(own) if is_here => own.is_same_as(&record.agent),
+            Some(served) => served.key() == record.agent.key(),
+        }
     }
 
     /// An error if a record is not there for this client.
     pub(super) async fn may_use(&self, record: &RecordId) -> Result<(), CallError> {
-        if self.elsewhere.get().is_none() {
+        if self.elsewhere.get().is_none() && self.defaults.agent(None).is_none() {
             return Ok(());
         }
         let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;

@@ -45,7 +45,7 @@ struct FaultData {
     field: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// What editors show of an error: why a session was not restored, and the next step.
+    /// The problem and what to do next, for a client that shows nothing else of an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     details: Option<String>,
     acpx: FaultMeta,
@@ -147,6 +147,9 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let hint = error.hint().map(Cow::into_owned);
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
+        SessionError::Agent(AgentError::DirectoryMoved { .. }) | SessionError::WorksElsewhere { .. } => {
+            return in_another_directory(error, fault);
+        }
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
         SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
         SessionError::Agent(AgentError::McpUnsupported { index, .. }) => &format!("mcpServers[{index}]"),
@@ -167,6 +170,14 @@ pub(super) fn refused(error: &SessionError) -> CallError {
 fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
     let field = Some(field.to_owned());
     let data = FaultData { field, problem: Some(problem.clone()), acpx, ..FaultData::default() };
+    CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
+}
+
+/// The session belongs to another directory. What an editor shows of it says how to move the session.
+fn in_another_directory(error: &SessionError, acpx: FaultMeta) -> CallError {
+    let problem = with_causes(error);
+    let details = acpx.hint.as_ref().map(|hint| format!("{problem}. To go on, {hint}"));
+    let data = FaultData { field: Some("cwd".to_owned()), problem: Some(problem.clone()), details, acpx };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 

@@ -80,19 +80,11 @@ impl Opened {
         }
     }
 
-    /// Nobody will hear of it.
-    async fn let_go(self) {
+    /// Takes it back: its client never hears of it, or it cannot be set as its client wants it.
+    async fn take_back(self) {
         drop(self.hold);
         if let Some(unclaimed) = self.unclaimed {
-            unclaimed.close().await;
-        }
-    }
-
-    /// It cannot be as it was to be, and so it never was.
-    async fn unmake(self) {
-        drop(self.hold);
-        if let Some(unclaimed) = self.unclaimed {
-            unclaimed.delete().await;
+            unclaimed.take_back().await;
         }
     }
 
@@ -143,7 +135,7 @@ impl Host {
         match self.choose(&opened.session, &opened.given, settings, begun).await {
             Ok(()) => Ok(opened),
             Err(error) => {
-                opened.unmake().await;
+                opened.take_back().await;
                 Err(error)
             }
         }
@@ -194,7 +186,7 @@ impl Host {
         let opened = self.make_alone(new, wanted, answer.closed()).await;
         // Whoever comes next finds what is there, and nothing that is about to go.
         if let Err(Ok(opened)) = answer.send(opened) {
-            opened.let_go().await;
+            opened.take_back().await;
         }
     }
 
@@ -238,7 +230,9 @@ impl Host {
         // Whoever names no directories leaves those that the session has.
         let additional_directories = Some(new.additional_directories.clone())
             .filter(|directories| !is_confined && !directories.is_empty());
-        let given = RestoreSession { agent, mcp_servers, additional_directories, ..given_again(&new) };
+        // It was found by its real path.
+        let cwd = Some(there.real_cwd);
+        let given = RestoreSession { agent, cwd, mcp_servers, additional_directories, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(Opened::known(session, given))
     }
@@ -247,8 +241,8 @@ impl Host {
     /// hears of it: the old one is gone.
     async fn replace(&self, old: RecordId, mut opened: Opened, scope: Scope) -> Result<Opened, CallError> {
         if let Err(error) = self.engine.hand_over(&old, &opened.session, scope).await {
-            // Nobody would find it.
-            opened.let_go().await;
+            // No shell would find it.
+            opened.take_back().await;
             return Err(self.refused(&error));
         }
         if let Some(unclaimed) = opened.unclaimed.take() {

@@ -122,5 +122,5 @@ pub(super) async fn serve_connection(peer: Peer, incoming: Incoming, host: Arc<H
     let _counted = Counted::one(&host.clients);
     let offer = connection::offer(&host.version);
     let connection = Arc::new(Connection::new(host, confined));
-    agent::serve(peer, incoming, connection, offer, GRACE).await;
+    Box::pin(agent::serve(peer, incoming, connection, offer, GRACE)).await;
 }

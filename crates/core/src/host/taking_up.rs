@@ -167,11 +167,12 @@ impl Connection {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
+        let cwd = Some(call.cwd);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         let directories = Some(call.additional_directories)
             .filter(|directories| !(meta.same_directories && directories.is_empty()));
         let additional_directories = self.allowed_directories(&record, directories).await?;
-        let restore = RestoreSession { besides, additional_directories, ..restore };
+        let restore = RestoreSession { cwd, besides, additional_directories, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
         let start = match cursor {
@@ -227,10 +228,11 @@ impl Connection {
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
         };
         let (options, login) = (meta.wishes.into(), meta.start.login.unwrap_or_default().into());
-        let (besides, additional_directories) = (None, None);
+        let (cwd, besides, additional_directories) = (None, None, None);
         Ok(RestoreSession {
             options,
             agent,
+            cwd,
             environment,
             besides,
             login,

@@ -142,7 +142,8 @@ pub enum Fact {
         /// When.
         until: Timestamp,
     },
-    /// The record works in another directory from now on.
+    /// The record has another path from now on: its project has moved, or its path led elsewhere and the real path of its
+    /// directory took its place.
     Moved {
         /// The one before, as it was given.
         from: String,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AcpSessionId, Missed, RestoreError};
+use super::{AbsolutePath, AcpSessionId, Missed, RecordId, RestoreError};
 
 /// What an agent did instead of what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +37,18 @@ pub enum AgentError {
         agent: String,
         /// The directory.
         cwd: String,
+    },
+    /// The path of a record's directory no longer leads to the directory the record was created in. Nothing was started.
+    #[error("the session {record} was created in {real_cwd}, {} {now}", path_of(cwd, real_cwd))]
+    DirectoryMoved {
+        /// The record.
+        record: RecordId,
+        /// The path as it was given.
+        cwd: AbsolutePath,
+        /// Where it led when the record was created.
+        real_cwd: AbsolutePath,
+        /// Where it leads now, in words.
+        now: String,
     },
     /// A directory that it would work in or have files of cannot be looked up. Nothing was started.
     #[error("cannot start the agent {agent:?} with the directory {directory}: {reason}")]
@@ -153,6 +165,16 @@ pub enum AgentError {
         agent: String,
         /// The id.
         session: AcpSessionId,
+    },
+    /// It has given the session that is to be restored to another record, too. Nothing was sent.
+    #[error("the session {session} of the agent {agent:?} is in use by the record {record}")]
+    SessionInUse {
+        /// The agent.
+        agent: String,
+        /// The session.
+        session: AcpSessionId,
+        /// The record that is live on it.
+        record: RecordId,
     },
     /// It answered with an error.
     #[error("the agent {agent:?} refused {method}: {message} ({code})")]
@@ -301,6 +323,7 @@ impl AgentError {
             Self::NotExecutable { .. } => "AGENT_NOT_EXECUTABLE",
             Self::NotStarted { .. } => "AGENT_NOT_STARTED",
             Self::NoDirectory { .. } => "BAD_DIRECTORY",
+            Self::DirectoryMoved { .. } => "SESSION_DIRECTORY_MOVED",
             Self::SilentDirectory { .. } => "DIRECTORY_SILENT",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
@@ -312,6 +335,7 @@ impl AgentError {
             Self::Unresponsive { .. } => "AGENT_UNRESPONSIVE",
             Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
             Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
+            Self::SessionInUse { .. } => "SESSION_IN_USE",
             Self::Refused { reading: Reading::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
             Self::Refused { reading: Reading::LoginNeeded, .. } | Self::NoCredential { .. } => {
                 "AUTH_REQUIRED"
@@ -395,6 +419,7 @@ impl AgentError {
                 "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
             }
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
+            "SESSION_IN_USE" => "close the other record first, by its id: acpx sessions close ID",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
             "AUTH_REQUIRED" => {
                 "log in by one of the ways that the agent offers, or with its own program, then try again"
@@ -411,10 +436,18 @@ impl AgentError {
             "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
             "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
             "DIRECTORY_SILENT" => "see to its disk, or leave the directory out; the next prompt tries again",
+            "SESSION_DIRECTORY_MOVED" => {
+                "put the directory back, or move the session to where its project is now: acpx sessions move ID --cwd DIR"
+            }
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
             _ => return None,
         })
     }
+}
+
+/// How the path of a directory is called beside its real path.
+fn path_of(cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> String {
+    if cwd == real_cwd { "which".to_owned() } else { format!("and its path {cwd}") }
 }
 
 fn last_words(said: &[String]) -> String {

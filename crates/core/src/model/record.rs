@@ -38,7 +38,7 @@ pub struct Record {
     pub agent: AgentSpec,
     /// The working directory as first given; sent again byte for byte.
     pub cwd: AbsolutePath,
-    /// The same directory with every link followed; for lookup only.
+    /// The same directory with every link followed. The record is found by it, and its agent starts nowhere else.
     pub real_cwd: AbsolutePath,
     /// Directories beside that one whose files belong to the session, as they were given.
     pub additional_directories: Vec<AbsolutePath>,
@@ -79,6 +79,15 @@ impl Record {
     pub fn spoken_elsewhere(&self) -> Option<Timestamp> {
         let is_adopted = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Adopted);
         (is_adopted && self.last_turn.is_none()).then_some(self.updated_at)
+    }
+
+    /// Its directory with every link followed, if that was ever looked up. A record that was imported while its directory
+    /// was gone has the path as it is written, until its agent first starts.
+    pub fn known_real_cwd(&self) -> Option<&AbsolutePath> {
+        let is_imported =
+            self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Imported);
+        let is_known = !is_imported || self.agent_run.is_some() || self.real_cwd != self.cwd;
+        is_known.then_some(&self.real_cwd)
     }
 
     /// The three ids as they stand.

@@ -86,11 +86,14 @@ fn directory(record: &Record, report: &mut Report) -> Result<(), CliError> {
         Ok(real) if !real.as_path().is_dir() => {
             report.say(&Finding::fail("directory", format!("{cwd} is not a directory"), Some(move_it)))
         }
-        Ok(real) if real == record.real_cwd => report.say(&Finding::ok("directory", cwd.to_string())),
-        Ok(real) => report.say(&Finding::warn(
+        // The first start of an imported session finds out where its path leads.
+        Ok(real) if real == record.real_cwd || record.known_real_cwd().is_none() => {
+            report.say(&Finding::ok("directory", cwd.to_string()))
+        }
+        Ok(real) => report.say(&Finding::fail(
             "directory",
             format!("{cwd} leads to {real}, and led to {} when the session began", record.real_cwd),
-            move_it,
+            Some(move_it),
         )),
         Err(error) => report.say(&Finding::fail("directory", format!("{cwd}: {error}"), Some(move_it))),
     }
@@ -248,6 +251,6 @@ async fn listed(settings: &Settings, record: &Record) -> Result<Result<bool, Cli
     let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
     let with = patient_session(settings);
     let session = &record.lineage.current().session;
-    let found = Patience::new(None)?.during(engine.remote_session(&with, session)).await?;
+    let found = Patience::new(None)?.during(Box::pin(engine.remote_session(&with, session))).await?;
     Ok(found.map(|row| row.is_some()).map_err(CliError::from))
 }

@@ -114,7 +114,7 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
     let says = says.prompt(|turn| turn.say("FOO is of-mine").end("end_turn"));
     let says = place.scripted(&says);
     let telling = [&["sh", "-c", "env > mine.env; exec \"$@\"", "sh"].map(str::to_owned)[..], &says].concat();
-    let config = json!({ "agents": {
+    let config = json!({ "defaultAgent": "mine", "agents": {
         "mine": { "argv": telling, "env": { "FOO": "of-mine", "HOME": "/nowhere" } },
         "plain": { "argv": agent("plain.env") },
     } });
@@ -130,9 +130,9 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
     };
     assert!(seen("mine.env", "FOO=of-mine") && seen("mine.env", "HOME=/nowhere"));
     assert!(!seen("plain.env", "FOO=of-mine") && !seen("plain.env", "HOME=/nowhere"));
-    // Whoever names one agent and means a session of another by its id starts that one.
+    // An id means its own agent, whichever is the default.
     fs::remove_file(place.work().join("plain.env")).unwrap();
-    place.ok(&["mine", "-s", made["acpxRecordId"].as_str().unwrap(), "hello"]);
+    place.ok(&["prompt", "-s", made["acpxRecordId"].as_str().unwrap(), "hello"]);
     assert!(!seen("plain.env", "FOO=of-mine"));
     place.ok(&["host", "stop"]);
     let store = fs::read(place.acpx_home().join("acpx.db")).unwrap();
@@ -164,24 +164,32 @@ fn what_nobody_reads_is_said_where_a_session_is_made_and_stops_nothing() {
 }
 
 #[test]
-fn an_editor_that_comes_back_to_a_session_of_another_agent_starts_that_one_with_its_own_variables() {
+fn an_editor_that_names_an_agent_by_its_command_line_loads_with_the_agents_own_variables() {
     let place = Place::new();
     let agent = |file: &str| {
         let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
         json!(["sh", "-c", line])
     };
+    let other = agent("other.env");
     let config = json!({ "agents": {
         "mine": { "argv": agent("mine.env"), "env": { "FOO": "of-mine" } },
-        "other": { "argv": agent("other.env"), "env": { "BAR": "of-other" } },
+        "other": { "argv": other, "env": { "BAR": "of-other" } },
     } });
     place.configure(&config.to_string());
     let made = place.json(&["other", "sessions", "new"]);
     place.ok(&["host", "stop"]);
     let file = place.work().join("other.env");
     fs::remove_file(&file).unwrap();
+    let load = json!({ "sessionId": made["acpxRecordId"], "cwd": place.work(), "mcpServers": [] });
     let mut editor = Editor::silent(&place, &["mine", "acp"]);
     editor.call("initialize", json!({ "protocolVersion": 1 }));
-    let load = json!({ "sessionId": made["acpxRecordId"], "cwd": place.work(), "mcpServers": [] });
+    let unknown = editor.call("session/load", load.clone());
+    assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+    let line = format!("sh -c '{}'", other[2].as_str().unwrap());
+    let mut editor = Editor::silent(&place, &["--agent", &line, "acp"]);
+    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    // It may have been started to be asked what it can do.
+    drop(fs::remove_file(&file));
     let loaded = editor.call("session/load", load);
     assert!(loaded.get("result").is_some(), "{loaded}");
     let text = fs::read_to_string(file).unwrap();

@@ -54,14 +54,46 @@ fn who_asks_where_a_project_has_moved_to_or_by_its_id_is_told_how_to_bring_its_s
     place.ok(&["host", "stop"]);
     let by_id = place.acpx(&["--format", "json", "demo", "-s", id, "hello"]);
     let expected = format!(
-        "the prompt was not sent; make the directory again; the session belongs to it; \
-         if the project has moved: acpx sessions move {id} --cwd DIR"
+        "the prompt was not sent; put the directory back, or move the session to where its project is now: \
+         acpx sessions move {id} --cwd DIR"
     );
-    assert_eq!(by_id.failure(), ("BAD_DIRECTORY".to_owned(), expected, Some(1)));
+    assert_eq!(by_id.failure(), ("SESSION_DIRECTORY_MOVED".to_owned(), expected, Some(1)));
     let told = place.acpx_in(&new, &["demo", "sessions", "move", id]);
     assert_eq!(told.code, Some(0), "{told:?}");
     let again = place.acpx_in(&new, &["demo", "sessions", "move", id]);
     assert_eq!((again.out, again.code), (format!("{id}\t(works in {} already)\n", new.display()), Some(0)));
+}
+
+#[test]
+fn a_session_whose_link_leads_to_another_directory_is_prompted_in_its_own_or_not_at_all() {
+    let place = Place::new();
+    let [one, two, link] = ["one", "two", "link"].map(|name| place.work().join(name));
+    fs::create_dir(&one).unwrap();
+    fs::create_dir(&two).unwrap();
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    let made = place.json(&["--cwd", &text(&link), "demo", "sessions", "new"]);
+    let id = made["acpxRecordId"].as_str().unwrap();
+    place.ok(&["host", "stop"]);
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&two, &link).unwrap();
+
+    let (one, two, link) = (text(&one), text(&two), text(&link));
+    for wait in [&["--no-wait"][..], &[]] {
+        let by_id = place.acpx(&[&["demo", "-s", id], wait, &["hello"]].concat());
+        let words = format!(
+            "acpx: the session {id} was created in {one}, and its path {link} leads to {two} now\n\
+             hint: the prompt was not sent; put the directory back, or move the session to where its project \
+             is now: acpx sessions move {id} --cwd DIR\n"
+        );
+        assert!(by_id.err.ends_with(&words) && by_id.code == Some(1), "{by_id:?}");
+    }
+    // The path leads to another project, which has no session.
+    assert_eq!(place.acpx(&["--cwd", &link, "demo", "hello"]).code, Some(4));
+
+    let told = place.acpx(&["--cwd", &one, "demo", "hello"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(place.json(&["--cwd", &one, "demo", "status"])["cwd"], json!(one));
+    assert_eq!(place.acpx(&["demo", "-s", id, "hello"]).code, Some(0));
 }
 
 #[test]

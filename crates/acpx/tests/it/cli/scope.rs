@@ -4,6 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use acpx_testkit::Script;
+
 use crate::acpx::{Place, text};
 use crate::editor::Editor;
 
@@ -263,12 +265,12 @@ fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
         assert_eq!(done.code, Some(0), "{line:?} {done:?}");
         done.lines().pop().unwrap()
     };
-    // The agent is the session's own, whichever is meant here.
+    // The agent is the session's own, whichever is the default here.
     let found: [&[&str]; 6] = [
         &["demo", "status", "-s", record],
-        &["claude", "sessions", "show", record],
+        &["sessions", "show", record],
         &["sessions", "history", record],
-        &["claude", "prompt", "-s", record, "two"],
+        &["prompt", "-s", record, "two"],
         &["demo", "cancel", "-s", record],
         &["demo", "sessions", "close", record],
     ];
@@ -284,4 +286,35 @@ fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
         place.acpx(&["--format", "json", "sessions", "show", "nothing like it"]).failure();
     assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
     assert_eq!(hint, "acpx sessions list has those there are");
+}
+
+#[test]
+fn an_id_of_another_agents_session_is_refused_and_the_right_command_is_named() {
+    let place = Place::new();
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
+    let made = place.json(&["demo", "sessions", "new"]);
+    let id = made["acpxRecordId"].as_str().unwrap();
+    let message = format!("the session {id} is with demo, and not with scripted");
+    let hint = "type acpx demo in place of acpx scripted, or leave the agent out";
+    let commands: [&[&str]; 7] = [
+        &["-s", id, "hello"],
+        &["-s", id, "status"],
+        &["-s", id, "cancel"],
+        &["set", "-s", id, "mode", "plan"],
+        &["sessions", "show", id],
+        &["sessions", "move", id],
+        &["sessions", "delete", id],
+    ];
+    for command in commands {
+        let done = place.acpx(&[&["scripted"], command].concat());
+        assert_eq!(
+            (done.err, done.code),
+            (format!("acpx: {message}\nhint: {hint}\n"), Some(4)),
+            "{command:?}"
+        );
+    }
+    // Without an agent an id means its session, and so it does with the agent's own command line.
+    assert_eq!(place.json(&["sessions", "show", id])["acpxRecordId"], id);
+    let line = format!("{} demo-agent", env!("CARGO_BIN_EXE_acpx"));
+    assert_eq!(place.json(&["--agent", &line, "sessions", "show", id])["acpxRecordId"], id);
 }

@@ -233,9 +233,11 @@ async fn a_directory_that_has_gone_is_named_when_the_session_is_restored() {
     session.park().await.unwrap();
     std::fs::remove_dir(&place).unwrap();
     let error = session.wake(restore()).await.unwrap_err();
-    let text =
-        format!(r#"cannot start the agent "scripted" in {}: the directory is not there"#, place.display());
-    assert_eq!((error.code(), error.to_string()), ("BAD_DIRECTORY", text));
+    let (record, real) =
+        (session.record_id(), place.parent().unwrap().canonicalize().unwrap().join("project"));
+    let path = if real == place { "which".to_owned() } else { format!("and its path {}", place.display()) };
+    let text = format!("the session {record} was created in {}, {path} is gone", real.display());
+    assert_eq!((error.code(), error.to_string()), ("SESSION_DIRECTORY_MOVED", text));
     std::fs::create_dir(&place).unwrap();
     assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
 }

@@ -248,17 +248,43 @@ async fn a_session_that_nobody_waits_for_any_more_ends_with_its_agent_and_leaves
 }
 
 #[tokio::test]
-async fn a_session_that_is_made_and_not_claimed_is_closed() {
+async fn a_session_that_is_not_claimed_is_deleted_here_and_at_its_agent() {
+    for is_awaited in [true, false] {
+        let bench = Bench::new();
+        let can_delete = json!({ "sessionCapabilities": { "close": {}, "delete": {} } });
+        let script = Script::new().initialize(can_delete).serve([
+            ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+            ("session/close", Script::new().reply(json!({}))),
+            ("session/delete", Script::new().reply(json!({}))),
+        ]);
+        let (agent, command) = bench.agent(&script);
+        let new = bench.new_session(agent, Vec::new());
+        let (session, unclaimed) = bench.engine.open_unless(new, std::future::pending()).await.unwrap();
+        let mut live = bench.engine.live();
+        if is_awaited {
+            unclaimed.take_back().await;
+        } else {
+            drop(unclaimed);
+        }
+        live.wait_for(|live| *live == 0).await.unwrap();
+        let gone = bench.engine.attach(session.record_id(), &restore()).await.err().unwrap();
+        assert!(matches!(gone, SessionError::NoRecord(_)), "{gone:?}");
+        assert_eq!(bench.store.records(RecordFilter::default(), None, 10).await.unwrap(), []);
+        assert_eq!(methods(&command), ["initialize", "session/new", "session/close", "session/delete"]);
+    }
+}
+
+#[tokio::test]
+async fn an_unclaimed_session_that_another_client_has_prompted_stays() {
     let bench = Bench::new();
     let (agent, _) = bench.agent(&faithful(everything()));
     let new = bench.new_session(agent, Vec::new());
     let (session, unclaimed) = bench.engine.open_unless(new, std::future::pending()).await.unwrap();
-    let mut live = bench.engine.live();
-    drop(unclaimed);
-    live.wait_for(|live| *live == 0).await.unwrap();
-    let record = bench.engine.attach(session.record_id(), &restore()).await.unwrap();
-    let record = bench.engine.record(record.record_id()).await.unwrap().unwrap();
-    assert!(matches!(record.lifecycle, Lifecycle::Closed { .. }), "{record:?}");
+    prompt(&session, "one").await;
+    unclaimed.take_back().await;
+    assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!((record.lifecycle, record.answered_turns), (Lifecycle::Open, 2));
 }
 
 #[tokio::test]

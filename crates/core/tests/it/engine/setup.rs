@@ -185,6 +185,33 @@ async fn an_id_that_is_live_already_is_refused() {
 }
 
 #[tokio::test]
+async fn a_restore_of_an_acp_session_that_another_record_has_is_refused() {
+    let bench = Bench::new();
+    // It gives every session the same id.
+    let (agent, command) = bench.agent(&faithful(everything()));
+    let open = || bench.engine.open(bench.new_session(agent.clone(), Vec::new()));
+    let first = open().await.unwrap();
+    prompt(&first, "one").await;
+    first.close().await.unwrap();
+    let second = open().await.unwrap();
+    let before = methods(&command);
+
+    let error = bench.engine.restore(first.record_id(), restore()).await.err().unwrap();
+    let holder = second.record_id();
+    let text = format!("the session s1 of the agent \"scripted\" is in use by the record {holder}");
+    assert_eq!((error.code(), error.to_string()), ("SESSION_IN_USE", text));
+    let hint = "close the other record first, by its id: acpx sessions close ID";
+    assert_eq!(error.hint().as_deref(), Some(hint));
+    // The agent has been asked for nothing.
+    assert_eq!(methods(&command)[before.len()..], ["initialize"]);
+    assert_eq!(stop_reason(&prompt(&second, "two").await), "end_turn");
+
+    second.close().await.unwrap();
+    let (first, _) = bench.engine.restore(first.record_id(), restore()).await.unwrap();
+    assert_eq!(stop_reason(&prompt(&first, "three").await), "end_turn");
+}
+
+#[tokio::test]
 async fn unknown_updates_requests_and_notifications_are_kept_as_they_came() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| {

@@ -69,7 +69,7 @@ fn a_directory_that_leads_elsewhere_than_when_the_session_began_is_told_with_the
     let done = place.acpx(&["--format", "json", "scripted", "doctor", "-s", id]);
     let [link, first, second] = [link, first, second].map(|path| path.display().to_string());
     let words = format!("{link} leads to {second}, and led to {first} when the session began");
-    assert_eq!(of_check(&done, "directory"), one("warn", &words), "{done:?}");
+    assert_eq!(of_check(&done, "directory"), one("fail", &words), "{done:?}");
     assert!(done.out.contains(&format!("acpx sessions move {id} --cwd DIR")), "{done:?}");
 }
 
