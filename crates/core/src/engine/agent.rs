@@ -122,6 +122,7 @@ pub(super) async fn start(
             FailedStart::new(late(said), Vec::new())
         }
     };
+    let strays = look_below(&process, strays).await;
     peer.abort();
     let identity = process.identity().clone();
     let (ended, strays) = end_process(process, strays, grace).await;
@@ -182,16 +183,19 @@ impl Default for Farewell {
     }
 }
 
-/// Ends a process, and what it has left outside of its group.
-async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
-    let (identity, group) = (process.identity().clone(), process.pid());
-    let mut looking = strays.clone();
-    // It is looked at while it shows what it has started. Without that its marks have to do.
+/// Takes note of what a process has started, while it shows that. Without that their marks have to do.
+async fn look_below(process: &AgentProcess, strays: Strays) -> Strays {
+    let (identity, mut looking) = (process.identity().clone(), strays.clone());
     let seen = tokio::task::spawn_blocking(move || {
         looking.look_below(&identity);
         looking
     });
-    let strays = seen.await.unwrap_or(strays);
+    seen.await.unwrap_or(strays)
+}
+
+/// Ends a process, and what it has left outside of its group.
+async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let group = process.pid();
     let ended = process.end(grace).await;
     let (left, mut swept) = end_strays(strays, grace).await;
     swept.retain(|process| process.group != group);
@@ -293,6 +297,8 @@ impl LiveAgent {
                 peer.abort();
             }
         };
+        // Once its stdin is closed it may be gone, and what it has started is an orphan.
+        let strays = look_below(&process, strays).await;
         let mut lines = Vec::new();
         let (ended, strays, mut terminals) = {
             let mut end = std::pin::pin!(async {
