@@ -65,6 +65,7 @@ pub use profile::{AgentProfile, ErrorRow, Habits, LoadWait, ProfileError, Profil
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
+pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
 pub use setting::{
     Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
