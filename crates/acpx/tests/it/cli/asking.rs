@@ -189,13 +189,19 @@ fn a_permission_question_is_asked_once_when_a_usage_update_follows() {
     params["sessionId"] = json!("s1");
     let ask =
         json!({ "jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params });
-    let (go, usage) =
-        (place.beside("go"), json!({ "sessionUpdate": "usage_update", "used": 12, "size": 100 }));
-    let turn = Script::new().line(&ask.to_string()).update(usage).await_file(&go).say("more").end("end_turn");
+    let (asked, go) = (place.beside("asked"), place.beside("go"));
+    let turn = Script::new()
+        .line(&ask.to_string())
+        .await_file(&asked)
+        .update(json!({ "sessionUpdate": "usage_update", "used": 12, "size": 100 }))
+        .await_file(&go)
+        .say("more")
+        .end("end_turn");
     place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
     place.ok(&["scripted", "sessions", "new"]);
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for(ASKS);
+    std::fs::write(&asked, "").unwrap();
     eventually("the usage update is stored", || {
         place.ok(&["--format", "json", "scripted", "sessions", "replay"]).contains("usage_update")
     });
