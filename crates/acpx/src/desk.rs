@@ -241,9 +241,13 @@ impl Desk {
         }
     }
 
-    /// Something is shown: what is told of tool calls is remembered, and what is complete is asked no more.
-    pub(crate) fn saw(&mut self, event: &WatchedEvent) {
+    /// Something was written to the terminal below the open question.
+    pub(crate) fn cover(&mut self) {
         self.is_covered |= self.open.is_some();
+    }
+
+    /// An event has come: what is told of tool calls is remembered, and what is complete is asked no more.
+    pub(crate) fn saw(&mut self, event: &WatchedEvent) {
         self.calls.take(event);
         if let Some(elicitation) = completed(event) {
             self.complete(&elicitation);

@@ -220,7 +220,11 @@ impl Settings {
     /// The environment of the agent, should it have to be started.
     pub(crate) fn environment(&self) -> Environment {
         let (everybodys, own) = self.environment_of(&self.agent);
-        everybodys.into_iter().collect::<Environment>().with_confidential(own)
+        everybodys
+            .into_iter()
+            .collect::<Environment>()
+            .with_all(own)
+            .with_secrets(self.secrets_of(&self.agent))
     }
 
     /// The environment of the agent without the credentials of the configuration.
@@ -265,6 +269,11 @@ impl Settings {
         (everybodys, own)
     }
 
+    /// The names of the variables that the configuration marks as secrets for an agent.
+    fn secrets_of(&self, agent: &AgentSpec) -> Vec<OsString> {
+        self.variables_of(agent).map(AgentVariables::secrets).unwrap_or_default()
+    }
+
     fn variables_of(&self, agent: &AgentSpec) -> Option<&AgentVariables> {
         self.variables.get(agent.name.as_ref()?)
     }
@@ -281,7 +290,8 @@ impl Settings {
         let settings = model.map(setting).into_iter().collect();
         let (everybodys, own) = self.environment_of(agent);
         let start = StartMeta::watching(everybodys, ttl, self.login);
-        let start = start.with_variables(agent, own).within(self.timeout);
+        let start = start.with_variables(agent, own).with_secret_variables(agent, self.secrets_of(agent));
+        let start = start.within(self.timeout);
         StartMeta { settings, ..start }
     }
 
@@ -291,8 +301,10 @@ impl Settings {
         let tools = self.policy.tools.as_deref();
         let terms = TermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());
         let (environment, variables) = self.environments(&for_agents());
+        let secrets = self.variables.iter().map(|(name, own)| (name.clone(), own.secrets()));
         ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
             .with_variables(variables)
+            .with_secret_variables(secrets.filter(|(_, names)| !names.is_empty()))
             .with_terms(terms)
     }
 

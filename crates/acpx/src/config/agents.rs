@@ -19,7 +19,7 @@ use crate::agents::{canonical, split_line};
 /// What says how an agent is started or reached.
 const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];
 /// What else is said of one.
-const BESIDE: [&str; 3] = ["protocol", "profile", "env"];
+const BESIDE: [&str; 4] = ["protocol", "profile", "env", "secretEnv"];
 const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
 
 /// What the file says of an agent.
@@ -31,7 +31,7 @@ pub(super) struct AgentEntry {
     pub(super) protocol: Option<ProtocolVersion>,
     /// How it behaves, over what is known of it.
     pub(super) profile: Option<Arc<AgentProfile>>,
-    /// What is set in its environment.
+    /// What is set in its environment, and what is marked there.
     pub(super) variables: AgentVariables,
     /// Members that nobody reads, by their keys from the top.
     pub(super) unknown: Vec<String>,
@@ -60,7 +60,7 @@ fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
     let members = entry.object(EXPECTED)?;
     let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
     let profile = members.get("profile").map(|node| node.profile().map(Arc::new)).transpose()?;
-    let variables = members.get("env").map(|node| AgentVariables::of(&node)).transpose()?.unwrap_or_default();
+    let variables = AgentVariables::of(members.get("env").as_ref(), members.get("secretEnv").as_ref())?;
     let says_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
     let says_more = BESIDE.into_iter().any(|name| members.get(name).is_some());
     let argv = if says_more && !says_command { None } else { Some(command(entry)?) };

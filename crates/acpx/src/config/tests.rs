@@ -306,3 +306,23 @@ fn what_is_set_for_an_agent_takes_the_place_of_what_is_there_and_is_never_printe
         assert_eq!(said, format!("/h/config.json: {message}"));
     }
 }
+
+#[test]
+fn secret_env_names_the_variables_of_an_agent_that_are_secrets() {
+    let config =
+        parse(r#"{"agents":{"claude":{"secretEnv":["LICENCE","HOME"]},"codex":{"env":{"A":"b"}}}}"#).unwrap();
+    let secrets = |agent: &str| config.variables()[agent].secrets();
+    assert_eq!((secrets("claude"), secrets("codex")), (vec!["LICENCE".into(), "HOME".into()], Vec::new()));
+    assert_eq!((config.agent("claude"), config.unknown_keys(None)), (Ok(None), Vec::new()));
+    let name = "must be a name that a variable can have, without \"=\"";
+    for (names, message) in [
+        (r#"{"LICENCE":true}"#, "secretEnv must be an array of names of variables".to_owned()),
+        (r#""LICENCE""#, "secretEnv must be an array of names of variables".to_owned()),
+        (r#"["LICENCE",7]"#, format!("secretEnv[1] {name}")),
+        (r#"["LICENCE=s3cret"]"#, format!("secretEnv[0] {name}")),
+        (r#"[""]"#, format!("secretEnv[0] {name}")),
+    ] {
+        let said = wrong(&format!(r#"{{"agents":{{"a":{{"argv":["a"],"secretEnv":{names}}}}}}}"#));
+        assert_eq!(said, format!("/h/config.json: agents.a.{message}"));
+    }
+}

@@ -1,7 +1,7 @@
-//! What a configuration file sets in the environment of one agent.
+//! What a configuration file says of the environment of one agent: `env` sets variables in it, and `secretEnv` names
+//! variables whose values are secrets although their names do not say so.
 //!
-//! A value may be a secret, so none is ever shown, whatever it is called, also where the agent repeats it, unless it turns
-//! out to be the path of something that is there; and it is for its agent alone, so no other gets it.
+//! Any value may be a secret, so none is in an error or in `Debug`; and it is for its agent alone, so no other gets it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,49 +10,76 @@ use std::fmt;
 use super::ConfigError;
 use super::node::Node;
 
-/// Variables by their names.
+/// Variables by their names, and the names of secrets, whether they are set here or inherited.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub(crate) struct AgentVariables(BTreeMap<String, String>);
+pub(crate) struct AgentVariables {
+    values: BTreeMap<String, String>,
+    secrets: Vec<String>,
+}
 
 impl fmt::Debug for AgentVariables {
     /// The names alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.keys()).finish()
+        f.debug_list().entries(self.values.keys()).finish()
     }
 }
 
 impl AgentVariables {
-    /// Reads an object of strings.
-    pub(super) fn of(node: &Node<'_>) -> Result<Self, ConfigError> {
-        let members = node.object("an object of strings")?;
-        let mut variables = BTreeMap::new();
-        for (name, value) in members.names().zip(members.all()) {
-            if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(value.wrong("under a name that a variable can have, without \"=\""));
-            }
-            let text = value.text()?;
-            if text.contains('\0') {
-                return Err(value.wrong("a string without a NUL"));
-            }
-            variables.insert(name.to_owned(), text);
-        }
-        Ok(Self(variables))
+    /// Reads `env`, an object of strings, and `secretEnv`, an array of names.
+    pub(super) fn of(env: Option<&Node<'_>>, secret_env: Option<&Node<'_>>) -> Result<Self, ConfigError> {
+        let values = env.map(values).transpose()?.unwrap_or_default();
+        let secrets = secret_env.map(names).transpose()?.unwrap_or_default();
+        Ok(Self { values, secrets })
     }
 
-    /// Whether there are none.
+    /// Whether none are set and none are marked.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty() && self.secrets.is_empty()
+    }
+
+    /// The names of the variables that are marked as secrets.
+    pub(crate) fn secrets(&self) -> Vec<OsString> {
+        self.secrets.iter().map(OsString::from).collect()
     }
 
     /// Whether there is one of this name.
     pub(crate) fn has(&self, name: &OsStr) -> bool {
-        name.to_str().is_some_and(|name| self.0.contains_key(name))
+        name.to_str().is_some_and(|name| self.values.contains_key(name))
     }
 
     /// An environment with these in it, in the place of what it has under their names.
     pub(crate) fn over(&self, mut environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
         environment.retain(|(name, _)| !self.has(name));
-        environment.extend(self.0.iter().map(|(name, value)| (name.into(), value.into())));
+        environment.extend(self.values.iter().map(|(name, value)| (name.into(), value.into())));
         environment
     }
+}
+
+fn values(node: &Node<'_>) -> Result<BTreeMap<String, String>, ConfigError> {
+    let members = node.object("an object of strings")?;
+    let mut values = BTreeMap::new();
+    for (name, value) in members.names().zip(members.all()) {
+        if !is_name(name) {
+            return Err(value.wrong("under a name that a variable can have, without \"=\""));
+        }
+        let text = value.text()?;
+        if text.contains('\0') {
+            return Err(value.wrong("a string without a NUL"));
+        }
+        values.insert(name.to_owned(), text);
+    }
+    Ok(values)
+}
+
+fn names(node: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+    let items = node.array().map_err(|_| node.wrong("an array of names of variables"))?;
+    let name = |item: &Node<'_>| {
+        let expected = "a name that a variable can have, without \"=\"";
+        item.text().ok().filter(|name| is_name(name)).ok_or_else(|| item.wrong(expected))
+    };
+    items.iter().map(name).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
 }

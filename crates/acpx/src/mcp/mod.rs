@@ -170,7 +170,7 @@ impl McpConnector {
                 let agent = AgentSpec::new(command.to_string(), args.iter().cloned());
                 let given =
                     env.iter().map(|variable| (variable.name.clone().into(), variable.value.clone().into()));
-                let environment = self.environment.clone().with_confidential(given);
+                let environment = self.environment.clone().with_all(given);
                 let started = AgentProcess::spawn(&self.spawner, &agent, cwd, &environment, GRACE).await;
                 let (mut process, pipes) = started.map_err(|error| not_started(&error))?;
                 let transport = AsyncRwTransport::new_client(pipes.stdout, pipes.stdin);
@@ -329,7 +329,7 @@ impl McpConnection {
         if json.len() > MAX_RESULT {
             return Err(McpFailure::TooLong(json.len()));
         }
-        let json = self.secrets.remove_from_answer(&json).unwrap_or(json);
+        let json = self.secrets.remove_from_json(&json).unwrap_or(json);
         let raw: Value =
             serde_json::from_str(&json).map_err(|error| McpFailure::Unreadable(error.to_string()))?;
         let content = raw["content"].as_array().cloned().unwrap_or_default();

@@ -1,6 +1,8 @@
 //! Where a command writes, and how: the two streams with the format that was asked for.
 
+use std::cell::Cell;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::rc::Rc;
 
 use super::clean::{Clean, line};
 use crate::cli::Format;
@@ -24,19 +26,46 @@ pub(crate) struct Console<'a> {
     pub(crate) out: Box<dyn Write + 'a>,
     /// Words for people.
     err: Box<dyn Write + 'a>,
+    /// How many bytes were written to streams that are terminals.
+    shown: Rc<Cell<u64>>,
+}
+
+/// Counts what is written through it.
+struct Counted<W> {
+    inner: W,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.bytes.set(self.bytes.get().saturating_add(written as u64));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 impl Console<'static> {
     /// Stdout and stderr of the program. Towards a terminal, text is cleaned of control characters.
     pub(crate) fn of_program(mode: Mode) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
-        let to_terminal = stdout.is_terminal() && mode.format != Format::Json;
+        let shown = Rc::new(Cell::new(0));
+        let is_terminal = stdout.is_terminal();
         let buffered = BufWriter::new(stdout);
-        let out: Box<dyn Write> =
-            if to_terminal { Box::new(Clean::new(buffered)) } else { Box::new(buffered) };
-        let err: Box<dyn Write> =
-            if stderr.is_terminal() { Box::new(Clean::new(stderr)) } else { Box::new(stderr) };
-        Self { mode, out, err }
+        let out: Box<dyn Write> = match (is_terminal, mode.format) {
+            (true, Format::Json) => Box::new(Counted { inner: buffered, bytes: shown.clone() }),
+            (true, _) => Box::new(Clean::new(Counted { inner: buffered, bytes: shown.clone() })),
+            (false, _) => Box::new(buffered),
+        };
+        let err: Box<dyn Write> = if stderr.is_terminal() {
+            Box::new(Clean::new(Counted { inner: stderr, bytes: shown.clone() }))
+        } else {
+            Box::new(stderr)
+        };
+        Self { mode, out, err, shown }
     }
 }
 
@@ -44,7 +73,7 @@ impl Console<'static> {
 impl<'a> Console<'a> {
     /// A console over any two streams.
     pub(crate) fn over(mode: Mode, out: impl Write + 'a, err: impl Write + 'a) -> Self {
-        Self { mode, out: Box::new(out), err: Box::new(err) }
+        Self { mode, out: Box::new(out), err: Box::new(err), shown: Rc::default() }
     }
 }
 
@@ -52,6 +81,11 @@ impl Console<'_> {
     /// Shows what has been written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+
+    /// How many bytes have been written to a terminal so far.
+    pub(crate) fn shown(&self) -> u64 {
+        self.shown.get()
     }
 
     /// Writes no more data: stdout takes none. Words are said as before.

@@ -14,6 +14,7 @@ use acpx_core::wire::Message;
 
 use super::unsent::unsent_turn;
 use super::{Next, Talk};
+use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, FollowView, TurnView};
 use crate::patience::Stop;
@@ -134,6 +135,16 @@ impl<'a> Talk<'a> {
     /// Shows what belongs to our turn, and how the agent was brought back for it, which belongs to none. Where everything is
     /// followed, a prompt may stand before it.
     pub(super) fn show(&mut self, event: &WatchedEvent, unsent: Option<&Turn>) -> io::Result<()> {
+        let before = self.console.shown();
+        let written = self.write(event, unsent);
+        // Many events, such as `usage_update`, write nothing while the turn runs.
+        if self.console.shown() > before {
+            self.desk.iter_mut().for_each(Desk::cover);
+        }
+        written
+    }
+
+    fn write(&mut self, event: &WatchedEvent, unsent: Option<&Turn>) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
         if let Some(desk) = &mut self.desk {

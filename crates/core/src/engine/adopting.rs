@@ -8,7 +8,6 @@ use std::future::pending;
 
 use tokio::sync::watch;
 
-use crate::acp::client::ListedSession;
 use crate::machine::{Awakening, SessionMachine};
 use crate::model::{AbsolutePath, AcpSessionId, Lifecycle, Lineage, Record, RecordId};
 use crate::store::StoreError;
@@ -51,10 +50,15 @@ impl Engine {
 
     /// Remembers that nobody wants a session which the agent has and cannot delete: a record of it that is deleted from
     /// the beginning, so that it is in no list and cannot be had.
-    pub async fn disown(&self, with: NewSession, row: ListedSession) -> Result<(), SessionError> {
-        let id = RecordId::new(row.session.as_str()).expect("the id of a session is not empty");
+    pub async fn disown(
+        &self,
+        with: NewSession,
+        session: AcpSessionId,
+        cwd: Option<String>,
+    ) -> Result<(), SessionError> {
+        let id = RecordId::new(session.as_str()).expect("the id of a session is not empty");
         let (now, shared) = (self.now(), &self.0.shared);
-        let cwd = row.cwd.and_then(|cwd| AbsolutePath::new(cwd).ok()).unwrap_or(with.cwd);
+        let cwd = cwd.and_then(|cwd| AbsolutePath::new(cwd).ok()).unwrap_or(with.cwd);
         let record = Record {
             id,
             agent: with.agent,
@@ -65,7 +69,7 @@ impl Engine {
             mcp_servers: Vec::new(),
             title: None,
             lifecycle: Lifecycle::Deleted { at: now },
-            lineage: Lineage::adopted(row.session, now),
+            lineage: Lineage::adopted(session, now),
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
             memory: crate::model::Memory::default(),

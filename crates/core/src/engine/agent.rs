@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpServer,
-    Missed, Profiles, RecordId, Secrets, is_secret_name,
+    Missed, Profiles, RecordId, Secrets,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
@@ -84,7 +84,7 @@ pub(super) async fn start(
     place.logged_in = place.logged_in.as_it_is();
     let told = place.told_paths(&shared.disk).await;
     let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
-    place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(&told);
+    place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(told);
     let Place { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
     let Shared { settings, spawner, .. } = &shared;
@@ -138,6 +138,7 @@ pub(super) async fn start(
             FailedStart::new(late(said), Vec::new())
         }
     };
+    let strays = look_below(&process, strays).await;
     peer.abort();
     let identity = process.identity().clone();
     let (ended, strays) = end_process(process, strays, grace).await;
@@ -198,16 +199,19 @@ impl Default for Farewell {
     }
 }
 
-/// Ends a process, and what it has left outside of its group.
-async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
-    let (identity, group) = (process.identity().clone(), process.pid());
-    let mut looking = strays.clone();
-    // It is looked at while it shows what it has started. Without that its marks have to do.
+/// Takes note of what a process has started, while it shows that. Without that their marks have to do.
+async fn look_below(process: &AgentProcess, strays: Strays) -> Strays {
+    let (identity, mut looking) = (process.identity().clone(), strays.clone());
     let seen = tokio::task::spawn_blocking(move || {
         looking.look_below(&identity);
         looking
     });
-    let strays = seen.await.unwrap_or(strays);
+    seen.await.unwrap_or(strays)
+}
+
+/// Ends a process, and what it has left outside of its group.
+async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let group = process.pid();
     let ended = process.end(grace).await;
     let (left, mut swept) = end_strays(strays, grace).await;
     swept.retain(|process| process.group != group);
@@ -309,6 +313,8 @@ impl LiveAgent {
                 peer.abort();
             }
         };
+        // Once its stdin is closed it may be gone, and what it has started is an orphan.
+        let strays = look_below(&process, strays).await;
         let mut lines = Vec::new();
         let (ended, strays, mut terminals) = {
             let mut end = std::pin::pin!(async {
@@ -366,13 +372,13 @@ impl Place {
         said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
     }
 
-    /// The variables that are set for the agent alone and are paths of something that is there: what it says of files
-    /// must still name them. What is not found, or not in time, stays a secret.
+    /// The variables whose names mark a secret and whose values are paths that exist, such as that of a file with
+    /// credentials: what the agent says of files must still name them. What is not found, or not in time, stays a secret.
     async fn told_paths(&self, disk: &Disk) -> Vec<OsString> {
         let mut told = Vec::new();
-        for name in self.environment.confidential() {
+        for (name, paths) in self.environment.secret_paths() {
             let mut are_there = false;
-            for path in self.environment.paths_of(name).into_iter().flatten() {
+            for path in paths {
                 let asked = path.clone();
                 are_there = disk.ask(&path, move || asked.symlink_metadata().is_ok()).await == Ok(true);
                 if !are_there {
@@ -380,25 +386,22 @@ impl Place {
                 }
             }
             if are_there {
-                told.push(name.clone());
+                told.push(name.to_owned());
             }
         }
         told
     }
 
-    /// Every value that was given to the agent in confidence: all that its servers are given, and of its environment what
-    /// was set for it alone, every credential for a login and what has the name of a secret; and what was said in the login
-    /// that is repeated.
+    /// Every value that the agent was given in confidence: what its MCP servers are given, the secrets of its environment
+    /// and the passwords in URLs there, and the texts of the login that is repeated.
     fn secrets(&self) -> Secrets {
-        let variables = self.environment.variables().iter();
-        let variables = variables
-            .filter(|(name, _)| {
-                self.environment.is_confidential(name) || name.to_str().is_some_and(is_secret_name)
-            })
-            .filter_map(|(_, value)| value.to_str());
         let login = self.logged_in.with(&self.agent).map(|login| login.secrets()).unwrap_or_default();
         let servers = self.mcp_servers.list.iter().flat_map(McpServer::secrets);
-        Secrets::new(variables.chain(servers).chain(login.iter().map(String::as_str)))
+        let variables = self.environment.variables().iter();
+        Secrets::new(servers.chain(login.iter().map(String::as_str)))
+            .with_variables(variables.map(|(name, value)| (name.as_os_str(), value.as_os_str())), |name| {
+                self.environment.is_secret(name)
+            })
     }
 }
 
@@ -464,53 +467,77 @@ mod tests {
     use crate::tools::Environment;
 
     #[tokio::test]
-    async fn secret_values_are_taken_out_of_an_agents_words_and_paths_that_are_there_are_not() {
+    async fn secret_environment_values_are_masked_and_ordinary_ones_are_not() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().to_str().unwrap();
+        let both = format!("{home}:/k4+Ab+in-base64");
+        let given = [
+            "key-from-env",
+            "for-login",
+            "Bearer t0ken",
+            "of-a-server",
+            "url-password",
+            "/k3+Ab/in-base64=",
+            "marked-by-hand",
+            &both,
+        ];
+        let [key, login, header, of_server, password, base64, marked, both] = given;
+        let environment = [
+            ("API_KEY", key),
+            ("ACPX_AUTH_CHATGPT", login),
+            ("HTTPS_PROXY", &format!("http://me:{password}@proxy:3128")),
+            ("HOME", "/home/me/x"),
+            ("SHORT_TOKEN", "seven77"),
+        ];
+        let configured = [
+            ("NODE_ENV", "production"),
+            ("REGION", "eu-central-1"),
+            ("AGENT_CREDENTIALS", home),
+            ("AGENT_SECRETS", &format!("{home}:/")),
+            ("PGPASSWORD", base64),
+            ("BOTH_TOKEN", both),
+            ("LICENCE", marked),
+        ];
+        let pairs = |variables: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+            variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        };
+        let http = McpTransport::Http {
+            url: "http://x".into(),
+            headers: vec![NamedValue { name: "Authorization".into(), value: header.into() }],
+        };
+        let stdio = McpTransport::Stdio {
+            command: AbsolutePath::new("/bin/m").unwrap(),
+            args: Vec::new(),
+            env: vec![NamedValue { name: "ANY".into(), value: of_server.into() }],
+        };
         let mut place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
             real_cwd: None,
             asked_by: None,
             additional_directories: Vec::new(),
-            environment: [
-                ("API_KEY".into(), "from-env".into()),
-                ("ACPX_AUTH_CHATGPT".into(), "for-login".into()),
-                ("HOME".into(), "/home/x".into()),
-            ]
-            .into_iter()
-            .collect::<Environment>()
-            .with_confidential([
-                ("DATABASE".into(), "pg://me@db".into()),
-                ("AGENT_HOME".into(), home.into()),
-                ("AGENT_PATH".into(), format!("{home}:/").into()),
-                ("PGPASS".into(), "/k3+Ab/in-base64=".into()),
-                ("BOTH".into(), format!("{home}:/k4+Ab").into()),
-            ]),
+            environment: pairs(&environment)
+                .into_iter()
+                .collect::<Environment>()
+                .with_all(pairs(&configured))
+                .with_secrets(["LICENCE".into()]),
             login: None,
             logged_in: LoggedIn::default(),
-            mcp_servers: vec![McpServer::new(
-                "m",
-                McpTransport::Http {
-                    url: "http://x".into(),
-                    headers: vec![NamedValue { name: "Authorization".into(), value: "Bearer t0ken".into() }],
-                },
-            )]
-            .into(),
+            mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
             besides: None,
             start_wait: None,
             words: Words::default(),
         };
-        let said = |secret: [&str; 6], home: &str| {
-            let [key, header, login, database, password, both] = secret;
-            format!("{key}, {header}, {login}, {database}, {password}, {both}, {home}/a, {home}:/, /home/x")
-        };
-        let both = format!("{home}:/k4+Ab");
-        let given = ["from-env", "Bearer t0ken", "for-login", "pg://me@db", "/k3+Ab/in-base64=", &both];
         let told = place.told_paths(&Disk::default()).await;
-        assert_eq!(told, ["AGENT_HOME", "AGENT_PATH"]);
-        place.environment = place.environment.telling(&told);
-        assert_eq!(place.censor(&[said(given, home)]), [said(["[secret]"; 6], home)]);
+        assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
+        place.environment = place.environment.telling(told);
+        let said = |secrets: [&str; 8]| {
+            format!(
+                "{}, {home}/a, {home}:/, /home/me/x, seven77, production, eu-central-1",
+                secrets.join(", ")
+            )
+        };
+        assert_eq!(place.censor(&[said(given)]), [said(["[secret]"; 8])]);
     }
 
     #[tokio::test]

@@ -80,6 +80,7 @@ pub use logged_in::LoggedIn;
 pub use open_turns::OpenTurn;
 pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
+pub use remote::RemoteSession;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
 pub use session::{Hold, Session, SessionStatus, Unclaimed};

@@ -83,12 +83,12 @@ impl SessionTask {
         }
     }
 
-    /// Names what was ended beyond an agent's own group.
+    /// Names what was ended beyond an agent's own group, as far as it is known to be this agent's.
     pub(super) fn keep_strays(&mut self, strays: Vec<SweptProcess>) {
-        if !strays.is_empty() {
-            let named =
-                |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
-            let processes = strays.into_iter().map(named).collect();
+        let named = |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
+        let own = strays.into_iter().filter(|process| process.record.is_some());
+        let processes: Vec<EndedProcess> = own.map(named).collect();
+        if !processes.is_empty() {
             self.keeper.keep_fact(self.now(), &Fact::ProcessesEnded { processes });
         }
     }

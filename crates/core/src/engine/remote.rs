@@ -1,9 +1,10 @@
 //! What an agent itself has: its own list of sessions, and one of them deleted. A process of the agent that runs is
-//! asked, for a bounded time; without one that answers, a process is started for nothing else.
+//! asked, for a bounded time; without one that answers, a process is started for nothing else, and is asked all there is
+//! to ask. That a session is not in a list is known only if the list was read to its last page.
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::acp::client::{Answer, Known, ListPage, ListedSession, Meaning, Outgoing};
 use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec};
@@ -11,12 +12,25 @@ use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec};
 use super::agent::{self, FailedStart, LiveAgent};
 use super::inquiry::{Inquiry, Unanswered};
 use super::place::Place;
-use super::{Engine, NewSession, Session, SessionError};
+use super::{Engine, NewSession, Session, SessionError, Shared};
 
 /// How long an agent that runs may take: it may do one thing after the other, and be at work.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How many pages of an agent's list are looked through for one session.
-const MAX_PAGES: usize = 20;
+/// How long an agent's list is looked through for one session. A page that was asked for by then is still waited for.
+const SEARCH: Duration = Duration::from_secs(10);
+
+/// What is known of a session from its agent's own list.
+#[derive(Debug)]
+pub enum RemoteSession {
+    /// It is there, with this row.
+    Listed(Box<ListedSession>),
+    /// The list was read to its last page, and does not have it.
+    NotListed,
+    /// The list has more pages than could be read.
+    Unread,
+    /// The agent has no list.
+    NoList,
+}
 
 impl Engine {
     /// A page of the agent's own sessions; `None` if it does not list any. An agent that is started for this is gone
@@ -34,26 +48,47 @@ impl Engine {
         }
     }
 
-    /// The row of a session in the agent's own list; `None` if it is not there, or the agent has no list.
+    /// What the agent's own list says of a session.
     pub async fn remote_session(
         &self,
         with: &NewSession,
         session: &AcpSessionId,
-    ) -> Result<Option<ListedSession>, SessionError> {
+    ) -> Result<RemoteSession, SessionError> {
+        let mut alone = None;
+        let found = Box::pin(self.search(with, session, &mut alone)).await;
+        if let Some(alone) = alone {
+            Box::pin(alone.end()).await;
+        }
+        found
+    }
+
+    /// Reads the list page by page. A process that has to be started for it is left in `alone`.
+    async fn search(
+        &self,
+        with: &NewSession,
+        session: &AcpSessionId,
+        alone: &mut Option<Alone>,
+    ) -> Result<RemoteSession, SessionError> {
+        let until = Instant::now() + SEARCH;
         let mut cursor = None;
-        for _ in 0..MAX_PAGES {
-            let page = self.remote_sessions(with.clone(), None, cursor.as_deref()).await?;
-            let Some(ListPage { sessions, next }) = page else { break };
+        loop {
+            let inquiry = Inquiry::List { cwd: None, cursor: cursor.clone() };
+            let Some(Answer::Listed(page)) = self.ask_one(with, &inquiry, alone).await? else {
+                return Ok(RemoteSession::NoList);
+            };
+            let ListPage { sessions, next } = page?;
             if let Some(row) = sessions.into_iter().find(|row| row.session == *session) {
-                return Ok(Some(row));
+                return Ok(RemoteSession::Listed(Box::new(row)));
+            }
+            if next.is_none() {
+                return Ok(RemoteSession::NotListed);
             }
             // An agent that gives the same cursor again would be asked for ever.
-            if next.is_none() || next == cursor {
-                break;
+            if next == cursor || Instant::now() >= until {
+                return Ok(RemoteSession::Unread);
             }
             cursor = next;
         }
-        Ok(None)
     }
 
     /// Has the agent delete a session that is none of ours; whether it can.
@@ -72,14 +107,37 @@ impl Engine {
     /// The answer of an agent that runs, or of one that is started for nothing else: where none runs, and where the one
     /// that does is busy. `None` if it has no such method.
     async fn inquire(&self, with: NewSession, inquiry: Inquiry) -> Result<Option<Answer>, SessionError> {
-        if let Some(live) = self.live_with(&with.agent).await {
+        let mut alone = None;
+        let answer = Box::pin(self.ask_one(&with, &inquiry, &mut alone)).await;
+        if let Some(alone) = alone {
+            Box::pin(alone.end()).await;
+        }
+        answer
+    }
+
+    /// The same, of a process in `alone` if there is one; one that is started is left there.
+    async fn ask_one(
+        &self,
+        with: &NewSession,
+        inquiry: &Inquiry,
+        alone: &mut Option<Alone>,
+    ) -> Result<Option<Answer>, SessionError> {
+        if alone.is_none()
+            && let Some(live) = self.live_with(&with.agent).await
+        {
             match timeout(PATIENCE, live.inquire(inquiry.clone())).await {
                 Ok(Ok(answer)) => return Ok(Some(answer)),
                 Ok(Err(Unanswered::NotOffered)) => return Ok(None),
                 Ok(Err(Unanswered::NotThere)) | Err(_) => {}
             }
         }
-        self.inquire_alone(with, inquiry).await
+        let asked = match alone.take() {
+            Some(alone) => alone,
+            None => self.start_alone(with.clone()).await?,
+        };
+        let (asked, answer) = asked.ask(inquiry).await?;
+        *alone = Some(asked);
+        Ok(answer)
     }
 
     /// A session whose agent runs, started by the same command line.
@@ -94,35 +152,45 @@ impl Engine {
         live.next().cloned()
     }
 
-    /// The answer of an agent that is started for nothing but this; `None` if it has no such method.
-    async fn inquire_alone(
-        &self,
-        with: NewSession,
-        inquiry: Inquiry,
-    ) -> Result<Option<Answer>, SessionError> {
+    /// An agent that is started for nothing but to be asked.
+    async fn start_alone(&self, with: NewSession) -> Result<Alone, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (Place::alone(with), self.0.shared.clone());
         let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
-        let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let Some(request) = inquiry.request(&agent.connection) else {
-            agent.end(shared.settings.process).await;
-            return Ok(None);
-        };
-        let limit = place.agent.patience(agent.connection.profile());
-        let answer = match timeout(limit, ask(&mut agent, request)).await {
-            Ok(Some(answer)) => Ok(Some(answer)),
+        let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
+        Ok(Alone { agent, place, shared })
+    }
+}
+
+/// An agent that was started for nothing but to be asked, and is to be ended.
+struct Alone {
+    agent: LiveAgent,
+    place: Place,
+    shared: Shared,
+}
+
+impl Alone {
+    /// The answer; `None` if it has no such method. One that fails is ended.
+    async fn ask(mut self, inquiry: &Inquiry) -> Result<(Self, Option<Answer>), SessionError> {
+        let Some(request) = inquiry.request(&self.agent.connection) else { return Ok((self, None)) };
+        let limit = self.place.agent.patience(self.agent.connection.profile());
+        match timeout(limit, ask(&mut self.agent, request)).await {
+            Ok(Some(answer)) => Ok((self, Some(answer))),
             Ok(None) => {
-                let (error, leftover) = agent.gone(&place, &shared.settings).await;
+                let (error, leftover) = self.agent.gone(&self.place, &self.shared.settings).await;
                 drop(leftover.task.await);
-                return Err(error.into());
+                Err(error.into())
             }
             Err(_) => {
-                let (agent, method) = (place.agent.label().into_owned(), inquiry.method().to_owned());
-                Err(AgentError::Unresponsive { agent, method })
+                let (agent, method) = (self.place.agent.label().into_owned(), inquiry.method().to_owned());
+                self.end().await;
+                Err(AgentError::Unresponsive { agent, method }.into())
             }
-        };
-        agent.end(shared.settings.process).await;
-        Ok(answer?)
+        }
+    }
+
+    async fn end(self) {
+        self.agent.end(self.shared.settings.process).await;
     }
 }
 

@@ -74,7 +74,7 @@ impl Connection {
                 Ok(Some(how))
             }
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
-            Err(error) => Err(self.refused(&error)),
+            Err(error) => Err(fault::without_session(self.refused(&error))),
         }
     }
 

@@ -62,6 +62,7 @@ impl Defaults {
         if start.environment.is_empty() {
             start.environment.clone_from(&client.environment);
             start.variables.clone_from(&client.variables);
+            start.secret_variables.clone_from(&client.secret_variables);
         }
         start.idle_ms = start.idle_ms.or(client.idle_ms);
         start.login = start.login.or(client.login);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::acp::agent::{Aside, CallError, Meta};
-use crate::engine::{AtAgent, NewSession, RestoreSession, SessionError};
+use crate::engine::{AtAgent, NewSession, RemoteSession, RestoreSession, SessionError};
 use crate::model::{AcpSessionId, AgentError, RecordId};
 
 use super::connection::{Connection, acpx_meta};
@@ -31,7 +31,7 @@ impl Connection {
             attachment.end().await;
         }
         let given = RestoreSession { besides: self.besides_of(aside), ..given };
-        match self.host.engine.delete_everywhere(record, given, PATIENCE).await {
+        match Box::pin(self.host.engine.delete_everywhere(record, given, PATIENCE)).await {
             Ok(AtAgent::Deleted) => Ok(Meta::new()),
             Ok(AtAgent::Kept(why)) => Ok(kept_by_agent(&why)),
             Err(error) => Err(self.refused(&error)),
@@ -82,10 +82,14 @@ impl Connection {
         if known.is_some_and(|known| !known.sessions.list) {
             return Ok(Meta::new());
         }
-        let row = self.host.engine.remote_session(&agent, session).await.map_err(refused)?;
-        let Some(row) = row else { return Ok(Meta::new()) };
+        let cwd = match self.host.engine.remote_session(&agent, session).await.map_err(refused)? {
+            RemoteSession::Listed(row) => row.cwd,
+            // It may be on a page that was not read.
+            RemoteSession::Unread => None,
+            RemoteSession::NotListed | RemoteSession::NoList => return Ok(Meta::new()),
+        };
         let (label, method) = (agent.agent.label().into_owned(), "session/delete".to_owned());
-        self.host.engine.disown(agent, row).await.map_err(refused)?;
+        self.host.engine.disown(agent, session.clone(), cwd).await.map_err(refused)?;
         Ok(kept_by_agent(&AgentError::NotOffered { agent: label, method }))
     }
 }

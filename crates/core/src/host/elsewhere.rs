@@ -58,6 +58,7 @@ impl Said for StartMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
         self.environment.clear();
         self.variables.clear();
+        self.secret_variables.clear();
         self.mcp_source = None;
         self.idle_ms = self.idle_ms.map(|wanted| shorter(wanted, elsewhere.client.idle_ms));
     }

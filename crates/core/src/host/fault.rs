@@ -166,6 +166,21 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     wrong(field, with_causes(error), fault)
 }
 
+/// The same error of a request that was to make a session and has made none: a hint that the conversation is kept
+/// would be wrong.
+pub(super) fn without_session(error: CallError) -> CallError {
+    let CallError::PassedOn(error) = error else { return error };
+    let put_hint = |data: &RawValue| {
+        let code = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx.code;
+        let hint = serde_json::to_string(AgentError::hint_without_session(&code)?).ok()?;
+        put(data.get(), &["acpx", "hint"], &hint)
+    };
+    CallError::PassedOn(match error.data.as_deref().and_then(put_hint) {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
 /// A parameter is wrong, and this is what is wrong with it.
 fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
     let field = Some(field.to_owned());

@@ -21,7 +21,7 @@ pub use answers::{
     AwakeningMeta, DeletedMeta, IdsMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
     SessionMeta, TurnMeta, UnmetMeta,
 };
-pub use environment::VariablesMeta;
+pub use environment::{SecretVariablesMeta, VariablesMeta};
 pub use forgotten::ForgottenMeta;
 pub use terms::{PolicyMeta, TermsMeta, UnaskedMeta};
 pub use waiting::{WaitingAnswer, WaitingMeta};
@@ -96,6 +96,9 @@ pub struct ClientMeta {
     /// What is set over that for single agents, by their names.
     #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
     pub variables: VariablesMeta,
+    /// The names of variables that the user has marked as secrets for single agents, by the agents' names.
+    #[serde(skip_serializing_if = "SecretVariablesMeta::is_empty")]
+    pub secret_variables: SecretVariablesMeta,
     /// How long an agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
@@ -165,6 +168,9 @@ pub struct StartMeta {
     /// What is set over that for single agents, by their names.
     #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
     pub variables: VariablesMeta,
+    /// The names of variables that the user has marked as secrets for single agents, by the agents' names.
+    #[serde(skip_serializing_if = "SecretVariablesMeta::is_empty")]
+    pub secret_variables: SecretVariablesMeta,
     /// How long the agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,

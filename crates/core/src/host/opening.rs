@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, Unclaimed};
+use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
 use crate::machine::Awakening;
 use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
@@ -130,13 +130,14 @@ impl Host {
         unwanted: impl Future<Output = ()>,
     ) -> Result<Opened, CallError> {
         let (given, begun) = (given_again(&new), Instant::now());
-        let made = self.engine.open_unless(new, unwanted).await.map_err(|error| self.refused(&error))?;
+        let unmade = |error: SessionError| fault::without_session(self.refused(&error));
+        let made = self.engine.open_unless(new, unwanted).await.map_err(unmade)?;
         let opened = Opened::new(made, given);
         match self.choose(&opened.session, &opened.given, settings, begun).await {
             Ok(()) => Ok(opened),
             Err(error) => {
                 opened.take_back().await;
-                Err(error)
+                Err(fault::without_session(error))
             }
         }
     }
@@ -144,7 +145,8 @@ impl Host {
     /// Makes a session that the agent forks from another one's. What was said in that one is no news.
     pub(super) async fn fork(&self, of: &RecordId, new: NewSession) -> Result<Opened, CallError> {
         let given = given_again(&new);
-        let forked = self.engine.fork(of, new).await.map_err(|error| self.refused(&error))?;
+        let unmade = |error: SessionError| fault::without_session(self.refused(&error));
+        let forked = self.engine.fork(of, new).await.map_err(unmade)?;
         let Forked { session, unclaimed, copied } = forked;
         let from = copied.map_or(Seq::FIRST, Seq::next);
         Ok(Opened { from, ..Opened::new((session, unclaimed), given) })

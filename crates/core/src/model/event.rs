@@ -250,6 +250,18 @@ pub struct FactError {
     pub message: String,
 }
 
+/// Facts about processes that go or come back by themselves, which are no use of the session: by the name of each.
+const UNUSED: [&str; 4] = ["processes_ended", "agent_ended", "agent_away", "agent_back"];
+
+impl Event {
+    /// Whether the user or the agent has done something, so that the record was used. That an agent was parked, or ended
+    /// with its host, is no use of the record.
+    pub fn is_use(&self) -> bool {
+        let fact = self.body.strip_prefix(r#"{"fact":""#).and_then(|rest| rest.split('"').next());
+        self.kind != EventKind::Fact || fact.is_none_or(|fact| !UNUSED.contains(&fact))
+    }
+}
+
 impl Fact {
     /// The fact as an event's body.
     pub fn to_body(&self) -> Arc<str> {
@@ -275,6 +287,32 @@ pub enum Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn facts_about_ended_processes_are_no_use_of_the_record() {
+        let event = |kind, body: Arc<str>| Event {
+            seq: Seq::FIRST,
+            at: Timestamp::from_millis(1).unwrap(),
+            turn: None,
+            lineage: LineageIndex(0),
+            protocol: 1,
+            direction: Direction::Ours,
+            kind,
+            body,
+        };
+        let fact = |fact: &Fact| event(EventKind::Fact, fact.to_body()).is_use();
+        let processes = vec![EndedProcess { name: "sleep".into(), pid: 7 }];
+        let unused = [
+            Fact::ProcessesEnded { processes },
+            Fact::AgentEnded { how: "signal 9".into() },
+            Fact::AgentAway {},
+            Fact::AgentBack {},
+        ];
+        assert_eq!(unused.map(|unused| fact(&unused)), [false; 4]);
+        let started = Fact::TurnStarted { turn: 1, request_id: "agent_ended".into(), client: None };
+        assert_eq!([fact(&started), fact(&Fact::Closed {})], [true; 2]);
+        assert!(event(EventKind::Notification, Fact::AgentAway {}.to_body()).is_use());
+    }
 
     #[test]
     fn a_fact_is_read_as_it_was_written_and_leaves_out_what_is_unknown() {

@@ -390,6 +390,20 @@ impl AgentError {
         }
     }
 
+    /// What a person can do next where no session was opened, so that nothing is kept that a prompt could restore; `None`
+    /// if that is the same as otherwise.
+    pub fn hint_without_session(code: &str) -> Option<&'static str> {
+        match code {
+            "AGENT_DIED" | "AGENT_UNRESPONSIVE" => Some(
+                "no session was opened; try again, or run the agent's command by hand to see what is wrong with it",
+            ),
+            "DIRECTORY_SILENT" => {
+                Some("no session was opened; see to the directory's disk, or name another one")
+            }
+            _ => None,
+        }
+    }
+
     /// What a person can do next about an error of which only the code is known: one that was kept.
     pub fn hint_of(code: &str) -> Option<&'static str> {
         Some(match code {

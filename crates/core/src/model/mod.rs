@@ -67,6 +67,7 @@ pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use restore_error::RestoreError;
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
+pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
 pub use setting::{
     Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,

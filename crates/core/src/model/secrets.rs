@@ -1,41 +1,41 @@
 //! Values that must not be kept, and lines without them. A value that is not stored cannot leak from the store.
 //!
-//! Values of environment variables and headers are secrets wherever they occur. A request that carries them
-//! has them in a list, and there each is replaced whatever it is; anywhere else a value that is known is looked
-//! for in everything that reads as text. Every byte that is no secret stays as it was. A line whose secrets
-//! cannot be told from the rest is not kept at all.
+//! Secrets are credentials, what MCP servers are given, and the values of environment variables whose names mark them or
+//! that the configuration marks; and the password in a URL, whichever variable has it. Values under eight characters are
+//! never looked for, since they are ordinary words. A request that carries secrets has them in a list, and there each is
+//! replaced whatever it is; anywhere else a value that is known is looked for in everything that reads as text. Every
+//! byte that is no secret stays as it was. A line whose secrets cannot be told from the rest is not kept at all.
 //!
-//! This is for what agents repeat without meaning any harm. An agent that wants to give a value away can write
-//! it in a thousand ways, and was trusted with it.
+//! This is for what agents repeat without meaning any harm, in one message. An agent that wants to give a value away can
+//! write it in a thousand ways, and was trusted with it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
 
 use memchr::memmem::Finder;
 use serde::de::IgnoredAny;
 
-use super::login::token_of_variable;
-
 mod lists;
+mod names;
 mod strings;
+mod urls;
+
+pub use names::is_secret_name;
 
 /// What stands where a secret stood.
-const PLACEHOLDER: &str = "[secret]";
+pub(crate) const PLACEHOLDER: &str = "[secret]";
 
 /// What is kept of a line whose secrets cannot be told from the rest.
 const NOT_KEPT: &str = r#"{"acpx":"a line with secret values of an unreadable shape was not kept"}"#;
 
-/// Values this short occur everywhere, and so does the placeholder. They are looked for only as whole strings, and
-/// only in answers.
-const COMMON: usize = 5;
+/// How many characters a value has at least. Shorter ones are ordinary words: `true`, `main`, `eu-west`.
+const SHORTEST: usize = 8;
 
 /// How many values that lines have told are remembered. The oldest is forgotten for a newer one.
 const MOST_LEARNED: usize = 256;
-
-/// What the names of variables with secret values have in them.
-const SECRET_NAMES: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
 
 /// The values that must not be kept.
 #[derive(Default)]
@@ -45,18 +45,46 @@ pub struct Secrets {
     learned: VecDeque<Secret>,
 }
 
-/// Whether an environment variable of this name holds a secret: by a word in it, or since it holds a credential for a
-/// login.
-pub fn is_secret_name(name: &str) -> bool {
-    let capitals = name.to_ascii_uppercase();
-    token_of_variable(name).is_some() || SECRET_NAMES.iter().any(|word| capitals.contains(word))
-}
-
 impl Secrets {
-    /// Values that are known from the beginning.
+    /// Values that are known from the beginning, and the passwords in those that have URLs in them.
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        let given = values.into_iter().filter_map(|value| Secret::new(value.as_ref())).collect();
-        Self { given, learned: VecDeque::new() }
+        let mut secrets = Self::default();
+        for value in values {
+            secrets.give(value.as_ref());
+            secrets.give_passwords(value.as_ref());
+        }
+        secrets
+    }
+
+    /// The same with the values of environment variables that are secrets, and with the passwords in URLs of any;
+    /// `is_secret` says which variables are.
+    #[must_use]
+    pub fn with_variables<'a>(
+        mut self,
+        variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+        is_secret: impl Fn(&OsStr) -> bool,
+    ) -> Self {
+        for (name, value) in variables {
+            // What is no text is in no line.
+            let Some(value) = value.to_str() else { continue };
+            if is_secret(name) {
+                self.give(value);
+            }
+            self.give_passwords(value);
+        }
+        self
+    }
+
+    fn give(&mut self, value: &str) {
+        if !self.knows(value) {
+            self.given.extend(Secret::new(value));
+        }
+    }
+
+    fn give_passwords(&mut self, text: &str) {
+        for password in urls::passwords(text) {
+            self.give(&password);
+        }
     }
 
     /// A request or a notification as it may be kept, if not as it is. `params` is the part of the line that they
@@ -65,47 +93,52 @@ impl Secrets {
         let Some(values) = lists::values(method, params.unwrap_or("null")) else {
             return Some(NOT_KEPT.to_owned());
         };
-        if values.is_empty() {
+        for value in &values {
+            let text = value.text();
+            if value.is_secret {
+                self.learn(&text);
+            }
+            for password in urls::passwords(&text) {
+                self.learn(&password);
+            }
+        }
+        if values.iter().all(|value| !value.is_secret) {
             return self.remove_from_json(line);
         }
         let Some(text) = lists::replace(line, &values) else { return Some(NOT_KEPT.to_owned()) };
-        for value in values.iter().filter(|value| value.is_sought) {
-            self.learn(&value.text());
-        }
         self.remove_from_json(&text).or(Some(text))
     }
 
-    /// An answer as it may be kept, if not as it is. It may repeat what it answers, so that even the shortest
-    /// values are looked for, as whole strings.
-    pub fn remove_from_answer(&self, line: &str) -> Option<String> {
-        self.remove(line, |_| true)
-    }
-
-    /// Any JSON text as it may be kept, if not as it is.
+    /// Any other JSON text as it may be kept, if not as it is. A text that has none of the secrets costs one search for
+    /// each; only one that may have them is read.
     pub fn remove_from_json(&self, json: &str) -> Option<String> {
-        self.remove(json, |secret| !secret.is_common())
+        let sought: Vec<&Secret> = self.all().filter(|secret| secret.may_be_in(json)).collect();
+        if sought.is_empty() {
+            return None;
+        }
+        let found = strings::find(json, &sought);
+        if found.is_empty() {
+            return None;
+        }
+        let text = replaced(json, found);
+        let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+        Some(if is_json { text } else { NOT_KEPT.to_owned() })
     }
 
     /// Words that are no JSON, as they may be kept.
     pub fn remove_from_words<'a>(&self, words: &'a str) -> Cow<'a, str> {
         let mut found = Vec::new();
-        for secret in self.all().filter(|secret| !secret.is_common()) {
+        for secret in self.all() {
             secret.find(words.as_bytes(), &mut found);
         }
         if found.is_empty() { words.into() } else { replaced(words, found).into() }
-    }
-
-    /// Whether a whole value is none of them, not even of the shortest, and has none in it.
-    pub fn may_be_told(&self, value: &str) -> bool {
-        self.all().all(|secret| *secret.value != *value)
-            && matches!(self.remove_from_words(value), Cow::Borrowed(_))
     }
 
     /// How much of a text that goes on may be kept: what may be the beginning of a secret waits for the rest of it.
     pub fn settled(&self, text: &str) -> usize {
         let (bytes, mut found) = (text.as_bytes(), Vec::new());
         let mut end = bytes.len();
-        for secret in self.all().filter(|secret| !secret.is_common()) {
+        for secret in self.all() {
             secret.find(bytes, &mut found);
             for form in &secret.forms {
                 let begun =
@@ -125,7 +158,7 @@ impl Secrets {
 
     /// How much of a text whose beginning was cut off may be the end of a secret.
     pub fn torn(&self, text: &str) -> usize {
-        let forms = self.all().filter(|secret| !secret.is_common()).flat_map(|secret| &secret.forms);
+        let forms = self.all().flat_map(|secret| &secret.forms);
         let rest = |form: &Finder<'_>| {
             let needle = form.needle();
             (1..needle.len())
@@ -135,32 +168,20 @@ impl Secrets {
         text.ceil_char_boundary(forms.filter_map(rest).max().unwrap_or(0))
     }
 
-    /// A text that has none of the secrets costs one search for each; only one that may have them is read.
-    fn remove(&self, json: &str, is_sought: impl Fn(&Secret) -> bool) -> Option<String> {
-        let is_sought = |secret: &&Secret| is_sought(secret) && secret.may_be_in(json);
-        let sought: Vec<&Secret> = self.all().filter(is_sought).collect();
-        if sought.is_empty() {
-            return None;
-        }
-        let found = strings::find(json, &sought);
-        if found.is_empty() {
-            return None;
-        }
-        let text = replaced(json, found);
-        let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
-        Some(if is_json { text } else { NOT_KEPT.to_owned() })
-    }
-
     fn all(&self) -> impl Iterator<Item = &Secret> {
         self.given.iter().chain(&self.learned)
     }
 
+    fn knows(&self, value: &str) -> bool {
+        self.all().any(|known| *known.value == *value)
+    }
+
     /// Takes a value that is a secret from now on.
     pub fn learn(&mut self, value: &str) {
-        let Some(secret) = Secret::new(value) else { return };
-        if self.all().any(|known| *known.value == *value) {
+        if self.knows(value) {
             return;
         }
+        let Some(secret) = Secret::new(value) else { return };
         if self.learned.len() == MOST_LEARNED {
             self.learned.pop_front();
         }
@@ -184,8 +205,9 @@ struct Secret {
 }
 
 impl Secret {
+    /// `None` for a value that is too short to be looked for.
     fn new(value: &str) -> Option<Self> {
-        if value.is_empty() {
+        if value.chars().count() < SHORTEST || value == PLACEHOLDER {
             return None;
         }
         let finder = |text: &str| Finder::new(text).into_owned();
@@ -196,10 +218,6 @@ impl Secret {
             anchor: finder(anchor(value)),
             forms: std::iter::once(value).chain(inside).map(finder).collect(),
         })
-    }
-
-    fn is_common(&self) -> bool {
-        self.value.len() <= COMMON || PLACEHOLDER.contains(&*self.value)
     }
 
     /// Whether it can be in a JSON text. An anchor without a byte is in every text.

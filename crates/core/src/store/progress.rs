@@ -52,6 +52,9 @@ impl Progress {
             return Err(StoreError::OutOfOrder { record: record.clone(), last, found: event.seq });
         }
         self.last_seq = Some(event.seq);
+        if !event.is_use() {
+            return Ok(());
+        }
         if event.kind != EventKind::Update || self.is_behind(event.at) {
             self.updated_at = event.at;
         }

@@ -8,9 +8,12 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-static REGISTER: Mutex<Register> = Mutex::new(Register { ours: BTreeSet::new(), starting: BTreeSet::new() });
+use crate::model::ProcessIdentity;
+
+static REGISTER: Mutex<Register> =
+    Mutex::new(Register { ours: BTreeSet::new(), starting: BTreeSet::new(), claims: Vec::new() });
 
 /// Who is ours. It is locked for moments only, and never while a child comes to be.
 struct Register {
@@ -18,6 +21,17 @@ struct Register {
     ours: BTreeSet<u32>,
     /// The threads that are about to start a child, each by the name that nobody else has.
     starting: BTreeSet<String>,
+    /// Descendants of agents that are being ended: each belongs to its agent although its parent may be gone.
+    claims: Vec<Weak<Vec<ProcessIdentity>>>,
+}
+
+/// Claims these descendants of an agent, for as long as the value is there.
+pub(super) fn claim(descendants: Vec<ProcessIdentity>) -> Arc<Vec<ProcessIdentity>> {
+    let claim = Arc::new(descendants);
+    let mut register = register();
+    register.claims.retain(|claim| claim.strong_count() > 0);
+    register.claims.push(Arc::downgrade(&claim));
+    claim
 }
 
 /// Starts a child that is ours. The thread must have a name of its own: a child has it too until it is a program.
@@ -66,12 +80,14 @@ pub(super) use adopted::{is_ours, look_after_orphans, reap_orphans, unclaimed};
 
 #[cfg(target_os = "linux")]
 mod adopted {
+    use std::sync::Weak;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
     use super::super::stat::Stat;
     use super::{Register, register};
+    use crate::model::ProcessIdentity;
 
     /// Reaps every dead child that is not ours. False if one of them might be, at this moment, and it has to be
     /// looked at again.
@@ -110,7 +126,8 @@ mod adopted {
     }
 
     /// The orphans that nothing we have started, and that still lives, can have brought forth: it began later than
-    /// they did. While a start is under way nobody can tell, and none is.
+    /// they did; and that no agent which is being ended has claimed. While a start is under way nobody can tell, and
+    /// none is.
     pub(in super::super) fn unclaimed(processes: &[Stat]) -> Vec<u32> {
         if !LOOKS_AFTER_ORPHANS.load(Ordering::Relaxed) {
             return Vec::new();
@@ -126,11 +143,18 @@ mod adopted {
             let is_ours = |stat: &&Stat| self.ours.contains(&stat.pid);
             let oldest =
                 processes.iter().filter(is_ours).filter(|stat| !stat.is_dead).map(|stat| stat.started).min();
+            let claims: Vec<_> = self.claims.iter().filter_map(Weak::upgrade).collect();
+            let is_claimed = |stat: &Stat| {
+                let is_it =
+                    |claimed: &ProcessIdentity| (claimed.pid, claimed.started) == (stat.pid, stat.started);
+                claims.iter().any(|claim| claim.iter().any(is_it))
+            };
             let is_unclaimed = |stat: &&Stat| {
                 stat.parent == this
                     && !stat.is_dead
                     && !self.ours.contains(&stat.pid)
                     && oldest.is_none_or(|oldest| stat.started < oldest)
+                    && !is_claimed(stat)
             };
             processes.iter().filter(is_unclaimed).map(|stat| stat.pid).collect()
         }
@@ -161,7 +185,7 @@ mod tests {
 
     fn register_of(ours: &[u32], starting: &[&str]) -> Register {
         let starting = starting.iter().map(|name| (*name).to_owned()).collect();
-        Register { ours: ours.iter().copied().collect(), starting }
+        Register { ours: ours.iter().copied().collect(), starting, claims: Vec::new() }
     }
 
     #[test]
@@ -178,6 +202,19 @@ mod tests {
         assert_eq!(register_of(&[], &[]).unclaimed_among(&processes, 1), [10, 20, 21]);
         // A child that is just coming to be looks like an orphan.
         assert_eq!(register_of(&[10], &["agents-0"]).unclaimed_among(&processes, 1), [0; 0]);
+    }
+
+    #[test]
+    fn an_orphan_that_an_ending_agent_has_claimed_is_that_agents_alone() {
+        let at = |pid, started| Stat { started, ..child(pid, "x", false) };
+        let processes = [at(20, 40), at(21, 60)];
+        let identity = |pid, started| ProcessIdentity { pid, started, boot: "boot".to_owned() };
+        let claim = Arc::new(vec![identity(20, 40), identity(21, 59)]);
+        let register = Register { claims: vec![Arc::downgrade(&claim)], ..register_of(&[], &[]) };
+        // The other has the number of one that is gone.
+        assert_eq!(register.unclaimed_among(&processes, 1), [21]);
+        drop(claim);
+        assert_eq!(register.unclaimed_among(&processes, 1), [20, 21]);
     }
 
     #[test]

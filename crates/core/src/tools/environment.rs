@@ -3,13 +3,17 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use crate::model::{is_secret_name, token_of_variable};
+
 /// The environment an agent is started with, whole but for the [`Tag`](super::Tag). Nothing is inherited, and
 /// nobody prints it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
-    /// The names of those whose values are secrets, whatever they are called.
-    confidential: Vec<OsString>,
+    /// The names of those that the user has marked as secrets.
+    marked: Vec<OsString>,
+    /// The names of those that are no secrets, although their names say so.
+    plain: Vec<OsString>,
 }
 
 impl Environment {
@@ -25,13 +29,17 @@ impl Environment {
         self
     }
 
-    /// The same with variables whose values are secrets, in the place of those of their names.
+    /// The same with these variables, in the place of those of their names.
     #[must_use]
-    pub fn with_confidential(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        for (name, value) in variables {
-            self.confidential.push(name.clone());
-            self.set(name, value);
-        }
+    pub fn with_all(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        variables.into_iter().for_each(|(name, value)| self.set(name, value));
+        self
+    }
+
+    /// The same, where the variables of these names are secrets, whatever the names say.
+    #[must_use]
+    pub fn with_secrets(mut self, names: impl IntoIterator<Item = OsString>) -> Self {
+        self.marked.extend(names);
         self
     }
 
@@ -40,14 +48,25 @@ impl Environment {
         &self.variables
     }
 
-    /// Whether the values of a variable are secrets, whatever it is called.
-    pub fn is_confidential(&self, name: &OsStr) -> bool {
-        self.confidential.iter().any(|known| known == name)
+    /// Whether the values of a variable are secrets: the user has marked it, or its name marks it.
+    pub fn is_secret(&self, name: &OsStr) -> bool {
+        let is_in = |names: &[OsString]| names.iter().any(|known| known == name);
+        is_in(&self.marked) || (!is_in(&self.plain) && name.to_str().is_some_and(is_secret_name))
     }
 
-    /// The paths that the values of a variable are, if they are absolute ones and nothing else. Each has to be looked for
-    /// before it is believed: a key may begin like one.
-    pub(crate) fn paths_of(&self, name: &OsStr) -> Option<Vec<PathBuf>> {
+    /// The variables that only their names mark as secrets and whose values are absolute paths: with those paths. Each
+    /// has to be looked for before it is believed, since a key may begin like a path.
+    pub(crate) fn secret_paths(&self) -> Vec<(&OsStr, Vec<PathBuf>)> {
+        let is_by_name = |name: &OsStr| {
+            let is_credential = name.to_str().is_some_and(|name| token_of_variable(name).is_some());
+            self.is_secret(name) && !is_credential && !self.marked.iter().any(|known| known == name)
+        };
+        let names = self.variables.iter().map(|(name, _)| name.as_os_str()).filter(|name| is_by_name(name));
+        names.filter_map(|name| Some((name, self.paths_of(name)?))).collect()
+    }
+
+    /// The paths that the values of a variable are, if they are absolute ones and nothing else.
+    fn paths_of(&self, name: &OsStr) -> Option<Vec<PathBuf>> {
         let mut paths = Vec::new();
         for (_, value) in self.variables.iter().filter(|(known, _)| known == name) {
             paths.extend(std::env::split_paths(value));
@@ -55,15 +74,10 @@ impl Environment {
         (!paths.is_empty() && paths.iter().all(|path| path.is_absolute())).then_some(paths)
     }
 
-    /// The names of those whose values are secrets, whatever they are called.
-    pub(crate) fn confidential(&self) -> &[OsString] {
-        &self.confidential
-    }
-
-    /// The same, where the values of these variables are no secrets.
+    /// The same, where the values of these variables are no secrets, although their names say so.
     #[must_use]
-    pub(crate) fn telling(mut self, names: &[OsString]) -> Self {
-        self.confidential.retain(|name| !names.contains(name));
+    pub(crate) fn telling(mut self, names: Vec<OsString>) -> Self {
+        self.plain = names;
         self
     }
 
@@ -75,7 +89,7 @@ impl Environment {
 
 impl FromIterator<(OsString, OsString)> for Environment {
     fn from_iter<I: IntoIterator<Item = (OsString, OsString)>>(variables: I) -> Self {
-        Self { variables: variables.into_iter().collect(), confidential: Vec::new() }
+        Self { variables: variables.into_iter().collect(), ..Self::default() }
     }
 }
 

@@ -3,12 +3,14 @@
 //! They are known in three ways. Before the agent is ended, by their parents: whatever descends from it is its own.
 //! By the marks in their environment, which they inherit. And if they have shed both, by having come to us: a host
 //! takes in what loses its parent, and an orphan that no agent alive today can have started is nobody's. The last
-//! works only in a process that looks after orphans, since any other may have children that it wants to keep.
+//! works only in a process that looks after orphans, since any other may have children that it wants to keep. Such an
+//! orphan may be any agent's, so it is ended and attributed to no record.
 
 use std::sync::Arc;
 
 use crate::model::ProcessIdentity;
 
+use super::children;
 use super::ending::Grace;
 use super::sweep::Swept;
 use super::tag::Tag;
@@ -22,21 +24,23 @@ pub struct Strays {
     /// Programs that the user wants to keep.
     keep: Arc<[String]>,
     /// What descended from an agent when it was last looked at.
-    seen: Vec<ProcessIdentity>,
+    seen: Arc<Vec<ProcessIdentity>>,
 }
 
 impl Strays {
     /// Those of a record whose agents carry this tag, but for these programs and what they have started.
     pub fn of(record: impl Into<String>, tag: Option<Tag>, keep: Arc<[String]>) -> Self {
-        Self { tag, record: record.into(), keep, seen: Vec::new() }
+        Self { tag, record: record.into(), keep, seen: Arc::default() }
     }
 
-    /// Takes note of what descends from an agent as long as that shows. It blocks.
+    /// Takes note of what descends from an agent as long as that shows. No other agent's strays are among it from then
+    /// on. It blocks.
     pub fn look_below(&mut self, agent: &ProcessIdentity) {
-        self.seen = system::descendants(agent);
+        self.seen = children::claim(system::descendants(agent));
     }
 
-    /// Ends them, and returns in bounded time. It blocks. Only Linux lets it find anything.
+    /// Ends them, and returns in bounded time. Those that are known to be this record's name it. It blocks. Only Linux
+    /// lets it find anything.
     pub fn end(&self, grace: Grace) -> Swept {
         system::end(self, grace)
     }
@@ -57,13 +61,12 @@ mod system {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use super::super::children;
     use super::super::hunt::{Scene, end_found};
     use super::super::identity::boot;
     use super::super::marks::Marks;
     use super::super::stat::Stat;
     use super::super::sweep::SweptProcess;
-    use super::{Grace, ProcessIdentity, Strays, Swept};
+    use super::{Grace, ProcessIdentity, Strays, Swept, children};
 
     pub(super) fn descendants(agent: &ProcessIdentity) -> Vec<ProcessIdentity> {
         let (Some(boot), scene) = (boot(), Scene::look()) else { return Vec::new() };
@@ -92,9 +95,9 @@ mod system {
                     && marks.record.as_ref() == Some(&self.record)
                     && !children::is_ours(stat.pid);
                 let is_nobodys = marks.tag.is_none() && unclaimed.contains(&stat.pid);
-                let is_meant = is_marked || is_nobodys || self.seen.contains(&identity);
-                if is_meant && !scene.is_kept(stat, &self.keep) {
-                    found.push(SweptProcess::seen(stat, boot, marks.record));
+                let is_own = is_marked || self.seen.contains(&identity);
+                if (is_own || is_nobodys) && !scene.is_kept(stat, &self.keep) {
+                    found.push(SweptProcess::seen(stat, boot, is_own.then(|| self.record.clone())));
                 }
             }
             found

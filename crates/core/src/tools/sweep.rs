@@ -28,7 +28,7 @@ pub struct SweptProcess {
     pub name: String,
     /// Its process group.
     pub group: u32,
-    /// The record whose agent had started it, if it still said so.
+    /// The record whose agent had started it, if that is known.
     pub record: Option<String>,
 }
 

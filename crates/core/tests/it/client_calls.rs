@@ -192,14 +192,14 @@ async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
 
 #[tokio::test]
 async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
-    let secrets = Secrets::new(["session", "content", "agent_message_chunk"]);
+    let secrets = Secrets::new(["session-1", "sessionUpdate", "agent_message_chunk"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
     let place = SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     connection.new_session(place).unwrap().send().await.unwrap();
     let Some(Inbound::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
     agent.peer.respond(&id, r#"{"sessionId":"session-1"}"#).await.unwrap();
-    let update = r#"{"sessionId":"session-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"the content"}}}"#;
+    let update = r#"{"sessionId":"session-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"the session-1"}}}"#;
     agent.peer.notify("session/update", update).await.unwrap();
 
     let opened = connection.recv(Known::default()).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
     let said = connection.recv(Known { session: Some(&session) }).await.unwrap();
     let Meaning::Update(Update::Chunk { content, .. }) = said.meaning else { panic!("{said:?}") };
     assert_eq!(content, ChunkContent::Text("the [secret]".into()));
-    let kept = update.replace("the content", "the [secret]");
+    let kept = update.replace("the session-1", "the [secret]");
     assert_eq!(&*said.line.body, format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{kept}}}"#));
 }
 

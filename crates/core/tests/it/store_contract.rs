@@ -10,9 +10,9 @@ mod settings;
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AgentAnswer, AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event,
-    EventKind, Lifecycle, Lineage, LineageIndex, LineageReason, PermissionMode, ProcessIdentity, Record,
-    Scope, Seq, SessionName, Turn, TurnId, TurnState,
+    AgentAnswer, AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction,
+    EndedProcess, Event, EventKind, Fact, Lifecycle, Lineage, LineageIndex, LineageReason, PermissionMode,
+    ProcessIdentity, Record, Scope, Seq, SessionName, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{
     Access, Change, Durability, MemoryStore, PAGE_BYTES, RecordFilter, SessionWriter, SqliteStore, Store,
@@ -472,6 +472,10 @@ async fn the_time_of_a_record_is_that_of_its_last_event(store: AnyStore) {
     step(vec![Change::Turn(turn(1, "q", TurnState::Dispatched { at: at(500) }))], 95).await;
     step(vec![Change::Title(Some("t".to_owned()))], 95).await;
     step(vec![close(300), timed(3, 120), close(400)], 120).await;
+    // That processes were ended with their host is no use of the record.
+    let ended = Fact::ProcessesEnded { processes: vec![EndedProcess { name: "sleep".to_owned(), pid: 7 }] };
+    let ended = Event { at: at(150), kind: EventKind::Fact, body: ended.to_body(), ..event(4, "{}") };
+    step(vec![Change::Event(ended)], 120).await;
     let mut lineage = kept(&store, "r").await.lineage;
     lineage.replace(session("s2"), None, LineageReason::Reset, at(200));
     step(vec![Change::Lineage(lineage)], 200).await;

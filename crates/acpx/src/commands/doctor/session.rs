@@ -4,7 +4,7 @@
 use std::env;
 use std::sync::Arc;
 
-use acpx_core::engine::{Examination, Trial};
+use acpx_core::engine::{Examination, RemoteSession, Trial};
 use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentError, KeptServer, LineageReason, Reading, Record, TurnOutcome, TurnState,
 };
@@ -236,8 +236,17 @@ async fn restorable(
     }
     report.progress("asking the agent for its sessions");
     match Box::pin(listed(settings, record)).await? {
-        Ok(true) => report.say(&Finding::ok("restore", format!("the agent has the session {session}"))),
-        Ok(false) => report.say(&Finding::warn(
+        Ok(RemoteSession::Listed(_)) => {
+            report.say(&Finding::ok("restore", format!("the agent has the session {session}")))
+        }
+        Ok(RemoteSession::Unread | RemoteSession::NoList) => report.say(&Finding::ok(
+            "restore",
+            format!(
+                "the agent can restore sessions; its list is too long to read to the end, so whether it still has the \
+                 session {session} shows when the next prompt restores it"
+            ),
+        )),
+        Ok(RemoteSession::NotListed) => report.say(&Finding::warn(
             "restore",
             format!("the agent does not list the session {session}: its file may have been swept"),
             "the next prompt begins afresh and says so; --no-fallback makes that an error, --carry-history tells what was said",
@@ -246,11 +255,11 @@ async fn restorable(
     }
 }
 
-/// Whether the agent has the session in its own list; why it could not be asked, inside.
-async fn listed(settings: &Settings, record: &Record) -> Result<Result<bool, CliError>, CliError> {
+/// What the agent's own list says of the session; why it could not be asked, inside.
+async fn listed(settings: &Settings, record: &Record) -> Result<Result<RemoteSession, CliError>, CliError> {
     let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
     let with = patient_session(settings);
     let session = &record.lineage.current().session;
     let found = Patience::new(None)?.during(Box::pin(engine.remote_session(&with, session))).await?;
-    Ok(found.map(|row| row.is_some()).map_err(CliError::from))
+    Ok(found.map_err(CliError::from))
 }

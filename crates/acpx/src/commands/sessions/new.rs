@@ -77,6 +77,5 @@ async fn ask(
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
         talk.start(&mut client, "session/new", params, &settings.agent.label(), None).await
     });
-    let told = |error: CliError| error.with_nothing_kept().with_login_of(&settings.typed_agent());
-    asked.await.map_err(told)
+    asked.await.map_err(|error| error.with_login_of(&settings.typed_agent()))
 }

@@ -277,6 +277,63 @@ fn of_two_questions_at_once_one_is_asked_at_a_time() {
 }
 
 #[test]
+fn a_permission_question_is_asked_once_when_a_usage_update_follows() {
+    let place = Place::new();
+    let mut params = question(&edit());
+    params["sessionId"] = json!("s1");
+    let ask =
+        json!({ "jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params });
+    let (asked, go) = (place.beside("asked"), place.beside("go"));
+    let turn = Script::new()
+        .line(&ask.to_string())
+        .await_file(&asked)
+        .update(json!({ "sessionUpdate": "usage_update", "used": 12, "size": 100 }))
+        .await_file(&go)
+        .say("more")
+        .end("end_turn");
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for(ASKS);
+    std::fs::write(&asked, "").unwrap();
+    eventually("the usage update is stored", || {
+        place.ok(&["--format", "json", "scripted", "sessions", "replay"]).contains("usage_update")
+    });
+    terminal.type_in("y\n");
+    terminal.wait_for("[permission] Edit notes.txt: answered yes\n");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    assert_eq!(terminal.seen.matches(ASKS).count(), 1, "{}", terminal.seen);
+}
+
+#[test]
+fn a_permission_question_is_asked_again_below_what_the_agent_says() {
+    let place = Place::new();
+    let mut params = question(&edit());
+    params["sessionId"] = json!("s1");
+    let ask =
+        json!({ "jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params });
+    let (asked, go) = (place.beside("asked"), place.beside("go"));
+    let turn = Script::new()
+        .line(&ask.to_string())
+        .await_file(&asked)
+        .say("one more word")
+        .await_file(&go)
+        .end("end_turn");
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for(ASKS);
+    std::fs::write(&asked, "").unwrap();
+    terminal.wait_for("one more word");
+    terminal.wait_for(ASKS);
+    terminal.type_in("y\n");
+    terminal.wait_for("[permission] Edit notes.txt: answered yes\n");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+}
+
+#[test]
 fn a_program_that_has_pipes_alone_asks_nobody_even_if_it_was_started_from_a_terminal() {
     let place = asking(&edit());
     let line = r#""$0" scripted go </dev/null >out 2>&1"#;

@@ -110,9 +110,7 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
         let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
         json!(["sh", "-c", line])
     };
-    let says = Script::new().initialize(json!({})).session_new("s1");
-    let says = says.prompt(|turn| turn.say("FOO is of-mine").end("end_turn"));
-    let says = place.scripted(&says);
+    let says = place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
     let telling = [&["sh", "-c", "env > mine.env; exec \"$@\"", "sh"].map(str::to_owned)[..], &says].concat();
     let config = json!({ "defaultAgent": "mine", "agents": {
         "mine": { "argv": telling, "env": { "FOO": "of-mine", "HOME": "/nowhere" } },
@@ -120,8 +118,6 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
     } });
     place.configure(&config.to_string());
     place.ok(&["mine", "sessions", "new"]);
-    // Its name does not look like that of a secret, and the agent gives it away.
-    assert_eq!(place.ok(&["--format", "quiet", "mine", "go"]), "FOO is [secret]\n");
     let made = place.json(&["plain", "sessions", "new"]);
     place.ok(&["host", "stop"]);
     let seen = |file: &str, line: &str| {
@@ -134,9 +130,40 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
     fs::remove_file(place.work().join("plain.env")).unwrap();
     place.ok(&["prompt", "-s", made["acpxRecordId"].as_str().unwrap(), "hello"]);
     assert!(!seen("plain.env", "FOO=of-mine"));
+}
+
+#[test]
+fn environment_values_are_masked_by_name_or_mark_and_ordinary_ones_are_stored() {
+    let place = Place::new();
+    let words = "production eu-central-1 t0ken-value l1cence-value inherited-mark url-password seven77";
+    let ask = json!({
+        "sessionId": "{sessionId}", "toolCall": { "toolCallId": "t1", "title": words, "kind": "execute" },
+        "options": [{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }],
+    });
+    let says = Script::new().initialize(json!({})).session_new("s1");
+    let says = says.prompt(|turn| turn.request("session/request_permission", ask).say(words).end("end_turn"));
+    let argv = place.scripted(&says);
+    let env = json!({
+        "NODE_ENV": "production", "REGION": "eu-central-1", "MY_TOKEN": "t0ken-value", "LICENCE": "l1cence-value",
+        "DATABASE_URL": "postgres://me:url-password@db/app", "SHORT_KEY": "seven77",
+    });
+    let mine = json!({ "argv": argv, "env": env, "secretEnv": ["LICENCE", "FROM_SHELL"] });
+    place.configure(&json!({ "agents": { "mine": mine } }).to_string());
+    let run = |args: &[&str]| {
+        let done = place.command(args).env("FROM_SHELL", "inherited-mark").output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let masked = "production eu-central-1 [secret] [secret] [secret] [secret] seven77";
+    run(&["mine", "sessions", "new"]);
+    let told = run(&["--approve-all", "mine", "go"]);
+    assert!(told.contains(&format!("  asks: {masked}\n")), "{told}");
+    assert!(told.contains(&format!("\n{masked}\n")), "{told}");
     place.ok(&["host", "stop"]);
     let store = fs::read(place.acpx_home().join("acpx.db")).unwrap();
-    assert!(!store.windows(7).any(|bytes| bytes == b"of-mine"));
+    for secret in ["t0ken-value", "l1cence-value", "inherited-mark", "url-password"] {
+        assert!(!store.windows(secret.len()).any(|bytes| bytes == secret.as_bytes()), "{secret}");
+    }
 }
 
 #[test]

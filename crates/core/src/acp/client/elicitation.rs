@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::machine::{AskId, Permit};
-use crate::model::is_secret_name;
+use crate::model::{PLACEHOLDER, is_secret_name};
 use crate::wire::encode;
 
 use super::call::json;
@@ -27,37 +27,49 @@ impl AgentConnection {
             | Permit::Choose { .. }
             | Permit::Unchosen(_) => said(acp::ElicitationAction::Decline),
         };
-        for secret in secrets(params, &result) {
-            self.secrets.learn(&secret);
+        let (masked, secrets) = mask(params, &result);
+        for secret in &secrets {
+            self.secrets.learn(secret);
         }
+        let kept = encode::response(&rpc_id(ask), masked.as_deref().unwrap_or(&result));
+        let kept = self.secrets.remove_from_json(&kept).or(masked.map(|_| kept));
         let line = encode::response(&rpc_id(ask), &result);
-        let kept = self.secrets.remove_from_answer(&line);
         Outgoing { kept, ..Outgoing::response(&self.peer, line) }
     }
 }
 
-/// What was typed into fields that are nobody's to read, however deep it stands there.
-fn secrets(params: &str, result: &str) -> Vec<String> {
-    let (params, result): (Value, Value) =
-        (serde_json::from_str(params).unwrap_or_default(), serde_json::from_str(result).unwrap_or_default());
-    let mut found = Vec::new();
-    for (key, value) in result["content"].as_object().into_iter().flatten() {
+/// An answer without what was typed into secret fields, however short it is and however deep it stands, if there is
+/// any; and those texts.
+fn mask(params: &str, result: &str) -> (Option<String>, Vec<String>) {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    let mut result: Value = serde_json::from_str(result).unwrap_or_default();
+    let (mut found, mut is_masked) = (Vec::new(), false);
+    for (key, value) in result.get_mut("content").and_then(Value::as_object_mut).into_iter().flatten() {
         let is_secret = is_secret_field(key, &params["requestedSchema"]["properties"][key]);
-        gather(value, is_secret, &mut found);
+        is_masked |= mask_value(value, is_secret, &mut found);
     }
-    found
+    (is_masked.then(|| result.to_string()), found)
 }
 
-/// Takes every text of a secret value, and of those within any other whose names say that they are secret.
-fn gather(value: &Value, is_secret: bool, found: &mut Vec<String>) {
+/// Masks every text and number of a secret value, and those within any other value whose names mark secrets. Whether
+/// there are any.
+fn mask_value(value: &mut Value, is_secret: bool, found: &mut Vec<String>) -> bool {
     match value {
-        Value::String(text) if is_secret => found.push(text.clone()),
-        Value::Array(values) => values.iter().for_each(|value| gather(value, is_secret, found)),
-        Value::Object(members) => {
-            members.iter().for_each(|(key, value)| gather(value, is_secret || is_secret_name(key), found));
+        Value::String(text) if is_secret => found.push(std::mem::take(text)),
+        Value::Number(_) if is_secret => {}
+        Value::Array(values) => {
+            return values.iter_mut().fold(false, |any, value| mask_value(value, is_secret, found) | any);
         }
-        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {}
+        Value::Object(members) => {
+            let mask = |any, (key, value): (&String, &mut Value)| {
+                mask_value(value, is_secret || is_secret_name(key), found) | any
+            };
+            return members.iter_mut().fold(false, mask);
+        }
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => return false,
     }
+    *value = PLACEHOLDER.into();
+    true
 }
 
 /// Whether what is typed into a field of a form is nobody's to read: by its name, or because its schema says so.
@@ -89,7 +101,16 @@ mod tests {
     fn a_secret_is_found_however_deep_it_was_filled_in() {
         let schema = r#"{"requestedSchema":{"properties":{"login":{"writeOnly":true}}}}"#;
         let filled = r#"{"action":"accept","content":{"login":{"user":["u1"],"pin":7},"way":{"password":"hunter2","n":"x"},"note":"hi"}}"#;
-        assert_eq!(secrets(schema, filled), ["u1", "hunter2"]);
+        let (masked, found) = mask(schema, filled);
+        let content = serde_json::json!({
+            "login": { "user": ["[secret]"], "pin": "[secret]" },
+            "way": { "password": "[secret]", "n": "x" },
+            "note": "hi",
+        });
+        let expected = serde_json::json!({ "action": "accept", "content": content });
+        assert_eq!(serde_json::from_str::<Value>(&masked.unwrap()).unwrap(), expected);
+        assert_eq!(found, ["u1", "hunter2"]);
+        assert_eq!(mask(schema, r#"{"action":"accept","content":{"note":"hi"}}"#), (None, Vec::new()));
     }
 
     #[test]

@@ -389,7 +389,7 @@ fn inbound_line(inbound: &Inbound, secrets: &mut Secrets) -> Line {
     };
     let kept = match message.method() {
         Some(method) => secrets.remove_from_call(message.line(), method, message.params()),
-        None => secrets.remove_from_answer(message.line()),
+        None => secrets.remove_from_json(message.line()),
     };
     let body = kept.map_or_else(|| message.line().clone(), Arc::from);
     Line { direction: Direction::FromAgent, kind, body }

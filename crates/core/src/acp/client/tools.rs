@@ -207,12 +207,11 @@ impl ToolRequest {
                 // A variable may decide what a command does, and its value may be a secret: an agent may pass on all
                 // that it has itself.
                 let variable = |(name, value): &(String, String)| {
-                    let is_told = |value: &&String| !is_secret_name(name) && secrets.may_be_told(value);
-                    let value = Some(value).filter(is_told);
-                    value.map_or_else(
-                        || json!({ "name": name }),
-                        |value| json!({ "name": name, "value": value }),
-                    )
+                    if is_secret_name(name) {
+                        json!({ "name": name })
+                    } else {
+                        json!({ "name": name, "value": secrets.remove_from_words(value) })
+                    }
                 };
                 let variables: Vec<Value> = env.iter().map(variable).collect();
                 let command = secrets.remove_from_words(command);
@@ -432,21 +431,27 @@ mod tests {
             ("LD_PRELOAD", "/evil.so"),
             ("API_KEY", "s3cret"),
             ("ACPX_AUTH_OAUTH", "of nobody's"),
-            ("OTHER", "it is given-1 too"),
-            ("PIN", "1234"),
+            ("OTHER", "it is given-01 too"),
+            ("NODE_ENV", "production"),
+            ("MAX_TOKENS", "1234"),
         ];
         let request = ToolRequest::Create(TerminalRequest {
-            command: "curl given-1".into(),
-            args: vec!["-H given-1".into(), "x".into()],
+            command: "curl given-01".into(),
+            args: vec!["-H given-01".into(), "x".into()],
             env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
             cwd: None,
             output_bytes: None,
         });
-        let question = request.question(&session, "c1", None, &Secrets::new(["given-1", "1234"]));
+        let question = request.question(&session, "c1", None, &Secrets::new(["given-01", "1234"]));
         let params: Value = serde_json::from_str(question.params()).unwrap();
-        let names = ["API_KEY", "ACPX_AUTH_OAUTH", "OTHER", "PIN"].map(|name| json!({ "name": name }));
-        let mut variables = vec![json!({ "name": "LD_PRELOAD", "value": "/evil.so" })];
-        variables.extend(names);
+        let variables = json!([
+            { "name": "LD_PRELOAD", "value": "/evil.so" },
+            { "name": "API_KEY" },
+            { "name": "ACPX_AUTH_OAUTH" },
+            { "name": "OTHER", "value": "it is [secret] too" },
+            { "name": "NODE_ENV", "value": "production" },
+            { "name": "MAX_TOKENS", "value": "1234" },
+        ]);
         let input = json!({ "command": "curl [secret]", "args": ["-H [secret]", "x"], "cwd": null, "env": variables });
         assert_eq!(params["toolCall"]["rawInput"], input);
         assert_eq!(params["toolCall"]["title"], "Run curl [secret] '-H [secret]' x");

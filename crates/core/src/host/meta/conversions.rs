@@ -13,7 +13,7 @@ use crate::model::{
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, ProfileMeta,
-    ProtocolMeta, StartMeta, TermsMeta, UnmetMeta, VariablesMeta, WishMeta,
+    ProtocolMeta, SecretVariablesMeta, StartMeta, TermsMeta, UnmetMeta, VariablesMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -52,6 +52,7 @@ impl ClientMeta {
             agent: Some(agent.into()),
             environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             variables: VariablesMeta::new(),
+            secret_variables: SecretVariablesMeta::new(),
             idle_ms: idle.map(idle_millis),
             login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),

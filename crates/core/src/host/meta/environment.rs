@@ -1,8 +1,8 @@
 //! What an agent is started with, as it crosses the socket: an environment for all agents, and what is set over it for
 //! single ones.
 //!
-//! They are told apart so that a connection can start any agent with its own variables and none with another's, and so
-//! that what a user has set for an agent is known to be a secret, whatever it is called.
+//! They are told apart so that a connection can start any agent with its own variables and none with another's. The names
+//! that a user has marked as secrets go with them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,6 +15,9 @@ use super::{ClientMeta, OsText, StartMeta};
 
 /// Variables for single agents, by the agents' names.
 pub type VariablesMeta = BTreeMap<String, Vec<(OsText, OsText)>>;
+
+/// Names of variables that are secrets, by the agents' names.
+pub type SecretVariablesMeta = BTreeMap<String, Vec<OsText>>;
 
 /// The longest start wait: what a 32-bit count of milliseconds holds, as for every time on the command line. An agent may
 /// take as long as its client waits, and one that hangs is to be given up some day.
@@ -29,6 +32,13 @@ impl ClientMeta {
     {
         Self { variables: variables.into_iter().map(|(agent, own)| (agent, texts(own))).collect(), ..self }
     }
+
+    /// The same where the variables of these names are secrets for single agents.
+    #[must_use]
+    pub fn with_secret_variables(self, names: impl IntoIterator<Item = (String, Vec<OsString>)>) -> Self {
+        let secret_variables = names.into_iter().map(|(agent, names)| (agent, names_of(names))).collect();
+        Self { secret_variables, ..self }
+    }
 }
 
 impl StartMeta {
@@ -41,6 +51,13 @@ impl StartMeta {
     ) -> Self {
         let own = agent.name.clone().map(|name| (name, texts(variables)));
         Self { variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
+    }
+
+    /// The same where the variables of these names are secrets for an agent that has a name.
+    #[must_use]
+    pub fn with_secret_variables(self, agent: &AgentSpec, names: Vec<OsString>) -> Self {
+        let own = agent.name.clone().map(|name| (name, names_of(names)));
+        Self { secret_variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
     }
 
     /// The same of a client that waits for so long.
@@ -58,11 +75,20 @@ impl StartMeta {
     /// The environment for this agent, and for no other.
     pub(in crate::host) fn take_environment(&mut self, agent: &AgentSpec) -> Environment {
         let everybodys = std::mem::take(&mut self.environment);
-        let own = agent.name.as_ref().and_then(|name| std::mem::take(&mut self.variables).remove(name));
+        let (mut variables, mut secrets) =
+            (std::mem::take(&mut self.variables), std::mem::take(&mut self.secret_variables));
+        let own = agent.name.as_ref().and_then(|name| variables.remove(name)).unwrap_or_default();
+        let secrets = agent.name.as_ref().and_then(|name| secrets.remove(name)).unwrap_or_default();
         let variable = |(name, value): (OsText, OsText)| (name.into(), value.into());
         let environment: Environment = everybodys.into_iter().map(variable).collect();
-        environment.with_confidential(own.into_iter().flatten().map(variable))
+        environment
+            .with_all(own.into_iter().map(variable))
+            .with_secrets(secrets.into_iter().map(OsString::from))
     }
+}
+
+fn names_of(names: Vec<OsString>) -> Vec<OsText> {
+    names.into_iter().map(OsText::from).collect()
 }
 
 fn texts(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<(OsText, OsText)> {
@@ -81,19 +107,22 @@ mod tests {
     fn an_agent_gets_what_is_set_for_it_and_nothing_that_is_set_for_another() {
         let agent = |name: &str| AgentSpec::new("a", [""; 0]).named(name);
         let said = || {
-            let client = ClientMeta::default().with_variables([
-                ("mine".to_owned(), pairs(&[("FOO", "of-mine"), ("HOME", "/mine")])),
-                ("other".to_owned(), pairs(&[("BAR", "of-other")])),
-            ]);
+            let client = ClientMeta::default()
+                .with_variables([
+                    ("mine".to_owned(), pairs(&[("FOO", "of-mine"), ("HOME", "/mine")])),
+                    ("other".to_owned(), pairs(&[("BAR", "of-other")])),
+                ])
+                .with_secret_variables([("other".to_owned(), vec!["LANG".into()])]);
             let environment = texts(pairs(&[("HOME", "/home/me"), ("LANG", "C")]));
-            StartMeta { environment, variables: client.variables, ..StartMeta::default() }
+            let ClientMeta { variables, secret_variables, .. } = client;
+            StartMeta { environment, variables, secret_variables, ..StartMeta::default() }
         };
         let plain: Environment = pairs(&[("HOME", "/home/me"), ("LANG", "C")]).into_iter().collect();
         assert_eq!(said().take_environment(&agent("plain")), plain);
         assert_eq!(said().take_environment(&AgentSpec::new("mine", [""; 0])), plain);
         assert_eq!(
             said().take_environment(&agent("other")),
-            plain.clone().with_confidential(pairs(&[("BAR", "of-other")]))
+            plain.clone().with_all(pairs(&[("BAR", "of-other")])).with_secrets(["LANG".into()])
         );
         let mine = said().take_environment(&agent("mine"));
         assert_eq!(mine.variables(), pairs(&[("LANG", "C"), ("FOO", "of-mine"), ("HOME", "/mine")]));

@@ -1,4 +1,5 @@
-//! The lists in which requests carry secret values: each item has a name and a value, and every value is one.
+//! The lists in which requests carry values: each item has a name and a value. Every value that an MCP server is given is
+//! a secret; of a terminal's environment those are whose names mark them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,12 +9,10 @@ use serde_json::value::RawValue;
 
 use super::{PLACEHOLDER, is_secret_name};
 
-/// A secret value within a line.
+/// A value within a line.
 pub(super) struct Value<'a> {
     raw: &'a str,
-    /// Whether it is looked for in other lines. Servers are given what nobody else is to know; a terminal's
-    /// environment is mostly paths and switches, which are told apart by their names.
-    pub(super) is_sought: bool,
+    pub(super) is_secret: bool,
 }
 
 impl Value<'_> {
@@ -52,36 +51,38 @@ struct Named<'a> {
 }
 
 impl Named<'_> {
+    /// Whether its name marks a secret. One without a name may be anything.
     fn is_secret(&self) -> bool {
         let name = self.name.and_then(|name| serde_json::from_str::<Cow<'_, str>>(name.get()).ok());
         name.is_none_or(|name| is_secret_name(&name))
     }
 }
 
-/// The secret values in the params of a request; `None` if they are of a shape that cannot be read.
+/// The values in the params of a request; `None` if they are of a shape that cannot be read.
 pub(super) fn values<'a>(method: &str, params: &'a str) -> Option<Vec<Value<'a>>> {
     match method {
         "session/new" | "session/load" | "session/resume" | "session/fork" => {
             let setup: Option<Setup<'a>> = serde_json::from_str(params).ok()?;
             let servers = setup.and_then(|setup| setup.servers).unwrap_or_default();
             let lists = servers.into_iter().flat_map(|server| [server.env, server.headers]);
-            let value = |named: Named<'a>| Value { raw: named.value.get(), is_sought: true };
+            let value = |named: Named<'a>| Value { raw: named.value.get(), is_secret: true };
             Some(lists.flatten().flatten().map(value).collect())
         }
         "terminal/create" => {
             let terminal: Option<Terminal<'a>> = serde_json::from_str(params).ok()?;
             let env = terminal.and_then(|terminal| terminal.env).unwrap_or_default();
-            let value = |named: Named<'a>| Value { raw: named.value.get(), is_sought: named.is_secret() };
+            let value = |named: Named<'a>| Value { raw: named.value.get(), is_secret: named.is_secret() };
             Some(env.into_iter().map(value).collect())
         }
         _ => Some(Vec::new()),
     }
 }
 
-/// The line with each of these values replaced; `None` if one of them is not a part of it.
+/// The line with each secret of these values replaced; `None` if one of them is not a part of it.
 pub(super) fn replace(line: &str, values: &[Value<'_>]) -> Option<String> {
+    let secrets = values.iter().filter(|value| value.is_secret);
     let mut places: Vec<Range<usize>> =
-        values.iter().map(|value| range_within(line, value.raw)).collect::<Option<_>>()?;
+        secrets.map(|value| range_within(line, value.raw)).collect::<Option<_>>()?;
     places.sort_by_key(|place| place.start);
     let mut text = String::with_capacity(line.len());
     let mut done = 0;

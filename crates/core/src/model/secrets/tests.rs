@@ -24,10 +24,6 @@ fn learnt_from(secrets: &mut Secrets, line: &str) -> String {
     secrets.remove_from_call(line, method, params).unwrap_or_else(|| line.to_owned())
 }
 
-fn kept_answer(secrets: &[&str], line: &str) -> String {
-    Secrets::new(secrets).remove_from_answer(line).unwrap_or_else(|| line.to_owned())
-}
-
 fn kept_json(secrets: &[&str], json: &str) -> String {
     Secrets::new(secrets).remove_from_json(json).unwrap_or_else(|| json.to_owned())
 }
@@ -41,28 +37,32 @@ fn values_in_the_lists_of_a_request_are_replaced_and_no_other_byte() {
     };
     let given = setup(r#""s3cret \" }""#, r#""Bearer x-y-z""#);
     assert_eq!(kept_call(&given), setup(r#""[secret]""#, r#""[secret]""#));
-    let create = |value: &str| {
+    let create = |key: &str, unnamed: &str| {
         format!(
-            r#"{{"id":1, "method":"terminal/create","params":{{"command":"c","env":[{{"name":"A","value":{value}}},{{"value":{value},"name":"B"}}],"x":1}},"y":2}}"#
+            r#"{{"id":1, "method":"terminal/create","params":{{"command":"c","env":[{{"name":"A_KEY","value":{key}}},{{"value":{unnamed}}},{{"value":"production","name":"NODE_ENV"}}],"x":1}},"y":2}}"#
         )
     };
-    assert_eq!(kept_call(&create(r#""s3cret \" }""#)), create(r#""[secret]""#));
-    assert_eq!(kept_call(&create("7")), create(r#""[secret]""#));
+    assert_eq!(
+        kept_call(&create(r#""s3cret \" }""#, r#""s3cret too""#)),
+        create(r#""[secret]""#, r#""[secret]""#)
+    );
+    assert_eq!(kept_call(&create("7", r#""x""#)), create(r#""[secret]""#, r#""[secret]""#));
 }
 
 #[test]
 fn a_value_that_a_request_told_is_looked_for_in_what_follows() {
     let mut secrets = Secrets::default();
     let setup = r#"{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"M","value":"of a server"}]}]}}"#;
-    let create = r#"{"id":2,"method":"terminal/create","params":{"env":[{"name":"PWD","value":"/srv/project"},{"name":"GH_TOKEN","value":"of a terminal"}]}}"#;
+    let create = r#"{"id":2,"method":"terminal/create","params":{"env":[{"name":"PWD","value":"/srv/project"},{"name":"DATABASE_URL","value":"pg://u:of-a-url@db"},{"name":"GH_TOKEN","value":"of a terminal"}]}}"#;
     learnt_from(&mut secrets, setup);
-    learnt_from(&mut secrets, create);
-    let update = |server: &str, terminal: &str| {
-        format!(r#"{{"method":"m","params":{{"text":"{server}, {terminal} in /srv/project"}}}}"#)
+    let kept = learnt_from(&mut secrets, create);
+    assert_eq!(kept, create.replace("of-a-url", "[secret]").replace("of a terminal", "[secret]"));
+    let update = |server: &str, terminal: &str, url: &str| {
+        format!(r#"{{"method":"m","params":{{"text":"{server}, {terminal}, {url} in /srv/project"}}}}"#)
     };
-    let said = learnt_from(&mut secrets, &update("of a server", "of a terminal"));
+    let said = learnt_from(&mut secrets, &update("of a server", "of a terminal", "of-a-url"));
     // A directory is no secret because a terminal was told it.
-    assert_eq!(said, update("[secret]", "[secret]"));
+    assert_eq!(said, update("[secret]", "[secret]", "[secret]"));
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn a_line_whose_secrets_cannot_be_found_is_not_kept() {
     for (method, params) in [
         ("terminal/create", r#"{"env":{"A":"s3cret"}}"#),
         ("terminal/create", r#"{"env":[{"value":"s3cret","value":"s3cret"}]}"#),
-        ("terminal/create", r#"{"env":[],"env":[{"name":"A","value":"s3cret"}]}"#),
-        ("terminal/create", r#"{"env":[],"env":[{"name":"A","valu\u0065":"s3cret"}]}"#),
+        ("terminal/create", r#"{"env":[],"env":[{"name":"A_KEY","value":"s3cret"}]}"#),
+        ("terminal/create", r#"{"env":[],"env":[{"name":"A_KEY","valu\u0065":"s3cret"}]}"#),
         ("session/new", r#"{"mcpServers":{"a":{"env":{"T":"s3cret"}}}}"#),
         ("session/new", r#"{"mcpServers":[{"env":{"T":"s3cret"}}]}"#),
         ("session/new", r#"{"mcpServers":[{"env":[],"env":[{"value":"s3cret"}]}]}"#),
@@ -109,7 +109,7 @@ fn a_line_whose_secrets_cannot_be_found_is_not_kept() {
     }
     // Names are compared as they read.
     let escaped =
-        r#"{"method":"terminal/create","params":{"\u0065nv":[{"name":"A","valu\u0065":"s3cret"}]}}"#;
+        r#"{"method":"terminal/create","params":{"\u0065nv":[{"name":"A_KEY","valu\u0065":"s3cret"}]}}"#;
     assert_eq!(kept_call(escaped), escaped.replace("s3cret", "[secret]"));
 }
 
@@ -132,7 +132,7 @@ fn a_known_value_is_found_however_it_is_written() {
 
 #[test]
 fn a_value_that_begins_or_ends_with_a_quote_leaves_json() {
-    for secret in ["\"begins", "ends-it\"", "\"both-ends\"", "ends-in-slash\\", "\"\"\"\"\"\""] {
+    for secret in ["\"begins-it", "ends-it\"", "\"both-ends\"", "ends-in-slash\\", "\"\"\"\"\"\"\"\""] {
         let text = |inside: &str| format!(r#"{{"data":"{inside}","more":["x {inside} {inside}"]}}"#);
         let quoted = Value::from(secret).to_string();
         let line = text(&quoted[1..quoted.len() - 1]);
@@ -147,7 +147,7 @@ fn of_values_that_overlap_no_part_is_left() {
         (&["secret-a-longer", "secret-a"], "secret-a secret-a-longer", "[secret] [secret]"),
         (&["abcdefgh", "efghijkl"], "abcdefghijkl", "[secret]"),
         (&["abcabcab"], "<abcabcabcabcabcab>", "<[secret]>"),
-        (&["abcabc"], "abcabcabcabc abcab", "[secret] abcab"),
+        (&["abcdabcd"], "abcdabcdabcdabcd abcdabc", "[secret] abcdabc"),
     ];
     for (secrets, text, kept) in cases {
         assert_eq!(kept_json(secrets, &format!(r#"["{text}"]"#)), format!(r#"["{kept}"]"#), "{text}");
@@ -162,8 +162,8 @@ fn a_value_that_is_a_word_of_the_protocol_is_replaced_in_text_alone() {
             r#"{{"jsonrpc":"2.0","id":"session-7","method":"session/update","params":{{"sessionId":"session-1","update":{{"sessionUpdate":"tool_call_update","toolCallId":"content","content":[{{"type":"content","content" : {{"type":"text","text":"{text}"}}}}],"status":"completed"}}}}}}"#
         )
     };
-    let secrets = ["session", "content", "tool_call_update", "completed", "2.0.session"];
-    assert_eq!(kept_json(&secrets, &line("a session of content")), line("a [secret] of [secret]"));
+    let secrets = ["session-1", "tool_call_update", "completed", "2.0.session"];
+    assert_eq!(kept_json(&secrets, &line("a session-1 is completed")), line("a [secret] is [secret]"));
     // What does not look like a word of the protocol is none, and inside the params there is no envelope.
     let odd = |inside: &str| {
         format!(r#"{{"result":{{"stopReason":"{inside}","id":"{inside}","method":["{inside}"]}}}}"#)
@@ -173,13 +173,13 @@ fn a_value_that_is_a_word_of_the_protocol_is_replaced_in_text_alone() {
 
 #[test]
 fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
-    let secrets = ["claude-opus-4-5", "ask"];
+    let secrets = ["claude-opus-4-5", "ask-always"];
     let answer = |said: &str, value: &str| {
         format!(
             r#"{{"id":1,"result":{{"sessionId":"s","modes":{{"currentModeId":"ask","availableModes":[{{"id":"ask","name":"ask","description":"{said}"}}]}},"models":{{"currentModelId":"claude-opus-4-5","availableModels":[{{"modelId":"claude-opus-4-5","name":"claude-opus-4-5"}}]}},"configOptions":[{{"id":"ask","category":"ask","currentValue":"claude-opus-4-5","options":[{{"group":"ask","name":"ask","options":[{{"value":"claude-opus-4-5","name":"claude-opus-4-5"}}]}}]}}],"_meta":{{"id":"{said}","env":[{{"name":"MODEL","value":"{value}"}}]}}}}}}"#
         )
     };
-    let kept = kept_answer(&secrets, &answer("of claude-opus-4-5", "ask"));
+    let kept = kept_json(&secrets, &answer("of claude-opus-4-5", "ask-always"));
     assert_eq!(kept, answer("of [secret]", "[secret]"));
     let update = |said: &str| {
         format!(
@@ -199,17 +199,38 @@ fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
 }
 
 #[test]
-fn a_short_value_is_looked_for_only_as_a_whole_string_in_an_answer() {
-    let answer = |value: &str| {
-        format!(r#"{{"id":1,"error":{{"message":"abc d","data":["{value}","abcd",{{"abc":1}}]}}}}"#)
+fn secret_values_under_eight_characters_are_never_masked() {
+    let line = |value: &str| {
+        format!(r#"{{"id":1,"error":{{"message":"{value}","data":["{value}","is {value}"]}}}}"#)
     };
-    assert_eq!(kept_answer(&["abc", ""], &answer("abc")), answer("[secret]"));
-    // So is one that the placeholder itself would tell.
-    assert_eq!(kept_answer(&["secret"], &answer("secret")), answer("[secret]"));
-    assert_eq!(kept_answer(&["secret"], &answer("a secret")), answer("a secret"));
-    let update = r#"{"method":"session/update","params":{"text":"abc"}}"#;
-    assert_eq!(kept_json(&["abc"], update), update);
-    assert_eq!(Secrets::new(["abc"]).remove_from_words("abc"), "abc");
+    // Eight characters, whatever they are in bytes.
+    for (value, is_masked) in [("", false), ("abcdefg", false), ("äöüäöüä", false), ("abcdefgh", true)]
+    {
+        let kept = if is_masked { line("[secret]") } else { line(value) };
+        assert_eq!(kept_json(&[value], &line(value)), kept, "{value}");
+        let words = if is_masked { "[secret]" } else { value };
+        assert_eq!(Secrets::new([value]).remove_from_words(value), words);
+    }
+    // The placeholder would be replaced by itself.
+    assert_eq!(Secrets::new(["[secret]"]).remove_from_json(&line("[secret]")), None);
+}
+
+#[test]
+fn environment_values_are_masked_by_name_and_url_passwords_in_any_variable() {
+    let variables = [
+        ("API_KEY", "k3y-of-api"),
+        ("MARKED", "m4rked-value"),
+        ("NODE_ENV", "production"),
+        ("HTTPS_PROXY", "http://me:pr0xy-word@proxy:3128"),
+        ("DATABASE_URL", "postgres://postgres:postgres@db/app"),
+    ];
+    let secrets = Secrets::default().with_variables(
+        variables.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value))),
+        |name| name == "API_KEY" || name == "MARKED",
+    );
+    let said = variables.map(|(name, value)| format!("{name}={value}")).join(" ");
+    let kept = said.replace("k3y-of-api", "[secret]").replace("m4rked-value", "[secret]");
+    assert_eq!(secrets.remove_from_words(&said), kept.replace("pr0xy-word", "[secret]"));
 }
 
 #[test]
@@ -239,7 +260,7 @@ proptest! {
     #[test]
     fn whatever_is_written_the_secret_is_gone_and_the_rest_reads_as_before(
         before in any::<String>(),
-        secret in "[a-z\"\\\\/é𝄞<]{6,12}",
+        secret in "[a-z\"\\\\/é𝄞<]{8,14}",
         after in any::<String>(),
         escapes in prop::collection::vec(any::<bool>(), 1..20),
     ) {
@@ -254,7 +275,7 @@ proptest! {
     #[test]
     fn any_text_is_taken_and_nothing_panics(text in any::<String>(), secret in any::<String>()) {
         let secrets = Secrets::new([&secret]);
-        let kept = secrets.remove_from_answer(&text);
+        let kept = secrets.remove_from_json(&text);
         if serde_json::from_str::<IgnoredAny>(&text).is_ok() {
             prop_assert!(kept.is_none_or(|kept| serde_json::from_str::<IgnoredAny>(&kept).is_ok()));
         }
@@ -271,8 +292,8 @@ fn what_may_be_the_beginning_of_a_secret_waits_for_the_rest() {
     assert_eq!(taken("a\nzwei\n"), "a\n");
     assert_eq!(taken("a\nzwei\nothers"), "a\nzwei\nothers");
     // One that is whole is not torn for another that may begin within it.
-    let twice = Secrets::new(["abcabc"]);
-    assert_eq!(twice.settled("xabcabc"), 1);
+    let twice = Secrets::new(["abcdabcd"]);
+    assert_eq!(twice.settled("xabcdabcd"), 1);
     assert_eq!([secrets.torn("r2secret, and more"), secrets.torn("hunter"), secrets.torn("")], [8, 0, 0]);
 }
 

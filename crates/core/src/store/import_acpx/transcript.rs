@@ -175,7 +175,7 @@ impl Transcript {
     fn message(&mut self, line: &str, message: JournalMessage<'_>) {
         let clean = match call(&message) {
             Some((method, params)) => self.secrets.remove_from_call(line, &method, params.map(RawValue::get)),
-            None => self.secrets.remove_from_answer(line),
+            None => self.secrets.remove_from_json(line),
         };
         let kept = match clean.as_deref().map(JournalLine::read) {
             None => Some(message),

@@ -1,8 +1,8 @@
 //! An agent looked over without a prompt.
 
 use acpx_core::acp::AgentInfo;
-use acpx_core::engine::{Examination, Trial};
-use acpx_core::model::{Profiles, ProtocolVersion, Reading};
+use acpx_core::engine::{Examination, RemoteSession, Trial};
+use acpx_core::model::{AcpSessionId, Profiles, ProtocolVersion, Reading};
 use acpx_core::store::RecordFilter;
 use acpx_core::tools::Ended;
 
@@ -42,6 +42,36 @@ async fn an_agent_is_asked_what_it_can_do_and_for_a_session_and_nothing_is_left_
     assert_eq!(methods(&command), ["initialize", "session/new", "answer", "session/close", "session/delete"]);
     let records = bench.store.records(RecordFilter::default(), None, 9).await.unwrap();
     assert_eq!(records, []);
+}
+
+#[tokio::test]
+async fn an_agents_session_list_is_read_to_its_last_page_by_one_process() {
+    let bench = Bench::new();
+    let pages = 25;
+    let can = json!({ "sessionCapabilities": { "list": {} } });
+    let mut script = Script::new().initialize(can.clone());
+    for page in 1..=pages {
+        let row = json!({ "sessionId": format!("on-{page}"), "cwd": "/" });
+        let next = (page < pages).then(|| format!("after-{page}"));
+        script = script.expect("session/list").reply(json!({ "sessions": [row], "nextCursor": next }));
+    }
+    let repeating = Script::new()
+        .initialize(can)
+        .serve([("session/list", Script::new().reply(json!({ "sessions": [], "nextCursor": "same" })))]);
+    let found = async |script: &Script, session: &str| {
+        let (agent, command) = bench.agent(script);
+        let with = bench.new_session(agent, Vec::new());
+        let found = bench.engine.remote_session(&with, &AcpSessionId::new(session).unwrap()).await.unwrap();
+        let found = match found {
+            RemoteSession::Listed(row) => format!("listed as {}", row.session),
+            other => format!("{other:?}"),
+        };
+        (found, acpx_testkit::starts_of(&command))
+    };
+    assert_eq!(found(&script, "on-25").await, ("listed as on-25".to_owned(), 1));
+    assert_eq!(found(&script, "on-26").await, ("NotListed".to_owned(), 1));
+    assert_eq!(found(&repeating, "on-1").await, ("Unread".to_owned(), 1));
+    assert_eq!(found(&Script::new().initialize(json!({})), "on-1").await, ("NoList".to_owned(), 1));
 }
 
 #[tokio::test]

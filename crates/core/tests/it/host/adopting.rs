@@ -410,6 +410,19 @@ async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again(
 }
 
 #[tokio::test]
+async fn a_session_delete_is_remembered_when_the_agents_list_has_no_last_page() {
+    let bench = Bench::new();
+    let unread = Script::new().reply(json!({ "sessions": [], "nextCursor": "again" }));
+    let capabilities = json!({ "loadSession": true, "sessionCapabilities": { "list": {} } });
+    let agent = Script::new().initialize(capabilities).serve([("session/list", unread)]);
+    let mut editor = bench.editor(&bench.agent(&agent)).await;
+    let theirs = json!({ "sessionId": "theirs" });
+    assert_eq!(editor.call("session/delete", theirs).await, Ok(kept_by_agent()));
+    let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
+    assert_eq!(error["code"], -32002);
+}
+
+#[tokio::test]
 async fn a_load_that_is_refused_has_done_nothing() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));

@@ -153,7 +153,7 @@ async fn a_server_that_an_agent_repeats_is_told_and_kept_without_what_nobody_her
     };
     let without = json!({
         "name": "files", "type": "http", "url": "http://x", "headers": [],
-        "auth": { "tokens": ["[secret]"] }, "env": [{ "name": "[secret]", "value": "[secret]" }],
+        "auth": { "tokens": ["[secret]"] }, "env": [{ "name": "K", "value": "[secret]" }],
     });
     let (_, refused) = open(repeating.clone()).await;
     assert_eq!(refused.unwrap_err()["data"]["acpx"]["acp"], invalid(&without));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use acpx_core::engine::{Engine, Settings};
 use acpx_core::host::{Host, HostClient, HostPlace, Launcher, Refusal};
 use acpx_core::model::HostId;
-use acpx_core::store::{MemoryStore, Store};
+use acpx_core::store::{MemoryStore, RecordFilter, Store};
 use acpx_core::wire::Limits;
 use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use serde_json::{Value, json};
@@ -34,6 +34,32 @@ async fn an_agent_that_is_not_there_and_one_that_dies_are_told_by_their_codes() 
     assert_eq!(whole(&died), (-32603, "AGENT_DIED", true, Some(1), None));
     let ids = died.turn().unwrap().ids.as_ref().unwrap();
     assert_eq!((ids.acpx_record_id.as_str(), ids.acpx_session_id.as_str()), (record.as_str(), "s1"));
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_in_session_new_leaves_no_conversation_to_restore() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let hint =
+        "no session was opened; try again, or run the agent's command by hand to see what is wrong with it";
+    let script = Script::new().initialize(everything()).expect("session/new").exit(9);
+    let refused = refusal(&mut client, "session/new", &bench.new_params(&bench.agent(&script))).await;
+    assert_eq!((refused.code(), refused.hint()), ("AGENT_DIED", Some(hint)));
+    // One that dies when its model is set has made a session, which is taken back.
+    let offered = json!({ "id": "model", "name": "Model", "category": "model", "type": "select",
+        "currentValue": "a", "options": [{ "value": "a", "name": "A" }, { "value": "b", "name": "B" }] });
+    let script = Script::new()
+        .initialize(everything())
+        .expect("session/new")
+        .reply(json!({ "sessionId": "s1", "configOptions": [offered] }))
+        .expect("session/set_config_option")
+        .exit(9);
+    let mut params = bench.new_params(&bench.agent(&script));
+    params["_meta"]["acpx"]["settings"] = json!([{ "option": "model", "value": "b" }]);
+    let refused = refusal(&mut client, "session/new", &params).await;
+    assert_eq!((refused.code(), refused.hint()), ("AGENT_DIED", Some(hint)));
+    let records = bench.store().records(RecordFilter::default(), None, 9).await.unwrap();
+    assert_eq!(records, []);
 }
 
 #[tokio::test]

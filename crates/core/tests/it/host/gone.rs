@@ -1,5 +1,5 @@
 //! Every kind of agent that does not want to go, against every way in which it has to: afterwards nothing of it is in
-//! the process table, and the record names what was ended beyond the agent's own group.
+//! the process table, and the record names what was ended beyond the agent's own group and is known to be that agent's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Kind {
     /// Whether these leave its group.
     strays: bool,
     ignores_eof: bool,
-    /// Whether they shed every mark, so that only a host that saw them come knows them.
+    /// Whether they shed every mark and their parent, so that a host ends them and cannot tell whose they are.
     is_unmarked: bool,
 }
 
@@ -103,10 +103,10 @@ fn pids(path: &Path) -> Vec<u32> {
 
 impl Bench {
     /// The command line of an agent of this kind, and where it writes what it has started.
-    fn agent_of_kind(&self, kind: Kind) -> (Vec<String>, std::path::PathBuf) {
+    fn agent_of_kind(&self, kind: Kind, name: &str) -> (Vec<String>, std::path::PathBuf) {
         let script = faithful(everything());
         let script: Script = if kind.ignores_eof { script.ignoring_eof() } else { script };
-        let pids = self.home.join("pids");
+        let pids = self.home.join(&format!("pids-of-{name}"));
         let shell = format!("PIDS='{}'; {}", pids.display(), kind.shell);
         let around = ["sh", "-c", &shell, "sh"].map(str::to_owned);
         (around.into_iter().chain(self.agent(&script)).collect(), pids)
@@ -165,7 +165,7 @@ impl Bench {
 async fn is_gone(kind: Kind, way: Way) {
     let case = format!("{}, {way:?}", kind.name);
     let bench = Bench::new();
-    let (argv, path) = bench.agent_of_kind(kind);
+    let (argv, path) = bench.agent_of_kind(kind, "it");
     let mut client = bench.client().await;
     let mut params = bench.new_params(&argv);
     if way == Way::Park {
@@ -187,8 +187,42 @@ async fn is_gone(kind: Kind, way: Way) {
     }
     let left: Vec<_> = started.iter().chain([&agent]).filter(|process| process.is_alive()).collect();
     assert_eq!(left, Vec::<&ProcessIdentity>::new(), "{case}");
-    let strays: Vec<u32> = started.iter().filter(|_| kind.strays).map(|process| process.pid).collect();
+    let is_named = kind.strays && !kind.is_unmarked;
+    let strays: Vec<u32> = started.iter().filter(|_| is_named).map(|process| process.pid).collect();
     assert_eq!(bench.named(&record).await, strays, "{case}");
+}
+
+/// A program that sheds its marks while its agent is still its parent, as one does that sets its own title.
+const UNMARKED_CHILD: Kind = Kind {
+    name: "one with a child that has cleared its environment",
+    shell: r#"setsid env -i sleep 600 >/dev/null 2>&1 & echo $! >>"$PIDS"; exec "$@""#,
+    started: 1,
+    strays: true,
+    ..PLAIN
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_stop_names_ended_processes_in_their_own_session_and_keeps_last_used() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let mut made = Vec::new();
+    for (name, kind) in [("one", UNMARKED_CHILD), ("two", PLAIN), ("three", UNMARKED_CHILD), ("four", PLAIN)]
+    {
+        let (argv, path) = bench.agent_of_kind(kind, name);
+        let answer: Value = client.call("session/new", &bench.new_params(&argv)).await.unwrap();
+        let record = answer["sessionId"].as_str().unwrap().to_owned();
+        eventually("it has started what it starts", || pids(&path).len() == kind.started).await;
+        let used = bench.record(&record).await.updated_at;
+        made.push((record, pids(&path), used));
+    }
+    client.close().await;
+    let host = bench.host_process();
+    bench.client().await.call::<Value>("_acpx/host/stop", &json!({})).await.unwrap();
+    eventually("the host is gone", || !host.is_alive()).await;
+    for (record, started, used) in made {
+        assert_eq!(bench.named(&record).await, started);
+        assert_eq!(bench.record(&record).await.updated_at, used);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -43,6 +43,23 @@ fn a_session_whose_file_was_swept_is_told_from_one_that_its_agent_still_has() {
 }
 
 #[test]
+fn a_session_list_without_a_last_page_proves_no_loss() {
+    let place = Place::new();
+    let reply = |result: Value| Script::new().reply(result);
+    let can = json!({ "loadSession": true, "sessionCapabilities": { "list": {} } });
+    place.scripted(&Script::new().initialize(can).serve([
+        ("session/new", reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().end("end_turn")),
+        ("session/list", reply(json!({ "sessions": [], "nextCursor": "more" }))),
+    ]));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "hello"]);
+    let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+    let words = "the agent can restore sessions; its list is too long to read to the end, so whether it still has the session s1 shows when the next prompt restores it";
+    assert_eq!((of_check(&done, "restore"), done.code), (one("ok", words), Some(0)), "{done:?}");
+}
+
+#[test]
 fn an_id_that_no_session_has_is_told_with_where_sessions_are_found() {
     let place = Place::new();
     place.scripted(&listing(&json!([])));
