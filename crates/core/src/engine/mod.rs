@@ -77,7 +77,7 @@ pub use examining::{Examination, Trial};
 pub use follow::Follower;
 pub use forking::Forked;
 pub use logged_in::LoggedIn;
-pub use open_turns::OpenTurn;
+pub(crate) use open_turns::OpenTurn;
 pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use remote::RemoteSession;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use tokio::sync::oneshot;
 
 use crate::acp::Besides;
-use crate::model::{RequestId, Seq, TurnId};
+use crate::model::{RequestId, Seq, Turn, TurnId};
 
 use super::SessionError;
 use super::commands::Command;
@@ -19,11 +19,11 @@ use super::waiters::tell;
 
 /// A turn that runs, or waits to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenTurn {
+pub(crate) struct OpenTurn {
     /// Which.
-    pub id: TurnId,
+    pub(crate) id: TurnId,
     /// The client's name for its prompt.
-    pub request: RequestId,
+    pub(crate) request: RequestId,
 }
 
 /// A client that waits for turns to end.
@@ -50,14 +50,14 @@ impl EndWaiter {
 
 impl Session {
     /// The turns that are open: the one that runs first, then those that wait, in order.
-    pub async fn open_turns(&self) -> Result<Vec<OpenTurn>, SessionError> {
+    pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurn>, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::OpenTurns(reply), answer).await
     }
 
     /// Cancels these turns, with what the client says to the agent besides, and waits until they are over; the event
     /// that told the last end. One that is over already stays as it is.
-    pub async fn cancel_turns(
+    pub(crate) async fn cancel_turns(
         &self,
         turns: Vec<TurnId>,
         besides: Option<Besides>,
@@ -69,7 +69,7 @@ impl Session {
 
 impl SessionTask {
     pub(super) fn open_turns(&self) -> Vec<OpenTurn> {
-        let open = |turn: &crate::model::Turn| OpenTurn { id: turn.id, request: turn.request.clone() };
+        let open = |turn: &Turn| OpenTurn { id: turn.id, request: turn.request.clone() };
         self.machine.open_turns().map(open).collect()
     }
 
