@@ -262,3 +262,37 @@ async fn an_mcp_server_without_initialize_is_connected_by_discovery() {
     let (told, _) = client.turn(&session, "mcp s t", "allow").await;
     assert_eq!(told[3]["content"][0]["content"]["text"], "modern", "{told:?}");
 }
+
+#[tokio::test]
+async fn an_mcp_tool_call_is_asked_for_and_reported_in_version_2() {
+    let home = TempHome::new();
+    let mut client = RawClient::speaking(2, &home, &[]).await;
+    let session = client.session_with(&[scripted("s", &saying("hello"), &home)]).await;
+    client.send("session/prompt", prompt(&session, "mcp s say {\"a\": 1}")).await;
+    let (mut asked, mut calls) = (Vec::new(), Vec::new());
+    loop {
+        let mut message = client.next().await.expect("the agent is there");
+        if message["method"] == "session/request_permission" {
+            client
+                .answer(&message["id"], json!({ "outcome": { "outcome": "selected", "optionId": "allow" } }))
+                .await;
+            asked.push(message["params"]["subject"]["toolCall"]["rawInput"].take());
+        }
+        let update = message["params"]["update"].take();
+        match update["sessionUpdate"].as_str() {
+            Some("tool_call_update") => calls.push(update),
+            Some("state_update") if update["state"] == "idle" => break,
+            _ => {}
+        }
+    }
+    assert_eq!(asked, [json!({ "a": 1 })]);
+    let content = json!([{ "type": "text", "text": "hello" }]);
+    let done = json!({
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": "call-1-1",
+        "status": "completed",
+        "content": [{ "type": "content", "content": content[0] }],
+        "rawOutput": { "content": content },
+    });
+    assert_eq!((calls.len(), calls.last()), (3, Some(&done)));
+}
