@@ -5,16 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{
-    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
-};
+use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::sessions::{NamedArgs, SessionsVerb};
 use super::usage::UsageError;
-use super::verbs::{FallbackArg, HostVerb, Verb, WordArgs};
+use super::verbs::{HostVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
 use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;
@@ -262,13 +260,7 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
     Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
-            let fallback = match args.fallback {
-                _ if args.no_fallback => Fallback::Never,
-                None | Some(FallbackArg::Auto) => Fallback::Auto,
-                Some(FallbackArg::Always) => Fallback::Always,
-                Some(FallbackArg::Never) => Fallback::Never,
-            };
-            let wake = WakeOptions { fallback, carry_history: args.carry_history };
+            let wake = WakeOptions { fallback: args.fallback(), carry_history: args.carry_history };
             let prompt = PromptCommand { input: words(args.input), wait, wake };
             (Command::Prompt(prompt), session(args.session, args.name.session))
         }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use acpx_core::model::Fallback;
 use clap::{Args, Subcommand};
 
 use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
@@ -209,6 +210,18 @@ pub(super) struct PromptArgs {
     pub(super) carry_history: bool,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+impl PromptArgs {
+    /// When a fresh session may replace the one that is prompted.
+    pub(super) fn fallback(&self) -> Fallback {
+        match self.fallback {
+            _ if self.no_fallback => Fallback::Never,
+            None | Some(FallbackArg::Auto) => Fallback::Auto,
+            Some(FallbackArg::Always) => Fallback::Always,
+            Some(FallbackArg::Never) => Fallback::Never,
+        }
+    }
 }
 
 /// Say one thing to an agent and keep nothing

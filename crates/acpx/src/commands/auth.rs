@@ -39,7 +39,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
         let slow = waiting_for(&settings.agent.label());
         if let AuthCommand::LogOut = command {
             let leaving = engine.log_out(settings.new_session());
-            let done = patience.during_start(&slow, &mut console, leaving).await?;
+            let done = Box::pin(patience.during_start(&slow, &mut console, leaving)).await?;
             done.map_err(|error| not_logged_out(error.into(), settings))?;
             logged(&settings.agent, &LoginWord::Out, &mut console)?;
             return Ok(Exit::Success.into());

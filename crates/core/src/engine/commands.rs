@@ -77,12 +77,16 @@ pub(super) enum Command {
     Leave,
 }
 
+impl Command {
+    /// Whether the agent is to do something.
+    fn needs_agent(&self) -> bool {
+        matches!(self, Self::Wake(..) | Self::Return(..) | Self::Prompt { .. } | Self::Pass(..))
+    }
+}
+
 impl SessionTask {
     pub(super) async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
-        if matches!(
-            command,
-            Command::Wake(..) | Command::Return(..) | Command::Prompt { .. } | Command::Pass(..)
-        ) {
+        if command.needs_agent() {
             self.look_after_agent().await;
         }
         match command {
@@ -92,15 +96,7 @@ impl SessionTask {
                 self.prepare(*restore);
                 self.step(Input::Wake(options));
             }
-            Command::Return(session, restore, reply) => {
-                if let Some(refused) = self.machine.refuses_return(&session) {
-                    tell(reply, Err(refused));
-                    return Ok(());
-                }
-                self.waiters.awake.push(reply);
-                self.prepare(*restore);
-                self.step(Input::Return(session));
-            }
+            Command::Return(session, restore, reply) => self.take_return(session, *restore, reply),
             Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
             // The first may have been taken this moment: then it is kept before this is looked at.
             Command::Join(request, advisor, reply) => {
@@ -157,6 +153,20 @@ impl SessionTask {
             }
         }
         Ok(())
+    }
+
+    fn take_return(
+        &mut self,
+        session: AcpSessionId,
+        restore: RestoreSession,
+        reply: oneshot::Sender<Result<Awakening, Asleep>>,
+    ) {
+        if let Some(refused) = self.machine.refuses_return(&session) {
+            return tell(reply, Err(refused));
+        }
+        self.waiters.awake.push(reply);
+        self.prepare(restore);
+        self.step(Input::Return(session));
     }
 
     async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {

@@ -35,7 +35,7 @@ pub use passing::{MAX_PASSES, Pass, PassId};
 pub use waiting::Awaited;
 
 use passing::Passed;
-use state::{Ends, Live, Prompting, State, Then};
+use state::{Activity, Ends, Live, Prompting, State, Then};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -451,7 +451,7 @@ impl SessionMachine {
     /// The agent has asked for something, so a turn that runs has had an effect.
     fn note_request(&mut self) {
         if let State::Prompting(prompting) = &mut self.state {
-            prompting.heard = true;
+            prompting.activity = prompting.activity.max(Activity::Heard);
         }
     }
 

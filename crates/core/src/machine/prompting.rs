@@ -7,7 +7,7 @@ use crate::model::{
     TurnId, TurnOutcome, TurnState, Unasked, Update, Verdict,
 };
 
-use super::state::{Asked, Live, Owed, Prompting, Settling, State, Stopping};
+use super::state::{Activity, Asked, Live, Owed, Prompting, Settling, State, Stopping};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -85,11 +85,11 @@ impl SessionMachine {
         prompting: Prompting,
         answer: Result<Stopped, AgentError>,
     ) {
-        let Prompting { turn, stopping, asked, held, heard, inserted, .. } = prompting;
+        let Prompting { turn, stopping, asked, held, activity, inserted, .. } = prompting;
         self.release(held);
         self.take_back(asked);
         match (stopping, answer) {
-            (None, Err(_)) if !heard && !inserted && self.resent != Some(turn.id) => {
+            (None, Err(_)) if activity == Activity::None && !inserted && self.resent != Some(turn.id) => {
                 self.resent = Some(turn.id);
                 self.queue.push_front(turn);
             }
@@ -155,8 +155,10 @@ impl SessionMachine {
             Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. }
                 | Update::Message { kind: MessageKind::User | MessageKind::Agent, .. }
         );
-        prompting.worked |= update.is_history() && !update.is_users();
-        prompting.heard |= update.is_history();
+        if update.is_history() {
+            let arrived = if update.is_users() { Activity::Heard } else { Activity::Worked };
+            prompting.activity = prompting.activity.max(arrived);
+        }
         let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
         if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
             prompting.live.owed = None;

@@ -118,10 +118,8 @@ pub(super) struct Prompting {
     pub(super) asked: Vec<Asked>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
-    /// Whether the agent has said or done anything in it, or that it works.
-    pub(super) worked: bool,
-    /// Whether an update or a request of this turn has arrived, so that its prompt is never sent again.
-    pub(super) heard: bool,
+    /// What has arrived of it. Once anything has, its prompt is never sent again.
+    pub(super) activity: Activity,
     /// How the agent stopped, if that came before it had answered the prompt.
     pub(super) stopped: Option<Box<Result<Stopped, AgentError>>>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
@@ -130,6 +128,17 @@ pub(super) struct Prompting {
     pub(super) rest_came: bool,
     /// How the replay compares with them, if that is otherwise than it was said.
     pub(super) corrected: Option<Verdict>,
+}
+
+/// What has arrived of a turn so far, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Activity {
+    /// Nothing.
+    None,
+    /// An update that may be the user's own, or a request.
+    Heard,
+    /// The agent has said or done something in it, or that it works.
+    Worked,
 }
 
 /// Why an agent was told to stop.

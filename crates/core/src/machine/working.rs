@@ -10,7 +10,7 @@ use crate::model::{
     TurnState, WakeOptions,
 };
 
-use super::state::{Live, Prompting, State};
+use super::state::{Activity, Live, Prompting, State};
 use super::{AgentState, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -70,18 +70,19 @@ impl SessionMachine {
     }
 
     fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
-        let State::Prompting(Prompting { stopping, inserted, worked, stopped, .. }) = &mut self.state else {
+        let State::Prompting(Prompting { stopping, inserted, activity, stopped, .. }) = &mut self.state
+        else {
             return;
         };
         let how = match state {
             AgentState::Other => return,
             AgentState::Working => {
-                *worked = true;
+                *activity = Activity::Worked;
                 *stopped = None;
                 return;
             }
             // Agents also say that they are idle when a session is ready, and that may come late.
-            AgentState::Idle(None) if !(*worked || stopping.is_some()) => return,
+            AgentState::Idle(None) if !(*activity == Activity::Worked || stopping.is_some()) => return,
             AgentState::Idle(None) if stopping.is_some() => Ok(StopReason::cancelled().into()),
             AgentState::Idle(None) => Ok(StopReason::new("end_turn").into()),
             AgentState::Idle(Some(how)) => how,
@@ -136,8 +137,11 @@ impl SessionMachine {
         self.do_(Effect::SaveTurn(turn.clone()));
         let request_id = turn.request.to_string();
         self.do_(Effect::Fact(Fact::TurnStarted { turn: id.0, request_id, client: None }));
-        self.state =
-            State::Prompting(Prompting { inserted: true, worked: true, ..Prompting::begun(live, turn) });
+        self.state = State::Prompting(Prompting {
+            inserted: true,
+            activity: Activity::Worked,
+            ..Prompting::begun(live, turn)
+        });
     }
 }
 
@@ -150,8 +154,7 @@ impl Prompting {
             stopping: None,
             asked: Vec::new(),
             inserted: false,
-            worked: false,
-            heard: false,
+            activity: Activity::None,
             stopped: None,
             held: Vec::new(),
             rest_came: false,

@@ -188,7 +188,7 @@ pub enum AgentError {
         /// The error's message and what its data says, in one line.
         message: String,
         /// The parameter that the agent calls wrong, if it names one.
-        field: Option<String>,
+        field: Option<Box<str>>,
         /// The error object as received.
         acp: Arc<str>,
         /// What the error means for a session.

@@ -31,7 +31,7 @@ impl RestoreError {
                 method: Some(method.clone()),
                 code: Some(*code),
                 message: message.clone(),
-                field: field.clone(),
+                field: field.as_deref().map(str::to_owned),
                 at,
             },
             AgentError::NotRestored { cause: Some(cause), .. } => Self { at, ..(**cause).clone() },

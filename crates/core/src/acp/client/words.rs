@@ -11,7 +11,7 @@ pub(super) struct Description {
     /// The error in one line.
     pub(super) text: String,
     /// The parameter that the agent calls wrong, if it names one.
-    pub(super) field: Option<String>,
+    pub(super) field: Option<Box<str>>,
 }
 
 /// The members of an error's data that hold its reason as text.
@@ -39,7 +39,8 @@ pub(super) fn describe(message: &str, data: &Value) -> Description {
     let named = wrong.iter().map(Wrong::to_string).collect::<Vec<_>>().join("; ");
     let reason = if wrong.is_empty() { reason.map(Cow::Borrowed) } else { Some(Cow::Owned(named)) };
     let field = wrong.into_iter().find_map(|wrong| Some(wrong.path).filter(|path| !path.is_empty()));
-    let field = field.or_else(|| serde_field(reason.as_deref().unwrap_or(message)).map(str::to_owned));
+    let field = field.map(String::into_boxed_str);
+    let field = field.or_else(|| serde_field(reason.as_deref().unwrap_or(message)).map(Into::into));
     let text = match reason {
         Some(reason) if !message.contains(&*reason) => format!("{message}: {reason}"),
         _ => message.to_owned(),
@@ -125,7 +126,7 @@ mod tests {
 
     fn described(message: &str, data: &str) -> (String, Option<String>) {
         let Description { text, field } = describe(message, &serde_json::from_str(data).unwrap());
-        (text, field)
+        (text, field.map(String::from))
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(crate) struct Rendering {
     is_own: bool,
     /// What its agent may say of it.
     prompted: Prompted,
-    /// Whether the next prompt line is one that was shown before and is sent a second time.
-    is_resent: bool,
+    /// The turn whose prompt was shown before and is sent a second time.
+    resent: Option<u64>,
     /// The turns of prompts, by the ids that agents of version 2 gave their messages.
     prompts: HashMap<(LineageIndex, Box<str>), TurnId>,
     state: SessionState,
@@ -79,7 +79,7 @@ impl Rendering {
             asked: None,
             is_own: false,
             prompted: Prompted::default(),
-            is_resent: false,
+            resent: None,
             prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
@@ -277,8 +277,8 @@ impl Rendering {
                 let update = Notice::returned(&acpx_session_id).update(&self.client, &self.record, event);
                 vec![notification(&self.session, &update, &beside(event, with_seq))]
             }
-            Some(Fact::PromptResent { .. }) => {
-                self.is_resent = true;
+            Some(Fact::PromptResent { turn }) => {
+                self.resent = Some(turn);
                 Vec::new()
             }
             Some(fact) => self.terminal(event, &fact, with_seq),
@@ -304,7 +304,7 @@ impl Rendering {
         }
         self.open.end();
         self.prompted = Prompted::new(id_of(&event.body), &blocks);
-        let is_shown = std::mem::take(&mut self.is_resent);
+        let is_shown = self.resent.take().is_some_and(|turn| event.turn == Some(TurnId(turn)));
         match version(event) {
             ProtocolVersion::V1 if is_shown => None,
             ProtocolVersion::V1 => Some(event.clone()),
