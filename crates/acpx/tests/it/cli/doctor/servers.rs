@@ -113,8 +113,8 @@ fn an_mcp_server_over_tls_is_reached_only_if_its_certificate_is_trusted() {
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let served = Served::new(&place, &["--tls-cert", &text(&certificate), "--tls-key", &text(&key)]);
     let port = served.place.rsplit(':').next().unwrap();
-    let server = json!({ "name": "web", "type": "http", "url": format!("https://localhost:{port}/mcp") });
-    place.configure(&json!({ "mcpServers": [server] }).to_string());
+    let web = json!({ "name": "web", "type": "http", "url": format!("https://localhost:{port}/mcp") });
+    place.configure(&json!({ "mcpServers": [web] }).to_string());
     let doctor = || place.command(&["--format", "json", "doctor"]);
     let trusted = connections(&Done::of(doctor().env("SSL_CERT_FILE", &certificate)));
     assert!(trusted[0].1.starts_with("web: it answered HTTP 404"), "{trusted:?}");
