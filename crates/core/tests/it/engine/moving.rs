@@ -90,7 +90,7 @@ async fn an_agent_that_refuses_another_directory_keeps_the_session() {
         let woken = session.wake(restore()).await;
         match fresh {
             Some(reason) => {
-                assert_eq!(woken.unwrap(), Awakening::Fresh { reason, announced: true }, "{name}")
+                assert_eq!(woken.unwrap(), Awakening::Fresh { reason, announced: true }, "{name}");
             }
             None => assert_eq!(woken.unwrap_err().code(), "SESSION_NOT_RESTORED", "{name}"),
         }
