@@ -25,7 +25,7 @@ fn the_tour_shows_the_whole_life_of_a_session() {
         "\n4. The conversation, replayed from our store",
         "\tuser\tMy name is Ada.\n",
         "\n   acpx: the agent \"demo\" did not restore the session",
-        "\n   [acpx] the agent could not restore the session (agent-lost); this is a fresh one",
+        "\n   [acpx] the agent could not restore the session (agent-lost: session/",
         "\n   You said nothing before.\n",
         "\n   acpxRecordId: ",
         "\n     created  ",

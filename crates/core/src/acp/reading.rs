@@ -73,6 +73,9 @@ mod tests {
                 Reading::Broken,
             ),
             (r#"{"code":429,"message":"rate limited"}"#, Reading::Broken),
+            // The MCP library of many agents uses the code that once meant an unknown session.
+            (r#"{"code":-32001,"message":"MCP error -32001: Request timed out"}"#, Reading::Broken),
+            (r#"{"code":-32602,"message":"the directory of the session does not exist"}"#, Reading::Broken),
             (r#"{"code":-32601,"message":"\"Method not found\": session/resume"}"#, Reading::Unsupported),
         ];
         for (text, reading) in cases {

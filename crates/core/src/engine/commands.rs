@@ -10,7 +10,7 @@ use crate::acp::Besides;
 use crate::acp::client::Answer;
 use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, McpServer, RequestId, Scope, Seq, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, Fallback, McpServer, RequestId, Scope, Seq, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
@@ -90,12 +90,7 @@ impl SessionTask {
             self.look_after_agent().await;
         }
         match command {
-            Command::Wake(restore, reply) => {
-                self.waiters.awake.push(reply);
-                let options = restore.options;
-                self.prepare(*restore);
-                self.step(Input::Wake(options));
-            }
+            Command::Wake(restore, reply) => self.take_wake(*restore, reply),
             Command::Return(session, restore, reply) => self.take_return(session, *restore, reply),
             Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
             // The first may have been taken this moment: then it is kept before this is looked at.
@@ -153,6 +148,17 @@ impl SessionTask {
             }
         }
         Ok(())
+    }
+
+    fn take_wake(&mut self, restore: RestoreSession, reply: oneshot::Sender<Result<Awakening, Asleep>>) {
+        let options = restore.options;
+        let is_reset = options.fallback == Fallback::Reset;
+        if let Some(refused) = self.machine.refuses_reset().filter(|_| is_reset) {
+            return tell(reply, Err(refused));
+        }
+        self.waiters.awake.push(reply);
+        self.prepare(restore);
+        self.step(Input::Wake(options));
     }
 
     fn take_return(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::acp;
 use crate::model::{
     Carried, Content, Conversation, Entry, Event, Exchange, Message, MessageKind, RecordId, Seq, Timestamp,
+    TurnId,
 };
 use crate::store::{Store, StoreError};
 
@@ -40,7 +41,9 @@ impl SessionTask {
         };
         let (conversation, carried) = if self.machine.carries_history() {
             let whole = into(Conversation::new(record.clone()), &store, &record, hear).await?;
-            let (text, carried) = transcript(&whole);
+            // A prompt that is sent once more is not told beside itself.
+            let resent = self.machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
+            let (text, carried) = transcript(&whole, resent);
             self.history = Some(text);
             (whole, Some(carried))
         } else {
@@ -49,7 +52,7 @@ impl SessionTask {
         };
         self.knowledge.remember(conversation.memory());
         self.keeper.keep_memory(self.knowledge.memory());
-        let exchanges = match self.machine.target_session() {
+        let exchanges = match self.machine.returning() {
             Some(session) => conversation.exchanges_in(session),
             None => conversation.exchanges(),
         };
@@ -82,9 +85,10 @@ async fn into(
 }
 
 /// The conversation as text, for an agent that does not remember it, and how much of it that is.
-fn transcript(conversation: &Conversation) -> (String, Carried) {
+fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, Carried) {
     let mut text = String::new();
-    for entry in conversation.entries() {
+    let is_left_out = |entry: &Entry| matches!(entry, Entry::Message(message) if without.is_some() && message.turn == without);
+    for entry in conversation.entries().iter().filter(|entry| !is_left_out(entry)) {
         // Writing to a string cannot fail.
         let _ = match entry {
             Entry::Message(message) if message.kind == MessageKind::User => {

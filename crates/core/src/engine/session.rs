@@ -190,7 +190,16 @@ impl Session {
     pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
         let (reply, answer) = oneshot::channel();
         let start_wait = restore.start_wait;
-        let awake = self.ask(Command::Wake(Box::new(restore), reply), answer);
+        self.awake(Command::Wake(Box::new(restore), reply), answer, start_wait).await
+    }
+
+    async fn awake(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<Result<Awakening, Asleep>>,
+        start_wait: Option<Duration>,
+    ) -> Result<Awakening, SessionError> {
+        let awake = self.ask(command, answer);
         let awake = match start_wait {
             None => awake.await,
             Some(wait) => match tokio::time::timeout(wait, awake).await {
@@ -209,8 +218,8 @@ impl Session {
         restore: RestoreSession,
     ) -> Result<Awakening, SessionError> {
         let (reply, answer) = oneshot::channel();
-        let returned = self.ask(Command::Return(session, Box::new(restore), reply), answer).await?;
-        returned.map_err(|asleep| self.not_awake(asleep))
+        let start_wait = restore.start_wait;
+        self.awake(Command::Return(session, Box::new(restore), reply), answer, start_wait).await
     }
 
     fn not_awake(&self, asleep: Asleep) -> SessionError {

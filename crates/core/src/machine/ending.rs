@@ -25,7 +25,9 @@ impl SessionMachine {
             State::Closing(_, turn) => turn,
             _ => None,
         };
-        if let Some(mut turn) = turn {
+        // A prompt that is to be sent once more was sent too.
+        let resent = self.queue.pop_front_if(|turn| turn.is_sent());
+        for mut turn in turn.into_iter().chain(resent) {
             self.interrupt(now, &mut turn, "its host was stopped while this turn ran; it is not sent again");
             self.do_(Effect::TurnOver(turn));
         }
@@ -120,6 +122,7 @@ impl SessionMachine {
                 self.state = State::Parked;
                 self.note_failed_restore(now, error);
                 self.fail_waiters(now, error);
+                self.start_if_needed();
             }
             State::Ending(_) => self.agent_ended(now),
             _ => {}
@@ -139,6 +142,7 @@ impl SessionMachine {
                 self.note_end(error);
                 self.note_failed_restore(now, error);
                 self.fail_waiters(now, error);
+                self.start_if_needed();
             }
             State::Idle(_) => self.note_end(error),
             State::Prompting(Prompting { turn, held, stopping, .. }) => {
@@ -223,6 +227,7 @@ impl SessionMachine {
     pub(super) fn restart_without_session(&mut self) {
         let how = "it no longer had the session and was ended";
         self.do_(Effect::Fact(Fact::AgentEnded { how: how.to_owned() }));
+        self.requeue_settings();
         let is_needed = !(self.queue.is_empty() && self.waiting.is_empty());
         self.end_process_for(Some(how), if is_needed { Then::Wake } else { Then::Park });
     }

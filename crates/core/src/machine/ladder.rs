@@ -45,12 +45,12 @@ impl SessionMachine {
             return self.state = State::Creating(advertised, Some(reset));
         }
         self.is_prompted = !exchanges.is_empty() || !self.is_created_here();
-        if self.options.fallback == Fallback::Reset {
+        if self.fallback() == Fallback::Reset {
             let reset = Reset { reason: LineageReason::Reset, announced: self.is_prompted, error: None };
             return self.create(advertised, Some(reset));
         }
         let is_unwritten =
-            habits.needs_prompt_before_load && !self.is_prompted && self.options.fallback != Fallback::Never;
+            habits.needs_prompt_before_load && !self.is_prompted && self.fallback() != Fallback::Never;
         let (tried_resume, tried_load, refusal) = (false, false, None);
         let ladder = Ladder { advertised, habits, exchanges, on_resume, tried_resume, tried_load, refusal };
         if is_unwritten {
@@ -158,7 +158,7 @@ impl SessionMachine {
             Some(_) => LineageReason::LoadFailed,
         };
         let error = ladder.refusal.as_ref().map(|refusal| refusal.error.clone());
-        let is_allowed = match self.options.fallback {
+        let is_allowed = match self.fallback() {
             Fallback::Auto => reason != LineageReason::LoadFailed,
             Fallback::Always | Fallback::Reset => true,
             Fallback::Never => false,
@@ -204,17 +204,17 @@ impl SessionMachine {
             carried: self.carried,
             error: reset.error.clone(),
         };
-        lineage.replace_after(reset.error.clone(), session, inner, reset.reason, now);
+        let how = match reset.reason {
+            LineageReason::Forked => Awakening::Forked,
+            reason => Awakening::Fresh { reason, announced: reset.announced },
+        };
+        lineage.replace_after(reset.error, session, inner, reset.reason, now);
         // A fork knows what the session before it knew.
         self.is_prompted &= std::mem::take(&mut self.is_forking);
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));
         self.carry = self.carried.is_some();
-        let how = match reset {
-            Reset { reason: LineageReason::Forked, .. } => Awakening::Forked,
-            Reset { reason, announced, .. } => Awakening::Fresh { reason, announced },
-        };
         self.settle(now, live, how);
     }
 
@@ -266,7 +266,7 @@ impl SessionMachine {
         match self.take_state() {
             State::Creating(..) => self.give_up(now, error),
             State::Restoring(Restore { mut ladder, rung, .. }) => match reading {
-                Reading::BusyElsewhere if self.options.fallback != Fallback::Always => {
+                Reading::BusyElsewhere if self.fallback() != Fallback::Always => {
                     self.give_up(now, error);
                 }
                 Reading::LoginNeeded => self.give_up(now, error),

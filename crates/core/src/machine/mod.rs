@@ -3,7 +3,7 @@
 //!
 //! The rules it keeps: one turn at a time, prompts in the order they were accepted; a capability that was
 //! not advertised is never used; what an agent replays is never shown as new; a turn that was dispatched is
-//! never dispatched again; an ACP session that changes is a new lineage row, announced where there was
+//! never dispatched again, unless the agent refused it as an unknown session before anything of it arrived; an ACP session that changes is a new lineage row, announced where there was
 //! something to forget.
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub use passing::{MAX_PASSES, Pass, PassId};
 pub use waiting::Awaited;
 
 use passing::Passed;
-use state::{Activity, Ends, Live, Prompting, State, Then};
+use state::{Activity, Ends, Live, Prompting, Resent, State, Then};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -71,8 +71,8 @@ pub struct SessionMachine {
     /// Whether the current ACP session may have received a prompt, so that losing it is announced. It has not if acpx
     /// created it and sent it none.
     is_prompted: bool,
-    /// The turn whose prompt the agent refused for want of the session, and which is sent once more.
-    resent: Option<TurnId>,
+    /// The prompt that the agent refused for want of the session, and which is sent once more.
+    resent: Option<Resent>,
     /// The earlier ACP session that the record returns to once the agent has restored it.
     returning: Option<AcpSessionId>,
     /// Why the last attempt to restore the session failed, as it is stored.
@@ -86,7 +86,8 @@ pub struct SessionMachine {
     background: bool,
     /// What the record is once the session is over.
     ends: Ends,
-    options: WakeOptions,
+    /// How the clients that wait want the session to be restored; absent while none does.
+    options: Option<WakeOptions>,
     /// How much of the conversation so far a fresh session is told, if it is.
     carried: Option<Carried>,
     /// The next prompt carries it.
@@ -120,7 +121,7 @@ impl SessionMachine {
             works: None,
             background: false,
             ends: Ends::Closed,
-            options: WakeOptions::default(),
+            options: None,
             carried: None,
             carry: false,
             out: Vec::new(),
@@ -198,28 +199,33 @@ impl SessionMachine {
             Input::PromptInserted => self.prompt_inserted(now),
             Input::CloseAnswered => self.close_answered(now),
             Input::DeleteAnswered => self.delete_answered(),
-            Input::Update { update, body } => self.update(&update, body),
+            Input::Update { update, body } => {
+                if update.is_activity() {
+                    self.note_activity(now);
+                }
+                self.update(&update, body);
+            }
             Input::State { state, background, body, own } => {
                 self.note_background(background);
                 self.agent_state(now, state, body, own);
             }
             Input::Elicitation { ask } => {
-                self.note_request();
+                self.note_activity(now);
                 self.elicitation(ask);
             }
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, tool, has_options, can_approve } => {
-                self.note_request();
+                self.note_activity(now);
                 self.permission(ask, tool, has_options, can_approve);
             }
             Input::Tool { ask, tool, granted } => {
-                self.note_request();
+                self.note_activity(now);
                 self.tool(ask, tool, granted);
             }
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Unanswered { ask, what } => self.unanswered(&ask, what),
             Input::Request { ask } => {
-                self.note_request();
+                self.note_activity(now);
                 self.request(ask);
             }
             Input::Deadline(deadline) => self.deadline(now, deadline),
@@ -245,6 +251,11 @@ impl SessionMachine {
             State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(&turn.request),
             _ => None,
         }
+    }
+
+    /// The earlier ACP session that the record returns to, if it does.
+    pub fn returning(&self) -> Option<&AcpSessionId> {
+        self.returning.as_ref()
     }
 
     /// The ACP session that requests to the agent are about: the current one, or the one that is returned to.
@@ -281,7 +292,7 @@ impl SessionMachine {
 
     /// Whether a fresh session would be told the conversation so far.
     pub fn carries_history(&self) -> bool {
-        self.options.carry_history && self.answered
+        self.options.is_some_and(|options| options.carry_history) && self.answered
     }
 
     /// Whether the agent has the session.
@@ -375,23 +386,21 @@ impl SessionMachine {
 
     fn wake(&mut self, options: WakeOptions) {
         let begins_afresh = options.fallback == Fallback::Reset;
-        // An attempt to return that is under way ends first.
-        if self.returning.is_some() && begins_afresh {
-            return self.do_(Effect::Awake(Err(Asleep::Busy)));
+        if let Some(refused) = self.refuses_reset().filter(|_| begins_afresh) {
+            return self.do_(Effect::Awake(Err(refused)));
         }
         match &mut self.state {
             State::Parked => {
-                self.options = options;
+                self.options = Some(options);
                 self.start_for_queue();
             }
             State::Idle(_) if begins_afresh => {
-                self.options = options;
+                self.options = Some(options);
                 self.end_process(Then::Wake);
             }
-            State::Prompting(_) if begins_afresh => self.do_(Effect::Awake(Err(Asleep::Busy))),
             State::Idle(_) | State::Prompting(_) => self.do_(Effect::Awake(Ok(Awakening::Live))),
             State::Ending(then @ Then::Park) => {
-                self.options = options;
+                self.options = Some(options);
                 *then = Then::Wake;
             }
             State::Starting
@@ -407,14 +416,33 @@ impl SessionMachine {
         }
     }
 
-    /// Another client's wake is under way: the options that lose less hold.
+    /// Why the session cannot be reset now, if it cannot: a turn runs, or an agent is just getting the session.
+    pub fn refuses_reset(&self) -> Option<Asleep> {
+        match &self.state {
+            _ if self.is_closing() => Some(Asleep::Closing),
+            State::Parked | State::Idle(_) | State::Ending(Then::Park) => None,
+            _ => Some(Asleep::Busy),
+        }
+    }
+
+    /// Several clients wait for one start: of their options those that lose less hold.
     fn wake_along(&mut self, options: WakeOptions) {
-        self.options.carry_history |= options.carry_history;
-        match (self.options.fallback, options.fallback) {
-            (_, Fallback::Never) => self.options.fallback = Fallback::Never,
-            (Fallback::Always, Fallback::Auto) => self.options.fallback = Fallback::Auto,
+        let Some(own) = &mut self.options else {
+            self.options = Some(options);
+            return;
+        };
+        own.carry_history |= options.carry_history;
+        match (own.fallback, options.fallback) {
+            (Fallback::Reset, _) => {}
+            (_, Fallback::Never) => own.fallback = Fallback::Never,
+            (Fallback::Always, Fallback::Auto) => own.fallback = Fallback::Auto,
             _ => {}
         }
+    }
+
+    /// When a fresh session may replace the one that is restored.
+    fn fallback(&self) -> Fallback {
+        self.options.unwrap_or_default().fallback
     }
 
     /// Why the record cannot return to an ACP session now, if it cannot.
@@ -424,7 +452,9 @@ impl SessionMachine {
             _ if self.lineage.as_ref().is_none_or(|lineage| lineage.row_of(session).is_none()) => {
                 Some(Asleep::UnknownSession(session.clone()))
             }
-            State::Parked | State::Idle(_) if !self.has_work() => None,
+            State::Parked | State::Idle(_) if !self.has_work() && !self.is_asked() && !self.background => {
+                None
+            }
             _ => Some(Asleep::Busy),
         }
     }
@@ -448,10 +478,20 @@ impl SessionMachine {
         }
     }
 
-    /// The agent has asked for something, so a turn that runs has had an effect.
-    fn note_request(&mut self) {
-        if let State::Prompting(prompting) = &mut self.state {
-            prompting.activity = prompting.activity.max(Activity::Heard);
+    /// The agent has reported or asked for something, so the turn that it belongs to has had an effect. A prompt that the
+    /// agent refused before and that waits to be sent once more is then not sent.
+    fn note_activity(&mut self, now: Timestamp) {
+        match &mut self.state {
+            State::Prompting(prompting) => prompting.activity = prompting.activity.max(Activity::Heard),
+            State::Ending(_) => {
+                let Some(Resent { turn, error }) = self.resent.clone() else { return };
+                if let Some(index) = self.queue.iter().position(|queued| queued.id == turn)
+                    && let Some(turn) = self.queue.remove(index)
+                {
+                    self.end_turn(now, turn, TurnOutcome::Failed(error));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -492,7 +532,7 @@ impl SessionMachine {
             State::Idle(_) => self.dispatch_next(now),
             State::Ending(then @ Then::Park) => {
                 *then = Then::Wake;
-                self.options = options;
+                self.options = Some(options);
             }
             State::Starting
             | State::Looking(_)
@@ -509,9 +549,10 @@ impl SessionMachine {
         }
     }
 
-    /// Starts the agent for the prompts that wait, as they together wish.
+    /// Starts the agent for the prompts and requests that wait, as they together wish.
     fn start_for_queue(&mut self) {
-        let wishes: Vec<WakeOptions> = self.queue.iter().map(|turn| turn.wishes).collect();
+        let queued = self.queue.iter().map(|turn| turn.wishes);
+        let wishes: Vec<WakeOptions> = queued.chain(self.waiting.iter().map(|pass| pass.options)).collect();
         for options in wishes {
             self.wake_along(options);
         }
@@ -521,11 +562,14 @@ impl SessionMachine {
         self.do_(Effect::StartAgent);
     }
 
-    /// Everything that waited for the agent has waited in vain.
+    /// The agent did not get the session: clients that wait for it fail. If the record was to return to an earlier
+    /// session, only that fails; prompts and requests that came since are for the session that the record has.
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
-        self.options = WakeOptions::default();
-        self.returning = None;
+        self.options = None;
         self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
+        if self.returning.take().is_some() {
+            return;
+        }
         self.passes_in_vain(&Unpassed::Agent(error.clone()));
         for turn in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
@@ -562,7 +606,7 @@ impl SessionMachine {
             self.do_(Effect::SaveLifecycle(Lifecycle::Open));
         }
         // What one client wished for this time binds no later start.
-        self.options = WakeOptions::default();
+        self.options = None;
         self.do_(Effect::Awake(Ok(how)));
         self.state = State::Idle(live);
         self.pass_waiting();

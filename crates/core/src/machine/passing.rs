@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Reading, Setting, SettingValue, WakeOptions};
+use crate::model::{AgentError, Setting, SettingValue, WakeOptions};
 
 use super::state::{State, Then};
 use super::{Call, Deadline, Effect, SessionMachine, Unpassed};
@@ -85,13 +85,13 @@ impl SessionMachine {
             State::Prompting(_) => self.pass_now(pass),
             State::Parked => {
                 self.waiting.push_back(pass);
-                self.options = options;
+                self.options = Some(options);
                 self.start_for_queue();
             }
             State::Ending(then @ Then::Park) => {
                 *then = Then::Wake;
                 self.waiting.push_back(pass);
-                self.options = options;
+                self.options = Some(options);
             }
             _ => {
                 self.waiting.push_back(pass);
@@ -121,9 +121,10 @@ impl SessionMachine {
 
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.pass.id == id) else { return };
-        let is_unknown = answer.as_ref().is_err_and(|error| error.reading() == Reading::Lost);
-        if is_unknown && matches!(self.state, State::Idle(_)) && self.passed[index].pass.can_be_resent() {
-            return self.restart_after_pass();
+        let is_unknown = answer.as_ref().is_err_and(AgentError::is_unknown_session);
+        let is_lost = is_unknown && matches!(self.state, State::Idle(_));
+        if is_lost && self.passed[index].pass.can_be_resent() {
+            return self.restart_without_session();
         }
         let Passed { pass: Pass { setting, .. }, before, is_wanted } = self.passed.remove(index);
         if let Some(setting) = setting.filter(|_| answer.is_ok()) {
@@ -133,18 +134,19 @@ impl SessionMachine {
             self.do_(Effect::Passed(id, answer.map_err(Unpassed::Agent)));
             self.pass_is_over();
         }
+        if is_lost {
+            self.restart_without_session();
+        }
     }
 
-    /// The agent's process no longer has the session. It is restarted, which restores the session, and choices of
-    /// settings that it has not carried out are sent once more.
-    fn restart_after_pass(&mut self) {
-        let (again, rest) =
+    /// The agent's process no longer has the session: choices of settings that it has not carried out are sent once more
+    /// when the session is restored.
+    pub(super) fn requeue_settings(&mut self) {
+        let (again, rest): (Vec<Passed>, _) =
             std::mem::take(&mut self.passed).into_iter().partition(|passed| passed.pass.can_be_resent());
         self.passed = rest;
-        let again: Vec<Passed> = again;
         let wanted = again.into_iter().filter(|passed| passed.is_wanted);
         self.waiting.extend(wanted.map(|passed| Pass { is_resent: true, ..passed.pass }));
-        self.restart_without_session();
     }
 
     /// One that is out is withdrawn, and the agent may still answer it; nobody waits for that.

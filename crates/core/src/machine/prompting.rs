@@ -7,7 +7,7 @@ use crate::model::{
     TurnId, TurnOutcome, TurnState, Unasked, Update, Verdict,
 };
 
-use super::state::{Activity, Asked, Live, Owed, Prompting, Settling, State, Stopping};
+use super::state::{Activity, Asked, Live, Owed, Prompting, Resent, Settling, State, Stopping};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -25,7 +25,7 @@ impl SessionMachine {
             return self.state = State::Idle(live);
         };
         self.do_(Effect::Disarm);
-        if self.resent == Some(turn.id) {
+        if self.is_resent(turn.id) {
             self.do_(Effect::Fact(Fact::PromptResent { turn: turn.id.0 }));
         } else {
             turn.state = TurnState::Dispatched { at: now };
@@ -36,15 +36,22 @@ impl SessionMachine {
         self.is_prompted = true;
         let carry_history = std::mem::take(&mut self.carry);
         self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
-        self.state = State::Prompting(Prompting::begun(live, turn));
+        self.state =
+            State::Prompting(Prompting { carried_history: carry_history, ..Prompting::begun(live, turn) });
+    }
+
+    fn is_resent(&self, turn: TurnId) -> bool {
+        self.resent.as_ref().is_some_and(|resent| resent.turn == turn)
     }
 
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
-            State::Prompting(prompting) if is_unknown_session(&answer) => {
-                self.restart_after_prompt(now, prompting, answer);
-            }
             State::Prompting(prompting) => {
+                if let Err(error) = &answer
+                    && error.is_unknown_session()
+                {
+                    return self.restart_after_prompt(now, prompting, error);
+                }
                 let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
@@ -79,23 +86,19 @@ impl SessionMachine {
 
     /// The agent refused a prompt because its process no longer has the session. The process is restarted, which
     /// restores the session, and the prompt is sent once more: only once, and only if nothing of its turn had arrived.
-    fn restart_after_prompt(
-        &mut self,
-        now: Timestamp,
-        prompting: Prompting,
-        answer: Result<Stopped, AgentError>,
-    ) {
-        let Prompting { turn, stopping, asked, held, activity, inserted, .. } = prompting;
+    fn restart_after_prompt(&mut self, now: Timestamp, prompting: Prompting, error: &AgentError) {
+        let Prompting { turn, stopping, asked, held, activity, inserted, carried_history, .. } = prompting;
         self.release(held);
         self.take_back(asked);
-        match (stopping, answer) {
-            (None, Err(_)) if activity == Activity::None && !inserted && self.resent != Some(turn.id) => {
-                self.resent = Some(turn.id);
+        let had_effect = activity != Activity::None || inserted;
+        match stopping {
+            None if !had_effect && !self.is_resent(turn.id) => {
+                self.resent = Some(Resent { turn: turn.id, error: error.into() });
+                self.carry |= carried_history;
                 self.queue.push_front(turn);
             }
-            (None, Err(error)) => self.end_turn(now, turn, TurnOutcome::Failed((&error).into())),
-            (Some(stopping), _) => self.end_turn(now, turn, stopping.outcome()),
-            (None, Ok(Stopped { reason, .. })) => self.end_turn(now, turn, TurnOutcome::Stopped(reason)),
+            None => self.end_turn(now, turn, TurnOutcome::Failed(error.into())),
+            Some(stopping) => self.end_turn(now, turn, stopping.outcome()),
         }
         self.restart_without_session();
     }
@@ -155,9 +158,8 @@ impl SessionMachine {
             Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. }
                 | Update::Message { kind: MessageKind::User | MessageKind::Agent, .. }
         );
-        if update.is_history() {
-            let arrived = if update.is_users() { Activity::Heard } else { Activity::Worked };
-            prompting.activity = prompting.activity.max(arrived);
+        if update.is_history() && !update.is_users() {
+            prompting.activity = Activity::Worked;
         }
         let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
         if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
@@ -313,11 +315,6 @@ impl SessionMachine {
     pub(super) fn take_back(&mut self, asked: Vec<Asked>) {
         self.out.extend(asked.into_iter().map(|open| Effect::Permit(open.ask, Permit::Cancelled)));
     }
-}
-
-/// Whether an answer means that the agent's process does not have the session.
-fn is_unknown_session<T>(answer: &Result<T, AgentError>) -> bool {
-    answer.as_ref().is_err_and(|error| error.reading() == Reading::Lost)
 }
 
 /// Whether an update is the rest of a replay; once something is not, nothing is any more. If it is, how the replay

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AgentError, Alignment, Exchange, Habits, LineageReason, RestoreError, Setting, StopReason, ToolUse, Turn,
-    TurnError, TurnOutcome, Verdict,
+    TurnError, TurnId, TurnOutcome, Verdict,
 };
 
 use super::{Advertised, AskId, Awakening, OnResume, Rung, Stopped};
@@ -118,6 +118,8 @@ pub(super) struct Prompting {
     pub(super) asked: Vec<Asked>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
+    /// Whether its prompt told the conversation so far to a fresh session.
+    pub(super) carried_history: bool,
     /// What has arrived of it. Once anything has, its prompt is never sent again.
     pub(super) activity: Activity,
     /// How the agent stopped, if that came before it had answered the prompt.
@@ -128,6 +130,14 @@ pub(super) struct Prompting {
     pub(super) rest_came: bool,
     /// How the replay compares with them, if that is otherwise than it was said.
     pub(super) corrected: Option<Verdict>,
+}
+
+/// A prompt that is sent a second time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resent {
+    pub(super) turn: TurnId,
+    /// The agent's refusal of the first.
+    pub(super) error: TurnError,
 }
 
 /// What has arrived of a turn so far, least first.

@@ -154,6 +154,7 @@ impl Prompting {
             stopping: None,
             asked: Vec::new(),
             inserted: false,
+            carried_history: false,
             activity: Activity::None,
             stopped: None,
             held: Vec::new(),

@@ -394,10 +394,9 @@ impl Conversation {
         self.exchanges_by_session().0
     }
 
-    /// The prompts and replies of one of the record's ACP sessions.
-    pub fn exchanges_in(&self, session: &AcpSessionId) -> Vec<Exchange> {
-        let (current, mut left) = self.exchanges_by_session();
-        left.remove(session.as_str()).unwrap_or(current)
+    /// The prompts and replies of an ACP session that the record has left.
+    pub fn exchanges_in(&self, left: &AcpSessionId) -> Vec<Exchange> {
+        self.exchanges_by_session().1.remove(left.as_str()).unwrap_or_default()
     }
 
     /// The exchanges of the session in force, and of each session that was left.

@@ -363,6 +363,11 @@ impl AgentError {
         }
     }
 
+    /// Whether the agent reports that it does not have the session.
+    pub fn is_unknown_session(&self) -> bool {
+        self.reading() == Reading::Lost
+    }
+
     /// The same error of an agent that offers these ways to log in: if it wants one, it says which there are.
     #[must_use]
     pub fn offering(mut self, ways: Option<&str>) -> Self {

@@ -81,6 +81,11 @@ impl Turn {
         }
     }
 
+    /// Whether its prompt was sent to the agent and its end is not known.
+    pub fn is_sent(&self) -> bool {
+        matches!(self.state, TurnState::Dispatched { .. })
+    }
+
     /// Whether it still waits for the agent.
     pub fn is_open(&self) -> bool {
         match self.state {

@@ -161,6 +161,12 @@ impl Update {
         )
     }
 
+    /// Whether the agent has done something, as far as that is known. What it is called, how it is set and what it has
+    /// used it may report at any time.
+    pub fn is_activity(&self) -> bool {
+        !matches!(self, Self::Title(_) | Self::State | Self::Usage { .. })
+    }
+
     /// Whether this belongs to the conversation itself, so that a replay would bring it again.
     pub fn is_history(&self) -> bool {
         match self {

@@ -178,7 +178,7 @@ fn refused(speaker: Speaker<'_>, method: &str, raw: &str) -> AgentError {
         code: error.code,
         message: text,
         acp: Arc::from(raw),
-        reading: reading_of(speaker.profile, &error, field.as_deref()),
+        reading: reading_of(speaker.profile, method, &error, field.as_deref()),
         field,
     };
     // Whoever logs in or out knows the ways.
@@ -190,14 +190,29 @@ fn refused(speaker: Speaker<'_>, method: &str, raw: &str) -> AgentError {
     refused.offering(told.as_deref().or(speaker.ways))
 }
 
-/// What an error means. One about a parameter of the request says nothing about the session.
-fn reading_of(profile: &AgentProfile, error: &RpcError, field: Option<&str>) -> Reading {
+/// What an error means. One about a parameter of the request, or about something else that was not found, says nothing
+/// about the session.
+fn reading_of(profile: &AgentProfile, method: &str, error: &RpcError, field: Option<&str>) -> Reading {
     let parameters = ["cwd", "mcpServers", "additionalDirectories"];
     let is_parameter = field.is_some_and(|field| parameters.iter().any(|name| field.starts_with(name)));
     match reading::read(profile, error) {
-        Reading::Lost if is_parameter => Reading::Broken,
+        Reading::Lost if is_parameter || !is_about_session(method, error) => Reading::Broken,
         reading => reading,
     }
+}
+
+/// Whether what an agent did not find is the session. A restore looks for nothing else; a prompt may also fail over a
+/// resource that it names, or over a model.
+fn is_about_session(method: &str, error: &RpcError) -> bool {
+    if matches!(method, "session/load" | "session/resume") {
+        return true;
+    }
+    let data = error.data.as_deref().map_or("", |data| data.get());
+    let names_resource = serde_json::from_str::<Value>(data)
+        .is_ok_and(|data| data.get("uri").and_then(Value::as_str).is_some_and(|uri| uri.contains('/')));
+    let text = format!("{} {data}", error.message).to_lowercase();
+    let names_session = ["session", "thread", "rollout"].iter().any(|word| text.contains(word));
+    !names_resource && (error.code == RpcError::RESOURCE_NOT_FOUND || names_session)
 }
 
 /// A prompt that was dropped before the agent took it in was cancelled.
@@ -294,6 +309,27 @@ mod tests {
             for method in ["session/load", "session/resume"] {
                 assert_eq!(answer(method, &format!(r#""result":{result}"#)), Answer::Restored(Ok(None)));
             }
+        }
+    }
+
+    #[test]
+    fn only_a_session_that_a_prompt_does_not_find_is_unknown() {
+        let cases = [
+            (r#"{"code":-32002,"message":"Resource not found"}"#, true),
+            (r#"{"code":-32002,"message":"Resource not found","data":{"sessionId":"s"}}"#, true),
+            (r#"{"code":-32002,"message":"Resource not found","data":{"uri":"s"}}"#, true),
+            (r#"{"code":-32603,"message":"Internal error","data":{"details":"Session not found"}}"#, true),
+            (r#"{"code":-32603,"message":"x","data":{"details":"no rollout found for thread id s"}}"#, true),
+            (r#"{"code":-32002,"message":"Resource not found","data":{"uri":"file:///a.md"}}"#, false),
+            (r#"{"code":-32603,"message":"404 resource not found: model x"}"#, false),
+            (r#"{"code":-32001,"message":"Request timed out"}"#, false),
+        ];
+        for (error, is_unknown) in cases {
+            let Answer::Prompted(Err(read), _) = answer("session/prompt", &format!(r#""error":{error}"#))
+            else {
+                panic!("{error}")
+            };
+            assert_eq!(read.is_unknown_session(), is_unknown, "{error}");
         }
     }
 

@@ -24,8 +24,10 @@ impl Notice {
     ) -> Self {
         let history = match carried {
             None => "",
-            Some(Carried::Whole) => ", which is told what was said with its first prompt",
-            Some(Carried::LastPart) => ", which is told the last part of what was said with its first prompt",
+            Some(Carried::Whole) => ", which receives the conversation with its first prompt",
+            Some(Carried::LastPart) => {
+                ", which receives the last part of the conversation with its first prompt"
+            }
         };
         let why = error.map(|error| format!(" {error}.")).unwrap_or_default();
         Self {

@@ -62,6 +62,8 @@ fn a_prompt_is_not_resent_once_anything_of_its_turn_arrived() {
         chunk(MessageKind::User, "two"),
         permission("edit"),
         Input::Request { ask: ask() },
+        Input::Update { update: Update::Unknown, body: Arc::from("{}") },
+        state(AgentState::Working),
     ] {
         let mut machine = live(ALL);
         let effects = feed(&mut machine, [prompt("p"), arrived.clone(), unknown()]);
@@ -202,4 +204,84 @@ fn a_record_returns_neither_while_a_turn_runs_nor_to_a_foreign_session() {
     // The current session is restored as by a wake.
     let effects = feed(&mut kept(1), [Input::Return(session("s1")), ready(LOAD), restored()]);
     assert_eq!(awakenings(&effects), [Ok(Awakening::Restored { rung: Rung::Load, replay: None })]);
+}
+
+#[test]
+fn an_update_after_the_refusal_keeps_a_prompt_from_being_resent() {
+    let (mut machine, _) = refused_prompt();
+    let effects = feed(&mut machine, [chunk(MessageKind::Agent, "late")]);
+    assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{effects:#?}");
+    let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
+    assert!(calls(&effects).is_empty(), "{effects:#?}");
+}
+
+/// A prompt with a fallback of its own.
+fn prompt_with(request: &str, fallback: Fallback) -> Input {
+    let Input::Prompt { request, prompt, policy, limits, .. } = prompt(request) else { panic!("a prompt") };
+    let options = WakeOptions { fallback, carry_history: false };
+    Input::Prompt { request, prompt, policy, options, limits }
+}
+
+#[test]
+fn the_fallback_of_a_resent_request_holds_for_its_restore() {
+    for (fallback, is_fresh) in [(Fallback::Always, true), (Fallback::Auto, false), (Fallback::Never, false)]
+    {
+        let mut machine = live(ALL);
+        feed(&mut machine, [prompt_with("p", fallback), unknown(), Input::AgentEnded, ready(LOAD)]);
+        let effects = feed(&mut machine, [refused(Reading::Broken)]);
+        assert_eq!(calls(&effects) == [&Call::New], is_fresh, "{fallback:?}: {effects:#?}");
+    }
+    let Input::Pass(pass) = pass_mode(1, "plan") else { panic!("a request") };
+    let options = WakeOptions { fallback: Fallback::Never, carry_history: false };
+    let mut machine = live(ALL);
+    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) };
+    feed(&mut machine, [Input::Pass(Pass { options, ..pass }), unknown, Input::AgentEnded, ready(LOAD)]);
+    let effects = feed(&mut machine, [refused(Reading::Lost)]);
+    assert!(calls(&effects).is_empty(), "{effects:#?}");
+}
+
+#[test]
+fn any_request_that_does_not_find_the_session_ends_the_process() {
+    let mut machine = live(ALL);
+    let Input::Pass(pass) = pass(1) else { panic!("a request") };
+    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) };
+    let effects = feed(&mut machine, [Input::Pass(Pass { method: "_x/y".into(), ..pass }), unknown]);
+    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(Unpassed::Agent(_)))), "{effects:#?}");
+    assert!(!machine.is_live());
+    // The next load restores the session.
+    let effects = feed(&mut machine, [Input::AgentEnded, Input::Wake(WakeOptions::default())]);
+    assert_eq!(effects, [Effect::StartAgent]);
+}
+
+#[test]
+fn a_reset_waits_for_no_start_that_is_under_way() {
+    let reset = || Input::Wake(WakeOptions { fallback: Fallback::Reset, carry_history: false });
+    let mut starting = kept(1);
+    feed(&mut starting, [Input::Wake(WakeOptions::default())]);
+    assert_eq!(starting.refuses_reset(), Some(Asleep::Busy));
+    assert_eq!(kept(1).refuses_reset(), None);
+    // A reset that is under way stays one, whatever others want.
+    let never = WakeOptions { fallback: Fallback::Never, carry_history: false };
+    let effects = feed(&mut kept(1), [reset(), Input::Wake(never), ready(ALL)]);
+    assert_eq!(calls(&effects), [&Call::New]);
+}
+
+#[test]
+fn a_prompt_queued_during_a_return_that_fails_goes_to_the_current_session() {
+    let mut machine = with_two_sessions();
+    let back = [Input::Return(session("s1")), prompt("p"), ready(LOAD), refused(Reading::Lost)];
+    let effects = feed(&mut machine, back);
+    assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
+    assert_eq!(ended(&effects), []);
+    let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), restored()]);
+    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(2), .. }]), "{effects:#?}");
+    assert_eq!(machine.target_session(), Some(&session("s2")));
+}
+
+#[test]
+fn a_host_that_stops_interrupts_a_prompt_that_waits_to_be_resent() {
+    let (mut machine, _) = refused_prompt();
+    let effects = feed(&mut machine, [Input::Leave]);
+    let is_interrupted = |effect: &Effect| matches!(effect, Effect::TurnOver(turn) if matches!(turn.state, TurnState::Interrupted { .. }));
+    assert!(effects.iter().any(is_interrupted), "{effects:#?}");
 }

@@ -2,7 +2,7 @@
 //! session, each against a real process.
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{AcpSessionId, LineageReason, McpTransport, Verdict};
+use acpx_core::model::{AcpSessionId, Fact, LineageReason, McpTransport, Verdict};
 
 use super::*;
 
@@ -57,6 +57,18 @@ async fn a_prompt_to_an_agent_that_lost_the_session_is_answered_in_it() {
         "# turn_ended",
     ];
     assert_eq!(story[from..], expected);
+    // The prompt that is sent once more is no part of what the agent replays.
+    assert_eq!(verdict(&bench, &session).await, Some(Verdict::Same));
+}
+
+/// How the agent's last replay compared.
+async fn verdict(bench: &Bench, session: &Session) -> Option<Verdict> {
+    let events = bench.events(session.record_id()).await;
+    let restored = events.iter().rev().find_map(|event| match Fact::from_body(&event.body)? {
+        Fact::Restored { replay, .. } => Some(replay),
+        _ => None,
+    });
+    restored.flatten()
 }
 
 #[tokio::test]
@@ -159,13 +171,7 @@ async fn a_record_returns_to_the_session_that_a_reset_left() {
         [("s1", LineageReason::Created), ("s2", LineageReason::Reset), ("s1", LineageReason::Returned)];
     assert_eq!(rows, expected);
     // What the agent replayed is compared with what was said in that session alone.
-    let replay = bench.events(session.record_id()).await;
-    let verdict =
-        replay.iter().rev().find_map(|event| match acpx_core::model::Fact::from_body(&event.body)? {
-            acpx_core::model::Fact::Restored { replay, .. } => Some(replay),
-            _ => None,
-        });
-    assert_eq!(verdict, Some(Some(Verdict::Same)));
+    assert_eq!(verdict(&bench, &session).await, Some(Verdict::Same));
     let other = AcpSessionId::new("never").unwrap();
     assert_eq!(session.return_to(other, restore()).await.unwrap_err().code(), "NOT_IN_LINEAGE");
 }
