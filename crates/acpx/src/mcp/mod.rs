@@ -89,8 +89,6 @@ pub(crate) struct McpConnection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpTool {
     pub(crate) name: String,
-    /// Whether the server says that it changes nothing.
-    pub(crate) only_reads: bool,
 }
 
 struct Running {
@@ -197,9 +195,7 @@ impl McpConnector {
 
 impl From<Tool> for McpTool {
     fn from(tool: Tool) -> Self {
-        let hints = tool.annotations.as_ref();
-        let only_reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
-        Self { name: tool.name.into_owned(), only_reads }
+        Self { name: tool.name.into_owned() }
     }
 }
 
