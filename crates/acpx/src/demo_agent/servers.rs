@@ -168,6 +168,7 @@ impl SessionServers {
             // Where a signal cannot be watched, it ends this process as ever, and the kernel ends the servers.
             let Ok(mut signals) = signal(kind) else { continue };
             let told = self.signal.clone();
+            // Ends with its signal or with the runtime: the watch lasts as long as the process.
             tokio::spawn(async move {
                 if signals.recv().await.is_some() {
                     told.send_replace(u8::try_from(kind.as_raw_value()).ok());

@@ -31,8 +31,8 @@ impl Turn {
 
     /// Calls a tool as a tool call of the turn, once the user has allowed it.
     pub(super) async fn call_mcp_tool(&mut self, wanted: &McpCall) -> Result<(), Stop> {
-        let (connection, kind) = match self.tool_of(wanted) {
-            Ok(found) => found,
+        let connection = match self.connection_of(wanted) {
+            Ok(connection) => connection,
             Err(words) => {
                 self.say(words).await;
                 return Ok(());
@@ -49,7 +49,8 @@ impl Turn {
         let report = || ToolReport::new(id.clone());
         let call = report()
             .title(format!("mcp {} {}", wanted.server, wanted.tool))
-            .kind(kind)
+            // Never from the server's `readOnlyHint`: a server is untrusted, and reads are approved without a request.
+            .kind(ToolCallKind::Other)
             .status(ToolCallStatus::Pending)
             .raw_input(Value::Object(arguments.clone()));
         if let Err(refusal) = self.ask(call).await? {
@@ -99,8 +100,8 @@ impl Turn {
         })
     }
 
-    /// The connection to the tool's server, and what kind of tool it is; in words, why it cannot be called.
-    fn tool_of(&self, wanted: &McpCall) -> Result<(Arc<McpConnection>, ToolCallKind), String> {
+    /// The connection to the tool's server; in words, why the tool cannot be called.
+    fn connection_of(&self, wanted: &McpCall) -> Result<Arc<McpConnection>, String> {
         let server = self.server(&wanted.server)?;
         let connection = match (&server.state, server.failure()) {
             (ServerState::Connected(connection), None) => connection,
@@ -109,14 +110,14 @@ impl Turn {
                 return Err(format!("MCP server {} is not connected: {failure}.\n", server.name()));
             }
         };
-        let Some(tool) = connection.tools().iter().find(|tool| tool.name == wanted.tool) else {
+        if !connection.tools().iter().any(|tool| tool.name == wanted.tool) {
             let names = tool_names(connection);
             return Err(format!(
                 "MCP server {} has no tool {}; it has {names}.\n",
                 server.name(),
                 wanted.tool
             ));
-        };
-        Ok((Arc::clone(connection), if tool.only_reads { ToolCallKind::Read } else { ToolCallKind::Other }))
+        }
+        Ok(Arc::clone(connection))
     }
 }

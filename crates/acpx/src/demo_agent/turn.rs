@@ -156,7 +156,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Tells of a tool call and asks the user whether it may go ahead. One that may not is told as failed.
+    /// Reports a tool call, asks permission, and reports it failed if refused.
     pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, Stop> {
         let failed = ToolReport::new(call.id()).status(ToolCallStatus::Failed);
         self.tell(UpdateBody::tool_call(call.clone())).await;

@@ -16,6 +16,8 @@ use super::http::HttpError;
 
 /// More of a server's words is not quoted.
 const MAX_WORDS: usize = 300;
+/// Ends a text whose rest was left out.
+pub(super) const CUT: char = '…';
 
 /// Why a server cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +67,12 @@ impl McpFailure {
             Self::Refused(words) => Self::Refused(masked(words)),
             Self::Unreadable(words) => Self::Unreadable(masked(words)),
             Self::Unreachable(words) => Self::Unreachable(masked(words)),
-            Self::Http { status, words } => Self::Http { status, words: masked(words) },
+            Self::Http { status, words } => {
+                // A long body is cut where it is read, maybe within a value.
+                let whole =
+                    words.strip_suffix(CUT).map(|cut| format!("{}{CUT}", &cut[..secrets.settled(cut)]));
+                Self::Http { status, words: masked(whole.unwrap_or(words)) }
+            }
             other => other,
         }
     }
@@ -139,7 +146,7 @@ pub(super) fn one_line(words: &str) -> String {
     if line.chars().count() <= MAX_WORDS {
         return line;
     }
-    line.chars().take(MAX_WORDS).chain(['…']).collect()
+    line.chars().take(MAX_WORDS).chain([CUT]).collect()
 }
 
 fn seconds(time: Duration) -> String {
@@ -162,6 +169,9 @@ mod tests {
         let shown = McpFailure::Refused(words).masked(&secrets).to_string();
         assert!(!shown.contains("s3cret") && !shown.contains(['\n', '\u{1b}']), "{shown}");
         assert!(shown.chars().count() < MAX_WORDS + 40, "{shown}");
+        let refusal = format!("{secret} is wrong: {}{CUT}", &secret[..9]);
+        let shown = McpFailure::Http { status: 401, words: refusal }.masked(&secrets).to_string();
+        assert_eq!(shown, "it answered HTTP 401: [secret] is wrong: …");
         let shown = McpFailure::Exited { exit: "exit code 3".into(), last_words: Some(secret.into()) };
         let shown = shown.masked(&secrets).to_string();
         assert!(shown.starts_with("it ended (exit code 3): ") && !shown.contains(secret), "{shown}");

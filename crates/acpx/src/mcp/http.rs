@@ -29,7 +29,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::MAX_MESSAGE;
-use super::failure::McpFailure;
+use super::failure::{CUT, McpFailure};
 use crate::remote::client::Stream;
 use crate::remote::tls;
 
@@ -111,7 +111,7 @@ impl HttpClient {
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) =
             handshake.map_err(|error| StreamableHttpError::Client(unreachable(&error)))?;
-        // It ends with the response, whose reader learns of any failure.
+        // Ends by itself: hyper closes a connection whose response is read to its end or dropped.
         tokio::spawn(async move { drop(connection.await) });
         let response = sender.send_request(request).await;
         response.map_err(|error| StreamableHttpError::Client(unreachable(&error)))
@@ -125,7 +125,7 @@ impl Target {
         };
         let stream =
             TcpStream::connect((&*self.host, self.port)).await.map_err(|error| unreachable(&error))?;
-        // A message is a few bytes that somebody waits for.
+        // Small messages: disable Nagle.
         drop(stream.set_nodelay(true));
         if !self.is_secure {
             return Ok(Box::new(stream));
@@ -205,7 +205,7 @@ impl StreamableHttpClient for HttpClient {
     }
 }
 
-/// What a server made of a message.
+/// Reads the response to a POST.
 async fn posted(
     response: Response<Incoming>,
     message: &ClientJsonRpcMessage,
@@ -244,9 +244,21 @@ async fn posted(
 /// A refusal with the beginning of what it says.
 async fn refused(response: Response<Incoming>) -> StreamableHttpError<HttpError> {
     let status = response.status().as_u16();
-    let body = Limited::new(response.into_body(), MAX_REFUSAL).collect().await;
-    let words = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
-    StreamableHttpError::Client(HttpError::Refused { status, words: words.trim().to_owned() })
+    let (mut body, mut read) = (response.into_body(), Vec::new());
+    let is_cut = loop {
+        match body.frame().await {
+            None => break false,
+            Some(Ok(frame)) => read.extend(frame.into_data().unwrap_or_default()),
+            Some(Err(_)) => break true,
+        }
+        if read.len() > MAX_REFUSAL {
+            break true;
+        }
+    };
+    read.truncate(MAX_REFUSAL);
+    let mut words = String::from_utf8_lossy(&read).trim().to_owned();
+    words.extend(is_cut.then_some(CUT));
+    StreamableHttpError::Client(HttpError::Refused { status, words })
 }
 
 fn content_type(response: &Response<Incoming>) -> Option<String> {
@@ -298,7 +310,53 @@ impl EventLength {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
     use super::*;
+
+    /// Requests the event stream of a server that sends these bytes and then waits; gives the server's socket, too.
+    async fn event_stream(
+        response: &str,
+    ) -> (HttpAnswer<BoxStream<'static, Result<Sse, SseError>>>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = HttpClient::new(&format!("http://{}/mcp", listener.local_addr().unwrap())).unwrap();
+        let serve = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            // The head of a request is small and arrives in one piece.
+            assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
+            socket.write_all(response.as_bytes()).await.unwrap();
+            socket
+        };
+        let requested = client.get_stream("".into(), None, None, None, HashMap::new());
+        timeout(Duration::from_secs(30), async { tokio::join!(requested, serve) }).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn dropping_an_idle_event_stream_closes_its_http_connection() {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let (events, mut socket) = event_stream(head).await;
+        let mut events = events.unwrap();
+        assert!(events.next().now_or_never().is_none());
+        drop(events);
+        let closed = timeout(Duration::from_secs(30), socket.read_u8()).await.unwrap();
+        assert_eq!(closed.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn a_long_http_refusal_is_quoted_up_to_a_limit() {
+        let body = "x".repeat(MAX_REFUSAL + 1);
+        let head = format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n", body.len() + 1);
+        let (refused, _socket) = event_stream(&(head + &body)).await;
+        let Err(StreamableHttpError::Client(HttpError::Refused { status, words })) = refused else {
+            panic!("not refused");
+        };
+        assert_eq!((status, words), (403, format!("{}{CUT}", &body[..MAX_REFUSAL])));
+    }
 
     #[test]
     fn a_url_is_http_has_a_host_and_carries_no_credentials() {

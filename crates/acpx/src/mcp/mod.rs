@@ -19,7 +19,7 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
     Implementation, PaginatedRequestParams, ProtocolVersion, ServerResult, Tool,
 };
-use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService};
+use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -89,8 +89,6 @@ pub(crate) struct McpConnection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpTool {
     pub(crate) name: String,
-    /// Whether the server says that it changes nothing.
-    pub(crate) only_reads: bool,
 }
 
 struct Running {
@@ -141,7 +139,7 @@ impl McpConnector {
         let initialize = ClientLifecycleMode::Initialize;
         let mut running = match self.open(server, cwd, initialize).await {
             Err(refused @ (McpFailure::Refused(_) | McpFailure::Http { status: 400, .. })) => {
-                // A server of the newest protocol has no `initialize`. It is asked again in its own way, from the start.
+                // Servers of the newest protocol have no `initialize`: reconnect with `server/discover`.
                 let preferred_versions = vec![ProtocolVersion::LATEST];
                 let discover = ClientLifecycleMode::Discover { preferred_versions };
                 self.open(server, cwd, discover).await.map_err(|_| refused)?
@@ -197,9 +195,7 @@ impl McpConnector {
 
 impl From<Tool> for McpTool {
     fn from(tool: Tool) -> Self {
-        let hints = tool.annotations.as_ref();
-        let only_reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
-        Self { name: tool.name.into_owned(), only_reads }
+        Self { name: tool.name.into_owned() }
     }
 }
 
@@ -276,24 +272,24 @@ impl McpConnection {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
-        let sent = timeout(self.limits.call, self.peer.send_cancellable_request(request, options)).await;
-        let mut call = match sent {
-            Err(_) => return Err(McpFailure::Silent(self.limits.call)),
-            Ok(Err(error)) => return Err(self.failed((&error).into()).await),
-            Ok(Ok(call)) => call,
+        let mut sent = None;
+        let answered = async {
+            let call = sent.insert(self.peer.send_cancellable_request(request, options).await?);
+            (&mut call.rx).await.unwrap_or(Err(ServiceError::TransportClosed))
         };
         let withdrawn = tokio::select! {
             biased;
             () = cancelled => McpFailure::Cancelled,
-            answer = timeout(self.limits.call, &mut call.rx) => match answer {
-                Ok(Ok(Ok(answer))) => return self.answer(answer),
-                Ok(Ok(Err(error))) => return Err(self.failed((&error).into()).await),
-                Ok(Err(_)) => return Err(self.failed(McpFailure::Closed).await),
+            answer = timeout(self.limits.call, answered) => match answer {
+                Ok(Ok(answer)) => return self.answer(answer),
+                Ok(Err(error)) => return Err(self.failed((&error).into()).await),
                 Err(_) => McpFailure::Silent(self.limits.call),
             },
         };
-        // A server that takes nothing more is not waited for.
-        drop(timeout(FAREWELL, call.cancel(Some("nobody waits for it".into()))).await);
+        if let Some(call) = sent {
+            // A server that takes nothing more is not waited for.
+            drop(timeout(FAREWELL, call.cancel(Some("cancelled by the client".into()))).await);
+        }
         Err(withdrawn)
     }
 
@@ -423,5 +419,36 @@ fn initialize_failure(error: &ClientInitializeError) -> McpFailure {
             McpFailure::Unreadable("the answer to initialize is no result of it".into())
         }
         other => McpFailure::Unreadable(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use rmcp::service::serve_directly;
+    use tokio::io::{AsyncReadExt, duplex, split};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancelled_mcp_tool_call_is_not_sent() {
+        let (mut server, pipe) = duplex(1 << 16);
+        let (read, write) = split(pipe);
+        let service = serve_directly(client(), AsyncRwTransport::new_client(read, write), None);
+        let connection = McpConnection {
+            peer: service.peer().clone(),
+            running: Mutex::new(Some(Running { service, process: None })),
+            exit: None,
+            tools: Vec::new(),
+            secrets: Arc::default(),
+            limits: McpLimits::default(),
+        };
+        let called = connection.call("t", serde_json::Map::new(), ready(())).await;
+        assert_eq!(called, Err(McpFailure::Cancelled));
+        connection.end().await;
+        let mut sent = String::new();
+        server.read_to_string(&mut sent).await.unwrap();
+        assert_eq!(sent, "");
     }
 }

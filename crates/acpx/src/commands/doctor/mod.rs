@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         block_on(async {
             let configured = read.as_ref().ok().map(|config| McpFile::of(config));
             system::look(options.cwd.as_deref(), read, &mut report).await?;
-            // A directory that cannot be had is told already.
+            // system::look has reported an unusable directory.
             let Ok(cwd) = settings::directory(options.cwd.as_deref()) else { return Ok(()) };
             let named = options.mcp_config.as_ref().map(|file| McpFile::load(cwd.as_path().join(file)));
             match named.transpose() {

@@ -16,10 +16,10 @@ use crate::mcp::{McpConnector, McpFailure, McpLimits};
 use crate::output::Finding;
 use crate::reach::for_agents;
 
-/// How long a server may take, unless something else is said: long enough for a first `npx` on a fast line.
+/// How long a server may take, unless --timeout is given: long enough for a first `npx` on a fast line.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is told of these servers.
+/// The check's name in the report.
 const CHECK: &str = "MCP connect";
 
 /// What came of one server.

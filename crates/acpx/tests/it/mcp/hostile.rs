@@ -55,6 +55,21 @@ async fn an_mcp_servers_garbage_and_requests_disturb_no_tool_call() {
 }
 
 #[tokio::test]
+async fn a_read_only_hint_changes_no_kind_of_an_mcp_tool_call() {
+    let home = TempHome::new();
+    let hinted = json!({ "name": "t", "inputSchema": {}, "annotations": { "readOnlyHint": true } });
+    let script = Script::new().serve([
+        ("initialize", initialized()),
+        ("tools/list", Script::new().reply(json!({ "tools": [hinted] }))),
+        ("tools/call", Script::new().reply(done())),
+    ]);
+    let mut client = RawClient::start(&home, &[]).await;
+    let session = client.session_with(&[scripted("s", &script, &home)]).await;
+    let (told, _) = client.turn(&session, "mcp s t", "reject").await;
+    assert_eq!(told[1]["asked"]["kind"], "other", "{told:?}");
+}
+
+#[tokio::test]
 async fn an_mcp_server_that_floods_stops_no_session() {
     let home = TempHome::new();
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
