@@ -39,7 +39,7 @@ enum Sheet {
 pub(crate) enum Typed {
     /// The answer to a question.
     Answer(RpcId, Value),
-    /// The terminal is gone, and nobody has answered; with the answer that allows and tells nothing.
+    /// The terminal was closed before an answer; holds the refusal to send.
     HungUp(RpcId, Value),
 }
 
@@ -246,7 +246,7 @@ impl Desk {
         self.is_covered |= self.open.is_some();
     }
 
-    /// An event has come: what is told of tool calls is remembered, and what is complete is asked no more.
+    /// Records tool calls from an event and drops completed forms.
     pub(crate) fn saw(&mut self, event: &WatchedEvent) {
         self.calls.take(event);
         if let Some(elicitation) = completed(event) {

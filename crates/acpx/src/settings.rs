@@ -140,7 +140,7 @@ pub(crate) struct Settings {
     pub(crate) policy: PermissionPolicy,
     /// The mode of that, if it was typed or configured. An editor that was told none is asked everything.
     pub(crate) said_mode: Option<PermissionMode>,
-    /// What becomes of a permission request that nobody can be asked, if that was typed or configured.
+    /// `--non-interactive-permissions` or its config key, if set.
     said_unasked: Option<Unasked>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
@@ -368,10 +368,9 @@ fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPo
     })
 }
 
-/// What becomes of a permission request that nobody can be asked, where nobody has said so: a run on a terminal leaves
-/// it pending, and a non-interactive one denies it.
+/// Default for unanswered requests: wait on a terminal, otherwise deny.
 fn of_run() -> Unasked {
-    if terminal::is_a_stream() { Unasked::Wait } else { Unasked::Deny }
+    if terminal::has_terminal_stream() { Unasked::Wait } else { Unasked::Deny }
 }
 
 /// How a command writes.

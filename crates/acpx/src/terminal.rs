@@ -127,7 +127,7 @@ impl Drop for Terminal {
 }
 
 /// Whether stdin, stdout or stderr is a terminal. A run that has none of them is non-interactive.
-pub(crate) fn is_a_stream() -> bool {
+pub(crate) fn has_terminal_stream() -> bool {
     let streams = crate::output::stdio::streams();
     streams.is_some_and(|streams| streams.iter().any(|stream| isatty(stream.as_fd())))
 }

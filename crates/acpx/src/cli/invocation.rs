@@ -260,7 +260,7 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
     Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
-            let wake = WakeOptions { fallback: args.fallback(), carry_history: args.carry_history };
+            let wake = args.wake()?;
             let prompt = PromptCommand { input: words(args.input), wait, wake };
             (Command::Prompt(prompt), session(args.session, args.name.session))
         }

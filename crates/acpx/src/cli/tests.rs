@@ -522,6 +522,16 @@ fn what_is_wrong_with_flags_is_said() {
             "keep one of them",
         ),
         (
+            &["claude", "--carry-history", "--fallback", "never", "go"],
+            "--carry-history and --fallback never exclude each other",
+            "keep one of them",
+        ),
+        (
+            &["claude", "--carry-history", "--no-fallback", "go"],
+            "--carry-history and --fallback never exclude each other",
+            "keep one of them",
+        ),
+        (
             &["--json-strict", "--format", "json", "--verbose", "status"],
             "--json-strict and --verbose exclude each other",
             "keep one of them",

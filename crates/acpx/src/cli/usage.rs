@@ -69,6 +69,9 @@ pub(crate) enum UsageError {
     /// More than one permission mode.
     #[error("more than one of --approve-all, --approve-reads and --deny-all is given")]
     PermissionModes,
+    /// No fresh session may be made, and one is to be told the conversation.
+    #[error("--carry-history and --fallback never exclude each other")]
+    CarryWithoutFallback,
     /// Two policies.
     #[error("--permission-policy and --policy are given, and are not the same")]
     TwoPolicies,
@@ -140,7 +143,10 @@ impl UsageError {
                 "leave the name out for the directory's unnamed session".into()
             }
             Self::StrictWithoutJson => "add --format json".into(),
-            Self::StrictAndVerbose | Self::PermissionModes | Self::TwoPolicies => "keep one of them".into(),
+            Self::StrictAndVerbose
+            | Self::PermissionModes
+            | Self::CarryWithoutFallback
+            | Self::TwoPolicies => "keep one of them".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help has its members"#.into()

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use acpx_core::model::Fallback;
+use acpx_core::model::{Fallback, WakeOptions};
 use clap::{Args, Subcommand};
 
 use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
@@ -12,6 +12,7 @@ use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use super::sessions::{SessionsVerb, sessions};
+use super::usage::UsageError;
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
 const USAGE: &str = "\
@@ -206,21 +207,25 @@ pub(super) struct PromptArgs {
     #[arg(long, conflicts_with = "fallback")]
     pub(super) no_fallback: bool,
     /// Tell a fresh session the conversation so far
-    #[arg(long, conflicts_with = "no_fallback")]
+    #[arg(long)]
     pub(super) carry_history: bool,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
 impl PromptArgs {
-    /// When a fresh session may replace the one that is prompted.
-    pub(super) fn fallback(&self) -> Fallback {
-        match self.fallback {
+    /// When a fresh session may replace the one that is prompted, and what it is told.
+    pub(super) fn wake(&self) -> Result<WakeOptions, UsageError> {
+        let fallback = match self.fallback {
             _ if self.no_fallback => Fallback::Never,
             None | Some(FallbackArg::Auto) => Fallback::Auto,
             Some(FallbackArg::Always) => Fallback::Always,
             Some(FallbackArg::Never) => Fallback::Never,
+        };
+        if self.carry_history && fallback == Fallback::Never {
+            return Err(UsageError::CarryWithoutFallback);
         }
+        Ok(WakeOptions { fallback, carry_history: self.carry_history })
     }
 }
 

@@ -30,7 +30,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Passes on what the person has said, and goes on with the next question. A terminal that is gone answers nothing:
+    /// Sends the typed answer and shows the next question. A terminal that is gone answers nothing:
     /// the host keeps the question pending, unless it is in this process and ends with it.
     pub(super) async fn answer(
         &mut self,

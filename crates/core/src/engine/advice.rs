@@ -38,7 +38,7 @@ pub(super) struct Asked {
     pub(super) wanted: Option<Wanted>,
     /// Whether it stays pending while nobody can be asked.
     pub(super) waits: bool,
-    /// Since when; of a login and a file that is not said.
+    /// When the agent asked; none for logins and files.
     pub(super) since: Option<Timestamp>,
     /// What a client may offer so that it is not asked, or so that this is for it to do.
     pub(super) offer: Option<ClientOffer>,

@@ -1,6 +1,6 @@
 //! What an agent itself has: its own list of sessions, and one of them deleted. A process of the agent that runs is
-//! asked, for a bounded time; without one that answers, a process is started for nothing else, and is asked all there is
-//! to ask. That a session is not in a list is known only if the list was read to its last page.
+//! asked, for a bounded time. If no running process answers, one process is started for all requests of the inquiry.
+//! That a session is not in a list is known only if the list was read to its last page.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Engine {
         &self,
         with: &NewSession,
         session: &AcpSessionId,
-        alone: &mut Option<Alone>,
+        alone: &mut Option<InquiryProcess>,
     ) -> Result<RemoteSession, SessionError> {
         let until = Instant::now() + SEARCH;
         let mut cursor = None;
@@ -120,7 +120,7 @@ impl Engine {
         &self,
         with: &NewSession,
         inquiry: &Inquiry,
-        alone: &mut Option<Alone>,
+        alone: &mut Option<InquiryProcess>,
     ) -> Result<Option<Answer>, SessionError> {
         if alone.is_none()
             && let Some(live) = self.live_with(&with.agent).await
@@ -153,23 +153,23 @@ impl Engine {
     }
 
     /// An agent that is started for nothing but to be asked.
-    async fn start_alone(&self, with: NewSession) -> Result<Alone, SessionError> {
+    async fn start_alone(&self, with: NewSession) -> Result<InquiryProcess, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (Place::alone(with), self.0.shared.clone());
         let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        Ok(Alone { agent, place, shared })
+        Ok(InquiryProcess { agent, place, shared })
     }
 }
 
 /// An agent that was started for nothing but to be asked, and is to be ended.
-struct Alone {
+struct InquiryProcess {
     agent: LiveAgent,
     place: Place,
     shared: Shared,
 }
 
-impl Alone {
+impl InquiryProcess {
     /// The answer; `None` if it has no such method. One that fails is ended.
     async fn ask(mut self, inquiry: &Inquiry) -> Result<(Self, Option<Answer>), SessionError> {
         let Some(request) = inquiry.request(&self.agent.connection) else { return Ok((self, None)) };

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::acp::Besides;
-use crate::model::{AbsolutePath, AgentSpec, KeptServer, LoginPolicy, McpServer, Scope, WakeOptions};
+use crate::model::{
+    AbsolutePath, AgentSpec, Fallback, KeptServer, LoginPolicy, McpServer, Scope, WakeOptions,
+};
 use crate::store::real_path;
 use crate::tools::Environment;
 
@@ -60,6 +62,17 @@ pub struct RestoreSession {
     /// Its client's start wait. Then it is told what the agent has not done; the agent comes up all the same, and may
     /// take as long for it.
     pub start_wait: Option<Duration>,
+}
+
+impl RestoreSession {
+    /// The same for later starts of the agent: a reset is done once.
+    #[must_use]
+    pub(crate) fn without_reset(mut self) -> Self {
+        if self.options.fallback == Fallback::Reset {
+            self.options = WakeOptions::default();
+        }
+        self
+    }
 }
 
 /// Servers with their values, which are never stored.

@@ -387,8 +387,7 @@ impl Session {
         self.ask(Command::Writer(reply), answer).await
     }
 
-    /// Has the session taken back, without waiting for it. One that has many commands waiting is in use by others,
-    /// and is left to them.
+    /// Requests deletion without waiting; skipped if the command queue is full.
     fn abandon(&self) {
         let (reply, _) = oneshot::channel();
         drop(self.commands.try_send(Command::TakeBack(reply)));

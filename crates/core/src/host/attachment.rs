@@ -126,7 +126,7 @@ impl Attachment {
     /// The client has the record in use from here on, and would start its agent with this.
     pub(super) fn hold(&mut self, session: &Session, given: RestoreSession) {
         self.hold.get_or_insert_with(|| session.hold());
-        self.given = given;
+        self.given = given.without_reset();
     }
 
     /// The client can be asked from here on, or no more.

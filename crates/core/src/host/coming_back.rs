@@ -5,7 +5,7 @@ use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, SessionError};
 use crate::machine::Awakening;
-use crate::model::{AgentError, ProtocolVersion, RecordId};
+use crate::model::{AgentError, LineageReason, ProtocolVersion, RecordId};
 
 use super::connection::{Connection, problem, record_of};
 use super::fault;
@@ -73,7 +73,12 @@ impl Connection {
                 room.filled_by(record);
                 Ok(Some(how))
             }
-            Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
+            // The agent does not have the session, or restores none.
+            Err(SessionError::Agent(AgentError::NotRestored { reason, cause, .. }))
+                if cause.is_none() || reason == LineageReason::AgentLost.as_str() =>
+            {
+                Err(fault::unknown(record))
+            }
             Err(error) => Err(fault::without_session(self.refused(&error))),
         }
     }

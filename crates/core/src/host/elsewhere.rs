@@ -194,7 +194,7 @@ impl Connection {
     }
 
     /// Whether a record is one that this client can know of: one of its own agent, if it has named one when it came, as
-    /// an editor does. A client from elsewhere knows the agent that is served by its key alone.
+    /// an editor does. A remote client knows the agent that is served by its key alone.
     pub(super) fn knows(&self, record: &Record) -> bool {
         let is_here = self.elsewhere.get().is_none();
         match self.defaults.agent(None) {

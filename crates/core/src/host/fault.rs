@@ -13,7 +13,8 @@ use crate::model::{AgentError, RecordId, Turn, TurnError};
 use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
-use crate::wire::splice::put;
+use crate::wire::encode::json_string;
+use crate::wire::splice::{Step, locate, put};
 
 use super::HostError;
 use super::connection::client_session;
@@ -40,13 +41,13 @@ struct FaultMeta {
 
 #[derive(Default, Serialize, Deserialize)]
 struct FaultData {
-    /// The parameter that is wrong, if one is, and what is wrong with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The parameter that is wrong, if one is, and what is wrong with it. An agent's own data may have other values here.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     /// The problem and what to do next, for a client that shows nothing else of an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     details: Option<String>,
     acpx: FaultMeta,
 }
@@ -161,7 +162,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Agent(AgentError::NotOffered { .. }) => {
             return passed_on(RpcError::METHOD_NOT_FOUND, with_causes(error), fault);
         }
-        _ => return of_agent(with_causes(error), fault),
+        _ => return with_details(of_agent(with_causes(error), fault)),
     };
     wrong(field, with_causes(error), fault)
 }
@@ -172,8 +173,9 @@ pub(super) fn without_session(error: CallError) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let put_hint = |data: &RawValue| {
         let code = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx.code;
-        let hint = serde_json::to_string(AgentError::hint_without_session(&code)?).ok()?;
-        put(data.get(), &["acpx", "hint"], &hint)
+        let hint = AgentError::hint_without_session(&code)?;
+        let data = put(data.get(), &["acpx", "hint"], &json_string(hint))?;
+        put(&data, &["details"], &json_string(&details(&error.message, hint)))
     };
     CallError::PassedOn(match error.data.as_deref().and_then(put_hint) {
         Some(data) => error.with_data(&data),
@@ -183,8 +185,8 @@ pub(super) fn without_session(error: CallError) -> CallError {
 
 /// A parameter is wrong, and this is what is wrong with it.
 fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
-    let field = Some(field.to_owned());
-    let data = FaultData { field, problem: Some(problem.clone()), acpx, ..FaultData::default() };
+    let details = acpx.hint.as_ref().map(|hint| details(&problem, hint));
+    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), details, acpx };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
@@ -325,13 +327,31 @@ fn of_agent(message: String, fault: FaultMeta) -> CallError {
     CallError::PassedOn(told_error::in_its_words(acp.get(), &acpx))
 }
 
+/// The same error with `details`, unless the agent's own data has some.
+fn with_details(error: CallError) -> CallError {
+    let CallError::PassedOn(error) = error else { return error };
+    let put_details = |data: &RawValue| {
+        let FaultMeta { hint, message, .. } = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx;
+        let is_there = locate(data.get(), &[Step::Key("details")]).is_some();
+        let details = details(message.as_ref().unwrap_or(&error.message), &hint.filter(|_| !is_there)?);
+        put(data.get(), &["details"], &json_string(&details))
+    };
+    CallError::PassedOn(match error.data.as_deref().and_then(put_details) {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
+fn details(message: &str, hint: &str) -> String {
+    format!("{message}; {hint}")
+}
+
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
     CallError::PassedOn(rpc_error(number, message, acpx))
 }
 
 fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
-    let hint = acpx.hint.as_ref().filter(|_| acpx.code == "SESSION_NOT_RESTORED");
-    let details = hint.map(|hint| format!("{message}; {hint}"));
+    let details = acpx.hint.as_ref().map(|hint| details(&message, hint));
     with_fault(number, message, &FaultData { details, acpx, ..FaultData::default() })
 }
 

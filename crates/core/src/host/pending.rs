@@ -322,7 +322,7 @@ impl Connection {
                 Subject::Permission { wanted, call, .. } => {
                     let ToldCall { call, left_out } =
                         call.told(&self.host.store, &open.record, &mut left).await;
-                    Told {
+                    QuestionDetails {
                         title: wanted.tool.title.as_deref().map(str::to_owned),
                         kind: wanted.tool.kind_name().to_owned(),
                         tool_call: Some(call).filter(|call| !call.is_empty()),
@@ -330,9 +330,9 @@ impl Connection {
                         left_out,
                     }
                 }
-                Subject::Elicitation(params) => Told::elicitation(params, &mut left),
+                Subject::Elicitation(params) => QuestionDetails::elicitation(params, &mut left),
             };
-            let Told { title, kind, tool_call, elicitation, left_out } = told;
+            let QuestionDetails { title, kind, tool_call, elicitation, left_out } = told;
             questions.push(QuestionMeta {
                 question_id: id,
                 ids: record.identity().into(),
@@ -378,7 +378,7 @@ impl Connection {
 }
 
 /// What is told of one question.
-struct Told {
+struct QuestionDetails {
     title: Option<String>,
     kind: String,
     tool_call: Option<Map<String, Value>>,
@@ -386,7 +386,7 @@ struct Told {
     left_out: Vec<String>,
 }
 
-impl Told {
+impl QuestionDetails {
     fn elicitation(params: &Map<String, Value>, left: &mut AnswerBytes) -> Self {
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
         let fits = left.take(serde_json::to_string(params).map_or(usize::MAX, |params| params.len()));

@@ -127,15 +127,14 @@ async fn settle(
         };
         askable.open().list(&record, since, subject)
     });
-    // A client without a person is not asked as one of the others either. It declines forms itself, unless they may wait
-    // for somebody else.
+    // Non-interactive clients are not asked; they decline forms unless the form may stay pending.
     let is_for_people = kind == QuestionKind::Permission || question.waits();
     let takes = |own: &TurnClient| own.takes_permissions || !is_for_people;
     let can_be_asked = |own: &TurnClient| asked.can_be_put_to(&own.client.link) && takes(own);
     let spared = own.as_ref().filter(|own| !takes(own)).map(|own| own.client.connection);
     let lacks_words =
         own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
-    // Its person is there, and will never see the form.
+    // The turn's client is connected but cannot show forms.
     let is_untakable = |own: &TurnClient| {
         kind == QuestionKind::Elicitation && own.is_there() && takes(own) && !can_be_asked(own)
     };

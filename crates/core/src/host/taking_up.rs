@@ -206,7 +206,8 @@ impl Connection {
         };
         let how = how.map_err(|error| self.refused(&error))?;
         room.filled_by(opened.session.record_id());
-        self.host.choose(&opened.session, &opened.given, settings, begun).await?;
+        let given = opened.given.clone().without_reset();
+        self.host.choose(&opened.session, &given, settings, begun).await?;
         Ok(Some(how))
     }
 

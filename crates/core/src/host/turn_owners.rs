@@ -1,8 +1,8 @@
 //! Which turn belongs to which client, and so what `session/cancel` and `session/close` end.
 //!
 //! A turn belongs to the client that prompted, or asked for the same prompt again, as long as that client is connected.
-//! A turn whose client has disconnected is orphaned: nobody would be left to stop it, so every client may. The turns of
-//! other connected clients are never touched. Watching a session claims nothing.
+//! After that it is orphaned. An orphaned turn may be ended by any client. The turns of other connected clients are never
+//! touched. Watching a session claims nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,17 +94,16 @@ impl Connection {
         let Ok(Some(session)) = self.host.engine.running(&record).await else { return };
         // A session that is over does nothing more.
         let Ok(open) = session.open_turns().await else { return };
-        let is_meant = |(index, turn): &(usize, OpenTurn)| match &request_id {
-            Some(request) => turn.request.as_str() == request,
-            None => match self.owner_of(&record, turn) {
-                TurnOwner::Caller => true,
-                // While the agent starts, the first that waits is the one that runs.
-                TurnOwner::Disconnected => *index == 0,
-                TurnOwner::OtherClient => false,
-            },
+        let is_meant = |(index, turn): &(usize, OpenTurn)| match (self.owner_of(&record, turn), &request_id) {
+            (TurnOwner::OtherClient, _) => false,
+            (_, Some(request)) => turn.request.as_str() == request,
+            (TurnOwner::Caller, None) => true,
+            // While the agent starts, the first that waits is the one that runs.
+            (TurnOwner::Disconnected, None) => *index == 0,
         };
         let ended: Vec<_> = open.into_iter().enumerate().filter(is_meant).collect();
-        // The one that runs is cancelled last, so that none of the others is dispatched first.
+        // The one that runs is cancelled last, so that none of the others is dispatched first. `cancel_turns` would wait
+        // for their ends, and a notification must not occupy a request slot for so long.
         for (_, turn) in ended.into_iter().rev() {
             drop(session.cancel_with(Some(turn.id), self.besides_of(aside)).await);
         }

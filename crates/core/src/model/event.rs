@@ -250,15 +250,21 @@ pub struct FactError {
     pub message: String,
 }
 
-/// Facts about processes that go or come back by themselves, which are no use of the session: by the name of each.
-const UNUSED: [&str; 4] = ["processes_ended", "agent_ended", "agent_away", "agent_back"];
-
 impl Event {
     /// Whether the user or the agent has done something, so that the record was used. That an agent was parked, or ended
     /// with its host, is no use of the record.
     pub fn is_use(&self) -> bool {
-        let fact = self.body.strip_prefix(r#"{"fact":""#).and_then(|rest| rest.split('"').next());
-        self.kind != EventKind::Fact || fact.is_none_or(|fact| !UNUSED.contains(&fact))
+        // Facts are rare. No other event is parsed here.
+        let is_process_fact = |fact: Fact| {
+            matches!(
+                fact,
+                Fact::ProcessesEnded { .. }
+                    | Fact::AgentEnded { .. }
+                    | Fact::AgentAway { .. }
+                    | Fact::AgentBack { .. }
+            )
+        };
+        self.kind != EventKind::Fact || !Fact::from_body(&self.body).is_some_and(is_process_fact)
     }
 }
 

@@ -402,6 +402,9 @@ impl AgentError {
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => Some(
                 "no session was opened; try again, or run the agent's command by hand to see what is wrong with it",
             ),
+            "SESSION_NOT_RESTORED" => {
+                Some("no session was opened; do what the agent's words ask for, then try again")
+            }
             "DIRECTORY_SILENT" => {
                 Some("no session was opened; see to the directory's disk, or name another one")
             }

@@ -239,7 +239,14 @@ async fn restorable(
         Ok(RemoteSession::Listed(_)) => {
             report.say(&Finding::ok("restore", format!("the agent has the session {session}")))
         }
-        Ok(RemoteSession::Unread | RemoteSession::NoList) => report.say(&Finding::ok(
+        Ok(RemoteSession::NoList) => report.say(&Finding::ok(
+            "restore",
+            format!(
+                "the agent can restore sessions; it has no list of them, so whether it still has the session {session} shows \
+                 when the next prompt restores it"
+            ),
+        )),
+        Ok(RemoteSession::Unread) => report.say(&Finding::ok(
             "restore",
             format!(
                 "the agent can restore sessions; its list is too long to read to the end, so whether it still has the \

@@ -193,7 +193,7 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    /// Ends what the client may end beside its own turns. It has no answer, so a failure has nobody to tell.
+    /// Ends what the client may end beside its own turns. A notification has no response, so failures are dropped.
     pub(super) async fn cancel_turns(self, session: AcpSessionId, aside: Aside) {
         let cancel = async {
             self.service.cancel_turns(session, aside, self.link.clone()).await;

@@ -56,8 +56,7 @@ pub enum PolicyMeta {
 }
 
 impl TermsMeta {
-    /// The terms as a client says them. Its mode may be left unsaid, and what becomes of a question that nobody can be
-    /// asked.
+    /// Builds terms; mode and `unasked` are optional.
     pub fn of(
         mode: Option<PermissionMode>,
         tools: Option<&ToolPolicy>,

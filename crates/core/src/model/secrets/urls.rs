@@ -1,10 +1,10 @@
 //! Passwords in URLs: what stands between the user and the host in `scheme://user:password@host`.
 
-/// A word that stands for a password in examples, and in setups that nobody else can reach.
+/// The placeholder password of examples and local setups.
 const EXAMPLE: &str = "password";
 
 /// Every password in the URLs of a text, as it is written and as it reads without percent signs. One that repeats the
-/// user or the scheme (`postgres://postgres:postgres@localhost`) keeps nobody out and is an ordinary word.
+/// user or the scheme (`postgres://postgres:postgres@localhost`) protects nothing and is an ordinary word.
 pub(super) fn passwords(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, separator) in text.match_indices("://") {

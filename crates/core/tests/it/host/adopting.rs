@@ -1,7 +1,7 @@
 //! Sessions that the agent has and we do not: listed after ours, and taken over when they are asked for.
 
 use acpx_core::model::LineageReason;
-use acpx_core::store::Store;
+use acpx_core::store::{RecordFilter, Store};
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -228,6 +228,23 @@ async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() 
         let refusal = super::refusal(&mut client, "session/resume", &bench.resume_params("nobodys")).await;
         assert_eq!((refusal.number, received(&argv).len()), (-32002, heard));
     }
+}
+
+#[tokio::test]
+async fn a_load_that_fails_for_now_is_not_reported_as_an_unknown_session() {
+    let bench = Bench::new();
+    let refuse = || Script::new().reply_error(json!({ "code": -32603, "message": "the disk is busy" }));
+    let script = Script::new()
+        .initialize(capabilities())
+        .serve([("session/load", refuse()), ("session/resume", refuse())]);
+    let mut editor = bench.editor(&bench.agent(&script)).await;
+    let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
+    let message = "the agent \"scripted\" did not restore the session theirs: session/resume failed: the disk is busy (-32603)";
+    let hint = "no session was opened; do what the agent's words ask for, then try again";
+    let acpx = json!({ "code": "SESSION_NOT_RESTORED", "hint": hint });
+    let data = json!({ "details": format!("{message}; {hint}"), "acpx": acpx });
+    assert_eq!(error, json!({ "code": -32603, "message": message, "data": data }));
+    assert_eq!(bench.store().records(RecordFilter::default(), None, 9).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use super::{Bench, environment, eventually, prompt_params};
+use super::{Bench, environment, eventually, in_time, prompt_params};
 use crate::engine::{everything, received};
 
 /// An agent that asks for an edit in every turn.
@@ -33,6 +33,19 @@ async fn two_editors(bench: &Bench, argv: &[String]) -> (Editor, Editor, String)
     let mut other = bench.editor(argv).await;
     other.call("session/resume", bench.load_params(&record)).await.unwrap();
     (one, other, record)
+}
+
+/// The pending requests, once one is pending and no client is asked.
+async fn pending_unasked(editor: &mut Editor) -> Value {
+    let pending = async {
+        loop {
+            let open = editor.call("_acpx/pending", json!({})).await.unwrap();
+            if open["questions"][0]["asked"] == json!([]) {
+                return open;
+            }
+        }
+    };
+    in_time("a request is pending and no client is asked", pending).await
 }
 
 #[tokio::test]
@@ -113,11 +126,7 @@ async fn a_question_that_waits_is_put_to_whoever_comes_and_to_nobody_before() {
     let waits = prompt_params(&record, "edit", json!({ "policy": "approve-reads", "unasked": "wait" }));
     one.ask("session/prompt", &waits).await.unwrap();
     let mut two = bench.editor(&argv).await;
-    let mut open = json!(null);
-    while open["questions"].as_array().is_none_or(Vec::is_empty) {
-        open = two.call("_acpx/pending", json!({})).await.unwrap();
-    }
-    assert_eq!(open["questions"][0]["asked"], json!([]));
+    pending_unasked(&mut two).await;
     two.ask("session/resume", bench.load_params(&record)).await;
     let question = two.question().await;
     two.choose(&question, "yes").await;
@@ -137,10 +146,7 @@ async fn whoever_closes_a_session_and_comes_back_is_asked_again() {
     one.ask("session/prompt", &waits).await.unwrap();
     two.question().await;
     two.call("session/close", json!({ "sessionId": record })).await.unwrap();
-    let mut open = json!(null);
-    while open["questions"][0]["asked"] != json!([]) {
-        open = two.call("_acpx/pending", json!({})).await.unwrap();
-    }
+    pending_unasked(&mut two).await;
     two.ask("session/resume", bench.load_params(&record)).await;
     let question = two.question().await;
     two.choose(&question, "yes").await;
@@ -174,10 +180,7 @@ async fn a_permission_request_stays_pending_when_its_editor_disconnects() {
     one.question().await;
     bench.shorten_idle_time(&mut bench.client().await, &record).await;
     drop(one);
-    let mut open = json!(null);
-    while open["questions"][0]["asked"] != json!([]) {
-        open = two.call("_acpx/pending", json!({})).await.unwrap();
-    }
+    pending_unasked(&mut two).await;
     assert!(two.was_not_asked().await);
     // An agent without work is parked meanwhile, and this one is not.
     let mut idle = bench.client().await;
@@ -236,11 +239,8 @@ async fn an_elicitation_stays_pending_when_its_editor_disconnects() {
         assert_eq!(asked["params"]["message"], "Who?", "version {version}");
         drop(two);
         // And anybody answers it by its id.
-        let mut client = bench.client().await;
-        let mut open = json!(null);
-        while open["questions"][0]["asked"] != json!([]) {
-            open = client.call("_acpx/pending", &json!({})).await.unwrap();
-        }
+        let mut other = bench.speaking(version, 1, &argv).await;
+        let open = pending_unasked(&mut other).await;
         let question = &open["questions"][0];
         let expected =
             json!({ "mode": "form", "message": "Who?", "requestedSchema": form["requestedSchema"] });
@@ -248,7 +248,7 @@ async fn an_elicitation_stays_pending_when_its_editor_disconnects() {
         let filled = json!({
             "questionId": question["questionId"], "approve": true, "content": { "name": "Ada" },
         });
-        client.call::<Value>("_acpx/answer", &filled).await.unwrap();
+        other.call("_acpx/answer", filled).await.unwrap();
         eventually("the agent has its answer", || answer(&argv) == [accepted.clone()]).await;
     }
 }

@@ -99,7 +99,8 @@ async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_l
         let hint = "resume it first, with session/resume, or with session/load in version 1";
         let acpx = json!({ "code": "SESSION_NOT_LOADED", "hint": hint });
         let message = format!("the session {record} is not loaded on this connection");
-        let data = json!({ "sessionId": record, "acpx": acpx });
+        let details = format!("{message}; {hint}");
+        let data = json!({ "sessionId": record, "details": details, "acpx": acpx });
         assert_eq!(refused, json!({ "code": -32002, "message": message, "data": data }));
         // Of one that is not there nothing more is said.
         let unknown = two.call("session/prompt", prompt_params("no", "x", json!({}))).await.unwrap_err();

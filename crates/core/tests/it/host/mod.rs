@@ -225,3 +225,9 @@ async fn eventually(what: &str, condition: impl Fn() -> bool) {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
+
+/// Waits for something that takes several calls, and fails if it never comes.
+async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    waited.unwrap_or_else(|_| panic!("never: {what}"))
+}

@@ -93,6 +93,37 @@ async fn a_session_that_cannot_be_set_as_wanted_is_not_made_and_one_that_is_ther
 }
 
 #[tokio::test]
+async fn set_mode_restores_a_session_that_the_same_client_has_reset() {
+    let bench = Bench::new();
+    let script = |script: Script, session: &str| {
+        script.initialize(json!({"loadSession": true})).serve([
+            ("session/new", Script::new().reply(offering(session))),
+            ("session/load", Script::new().reply(json!({ "modes": modes("ask") }))),
+            ("session/set_mode", Script::new().reply(json!({}))),
+            ("session/prompt", Script::new().end("end_turn")),
+        ])
+    };
+    let starts = script(script(script(Script::new(), "s1").next_start(), "s2").next_start(), "s3");
+    let argv = bench.agent(&starts);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    prompt(&mut client, &record, "one").await;
+    let mut params = bench.resume_params(&record);
+    params["_meta"]["acpx"]["fallback"] = json!("reset");
+    params["_meta"]["acpx"]["carryHistory"] = json!(true);
+    let answer: Value = client.call("session/resume", &params).await.unwrap();
+    assert_eq!(answer["_meta"]["acpx"]["acpxSessionId"], "s2");
+    let agent = bench.agent_of(&record).await;
+    kill(agent.pid);
+    eventually("the agent is gone", || !agent.is_alive()).await;
+    let mode = json!({ "sessionId": record, "modeId": "plan" });
+    client.call::<Value>("session/set_mode", &mode).await.unwrap();
+    let lineage = bench.record(&record).await.lineage;
+    let sessions: Vec<&str> = lineage.rows().iter().map(|row| row.session.as_str()).collect();
+    assert_eq!(sessions, ["s1", "s2"]);
+}
+
+#[tokio::test]
 async fn an_editor_is_told_with_its_answer_what_could_not_be_restored() {
     let bench = Bench::new();
     let script = Script::new()

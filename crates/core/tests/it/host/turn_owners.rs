@@ -7,7 +7,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::editor::{Editor, last_state};
-use super::{Bench, eventually, prompt_params, until};
+use super::{Bench, eventually, in_time, prompt_params, until};
 use crate::engine::{everything, received};
 
 /// An agent whose first turn runs until it is cancelled. Every other is answered at once.
@@ -46,12 +46,19 @@ async fn orphaned(
     let record = editor.open(bench).await;
     editor.ask("session/prompt", prompt_params(&record, "runs on", json!({ "requestId": "orphan" }))).await;
     eventually("the turn runs", || began.exists()).await;
-    drop(editor);
-    // The host has seen that it is gone.
-    let mut client = bench.client().await;
-    while client.call::<Value>("_acpx/host/status", &json!({})).await.unwrap()["clients"] != 1 {}
-    client.close().await;
+    disconnect(bench, editor, 0).await;
     record
+}
+
+/// Disconnects an editor, and waits until the host has handled all that it sent and so many other clients are left.
+async fn disconnect(bench: &Bench, editor: Editor, others: u64) {
+    drop(editor);
+    let mut client = bench.client().await;
+    let left = async {
+        while client.call::<Value>("_acpx/host/status", &json!({})).await.unwrap()["clients"] != others + 1 {}
+    };
+    in_time("the client has left", left).await;
+    client.close().await;
 }
 
 /// Has an editor come to a session.
@@ -191,27 +198,47 @@ async fn session_cancel_ends_the_own_queued_prompt_and_the_orphaned_running_turn
     }
 }
 
+/// An agent whose first turn ends when a file is there. Every other is answered at once.
+fn until_file(began: &std::path::Path, go: &std::path::Path) -> Script {
+    Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().touch(began).await_file(go).end("end_turn")),
+    ])
+}
+
+/// Lets the turn of such an agent end, and asserts that the agent was sent no cancel.
+async fn ends_uncancelled(
+    editor: &mut Editor,
+    argv: &[String],
+    record: &str,
+    prompt: u64,
+    go: &std::path::Path,
+) {
+    // The session has taken every command that was sent to it before this.
+    editor.call("_acpx/waiting", json!({ "sessionId": record })).await.unwrap();
+    std::fs::write(go, "").unwrap();
+    assert_eq!(editor.answer(prompt).await.0.unwrap()["stopReason"], "end_turn");
+    // The agent has read every line that was sent to it before this.
+    editor.turn(record, "next").await;
+    assert_eq!(count(argv, "session/cancel"), 0);
+}
+
 #[tokio::test]
 async fn session_cancel_leaves_the_turn_of_another_connected_client() {
-    let bench = Bench::new();
-    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
-    let turn = Script::new().touch(&began).await_file(&go).end("end_turn");
-    let script = Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
-        ("session/prompt", turn),
-    ]);
-    let argv = bench.agent(&script);
-    let mut one = bench.editor(&argv).await;
-    let record = one.open(&bench).await;
-    let running = one.ask("session/prompt", prompt_params(&record, "mine", json!({}))).await;
-    eventually("the turn runs", || began.exists()).await;
-    let mut two = comes(&bench, 1, 1, &argv, &record).await;
-    two.notify("session/cancel", json!({ "sessionId": record })).await;
-    // It has been dealt with when a later close of the same client is answered.
-    assert_eq!(two.call("session/close", json!({ "sessionId": record })).await, Ok(json!({})));
-    std::fs::write(&go, "").unwrap();
-    assert_eq!(one.answer(running).await.0.unwrap()["stopReason"], "end_turn");
-    assert_eq!(count(&argv, "session/cancel"), 0);
+    for named in [json!({}), json!({ "requestId": "mine" })] {
+        let bench = Bench::new();
+        let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+        let argv = bench.agent(&until_file(&began, &go));
+        let mut one = bench.editor(&argv).await;
+        let record = one.open(&bench).await;
+        let mine = prompt_params(&record, "mine", json!({ "requestId": "mine" }));
+        let running = one.ask("session/prompt", mine).await;
+        eventually("the turn runs", || began.exists()).await;
+        let mut two = comes(&bench, 1, 1, &argv, &record).await;
+        two.notify("session/cancel", json!({ "sessionId": record, "_meta": { "acpx": named } })).await;
+        disconnect(&bench, two, 1).await;
+        ends_uncancelled(&mut one, &argv, &record, running, &go).await;
+    }
 }
 
 #[tokio::test]
@@ -237,12 +264,7 @@ async fn session_cancel_that_names_a_request_ends_no_other_turn() {
 async fn a_prompt_asked_again_on_a_new_connection_belongs_to_it() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
-    let turn = Script::new().touch(&began).await_file(&go).end("end_turn");
-    let script = Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
-        ("session/prompt", turn),
-    ]);
-    let argv = bench.agent(&script);
+    let argv = bench.agent(&until_file(&began, &go));
     let record = orphaned(&bench, 1, 1, &argv, &began).await;
     // As a bridge does whose host went away.
     let mut again = comes(&bench, 1, 1, &argv, &record).await;
@@ -251,8 +273,6 @@ async fn a_prompt_asked_again_on_a_new_connection_belongs_to_it() {
     again.until(|line| line["method"] == "_acpx/accepted").await;
     let mut other = comes(&bench, 1, 1, &argv, &record).await;
     other.notify("session/cancel", json!({ "sessionId": record })).await;
-    assert_eq!(other.call("session/close", json!({ "sessionId": record })).await, Ok(json!({})));
-    std::fs::write(&go, "").unwrap();
-    assert_eq!(again.answer(asked).await.0.unwrap()["stopReason"], "end_turn");
-    assert_eq!(count(&argv, "session/cancel"), 0);
+    disconnect(&bench, other, 1).await;
+    ends_uncancelled(&mut again, &argv, &record, asked, &go).await;
 }
