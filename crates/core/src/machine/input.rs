@@ -183,6 +183,19 @@ pub enum Input {
     Deadline(Deadline),
 }
 
+impl Input {
+    /// Whether the agent has done something, so that a prompt it has may have had an effect.
+    pub(super) fn is_activity(&self) -> bool {
+        match self {
+            Self::Update { update, .. } => update.is_activity(),
+            Self::Permission { .. } | Self::Elicitation { .. } | Self::Tool { .. } | Self::Request { .. } => {
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// How a prompt was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {

@@ -161,6 +161,9 @@ impl SessionMachine {
 
     /// What happened, and what to do about it, in order.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
+        if input.is_activity() {
+            self.note_activity(now);
+        }
         match input {
             Input::Recover(turns) => self.recover(now, turns),
             Input::Wake(options) => self.wake(options),
@@ -199,35 +202,20 @@ impl SessionMachine {
             Input::PromptInserted => self.prompt_inserted(now),
             Input::CloseAnswered => self.close_answered(now),
             Input::DeleteAnswered => self.delete_answered(),
-            Input::Update { update, body } => {
-                if update.is_activity() {
-                    self.note_activity(now);
-                }
-                self.update(&update, body);
-            }
+            Input::Update { update, body } => self.update(&update, body),
             Input::State { state, background, body, own } => {
                 self.note_background(background);
                 self.agent_state(now, state, body, own);
             }
-            Input::Elicitation { ask } => {
-                self.note_activity(now);
-                self.elicitation(ask);
-            }
+            Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, tool, has_options, can_approve } => {
-                self.note_activity(now);
                 self.permission(ask, tool, has_options, can_approve);
             }
-            Input::Tool { ask, tool, granted } => {
-                self.note_activity(now);
-                self.tool(ask, tool, granted);
-            }
+            Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Unanswered { ask, what } => self.unanswered(&ask, what),
-            Input::Request { ask } => {
-                self.note_activity(now);
-                self.request(ask);
-            }
+            Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
         if self.settings_changed {
