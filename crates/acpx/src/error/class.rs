@@ -117,6 +117,7 @@ pub(crate) fn is_retryable(code: &str) -> bool {
             | "QUEUE_FULL"
             | "SESSION_BUSY"
             | "SESSION_BUSY_ELSEWHERE"
+            | "SESSION_NOT_RESTORED"
             | "SESSION_CLOSING"
             | "SHUT_DOWN"
             | "HOST_LOST"

@@ -83,6 +83,10 @@ impl CliError {
             }
             Self::TimedOut { .. } => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
+            Self::About { error, identity } if error.code() == "SESSION_NOT_RESTORED" => {
+                let reset = format!("sessions reset {}", identity.record);
+                error.hint().map(|hint| hint.replace("sessions reset ID", &reset).into())
+            }
             Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
             Self::Output(error) => output_hint(error.kind()).map(Into::into),
@@ -95,8 +99,8 @@ impl CliError {
 pub(crate) fn hint_here<'a>(code: &str, hint: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
     let said = match code {
         "SESSION_NOT_RESTORED" => {
-            "run it again: the session is kept; to continue in a fresh session, add --fallback always (with \
-             --carry-history it is told what was said), or run: acpx AGENT sessions reset"
+            "run it again: the session is kept; to continue in a fresh session, put --fallback always before the words \
+             (and --carry-history to tell it the conversation), or run: acpx sessions reset ID"
         }
         "TIMEOUT" => MORE_TIME,
         "QUEUE_TIMEOUT" => {

@@ -208,6 +208,9 @@ pub(crate) fn session_changed(change: &SessionChange<'_>, console: &mut Console<
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", identity.record)?,
         Format::Text => {
+            if *from == identity.session {
+                return writeln!(console.out, "{}\t(is in {from} already)", identity.record);
+            }
             let what = if is_return { "returned to" } else { "reset to" };
             line(
                 &mut *console.out,

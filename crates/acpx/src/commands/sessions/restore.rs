@@ -18,13 +18,16 @@ pub(crate) fn run(settings: &Settings, to: String) -> Result<ExitCode, CliError>
     block_on(async {
         let record = Kept::open()?.open_one(settings).await?;
         let meta = RestoreMeta { return_to: Some(to), ..RestoreMeta::default() };
-        let hint = format!(
-            "the session stays where it was; try again, or choose another of its ACP sessions: acpx sessions show {}",
-            record.id
-        );
+        let others = format!("acpx sessions show {} lists its ACP sessions", record.id);
         let not_restored = |error: CliError| {
-            let is_kept = ["SESSION_NOT_RESTORED", "NOT_IN_LINEAGE"].contains(&&*error.code());
-            if is_kept { error.with_hint(hint) } else { error }
+            let hint = match &*error.code() {
+                "SESSION_NOT_RESTORED" => {
+                    format!("nothing has changed; try again, or choose another: {others}")
+                }
+                "NOT_IN_LINEAGE" => others,
+                _ => return error,
+            };
+            error.with_hint(hint)
         };
         let identity = resume(settings, &record, meta, &mut console).await.map_err(not_restored)?;
         let (from, reason) = (&record.lineage.current().session, LineageReason::Returned);

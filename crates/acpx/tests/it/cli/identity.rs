@@ -74,8 +74,11 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     let refused = place.acpx(&["--format", "json", "demo", "prompt", "--no-fallback", "recall"]);
     let (code, hint, _) = refused.failure();
     assert_eq!(code, "SESSION_NOT_RESTORED");
-    let expected = "the prompt was not sent; run it again: the session is kept; to continue in a fresh session, add --fallback always (with \
-                    --carry-history it is told what was said), or run: acpx AGENT sessions reset";
+    let expected = format!(
+        "the prompt was not sent; run it again: the session is kept; to continue in a fresh session, put --fallback \
+         always before the words (and --carry-history to tell it the conversation), or run: acpx sessions reset {}",
+        record.as_str().unwrap()
+    );
     assert_eq!(hint, expected);
     let stored = &place.json(&["demo", "status"])["lastRestoreError"];
     assert_eq!((&stored["method"], &stored["code"]), (&json!("session/load"), &json!(-32002)), "{stored}");
