@@ -310,9 +310,11 @@ impl SessionMachine {
         self.state = State::Ending(Then::Park);
     }
 
-    /// Stores why a session that was to be restored is not. A record without a session has nothing to restore.
+    /// Stores why the record's session was not restored. A record without a session has none to restore, and a failed
+    /// return to an earlier one says nothing about it.
     pub(super) fn note_failed_restore(&mut self, now: Timestamp, error: &AgentError) {
-        if self.lineage.is_some() && !self.is_adopting && !self.is_forking {
+        let is_other = self.is_adopting || self.is_forking || self.returning.is_some();
+        if self.lineage.is_some() && !is_other {
             self.restore_error = Some(RestoreError::new(error, now));
             self.do_(Effect::SaveRestoreError(self.restore_error.clone()));
         }

@@ -188,6 +188,7 @@ fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
     let before = machine.lineage().cloned();
     let effects = feed(&mut machine, [Input::Return(session("s1")), ready(LOAD), refused(Reading::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::SaveRestoreError(_))), "{effects:#?}");
     assert_eq!(machine.lineage().cloned(), before);
     assert_eq!(machine.target_session(), Some(&session("s2")));
 }
