@@ -88,13 +88,15 @@ impl Reach {
         match SqliteStore::open_with(&path, &options) {
             Ok(store) => Ok(Some(store)),
             Err(StoreError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(older @ StoreError::Older { .. }) => match HostLock::try_take(&self.place)? {
-                Some(_alone) => {
-                    drop(SqliteStore::open(&path, Access::ReadWrite)?);
-                    Ok(Some(SqliteStore::open_with(&path, &options)?))
-                }
-                None => Err(older.into()),
-            },
+            Err(StoreError::Older { .. }) => {
+                let Some(_alone) = HostLock::try_take(&self.place)? else {
+                    // The host that writes the store is as old as its format, and has to stop first.
+                    let version = published(&self.place).map_or_else(String::new, |host| host.version);
+                    return Err(HostError::Older { version }.into());
+                };
+                drop(SqliteStore::open(&path, Access::ReadWrite)?);
+                Ok(Some(SqliteStore::open_with(&path, &options)?))
+            }
             Err(error) => Err(error.into()),
         }
     }
