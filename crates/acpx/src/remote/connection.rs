@@ -108,8 +108,8 @@ impl HttpConnection {
 
     /// Puts a line into its stream; whether there was room for it in time.
     async fn pass(&self, message: &Message) -> bool {
-        let way = self.streams().way_of(message);
-        timeout(SLOW, way.put(message.line().clone())).await.is_ok()
+        let (mailbox, line) = self.streams().route(message);
+        timeout(SLOW, mailbox.put(line)).await.is_ok()
     }
 
     /// Waits until nobody has read or used it for a while.

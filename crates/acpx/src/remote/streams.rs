@@ -4,6 +4,10 @@
 //! a client which loads a session misses nothing of its replay. Every stream has one reader at a time and holds a
 //! bounded amount for it; what the amount is about is a promise to the memory of this process, not to the client, who
 //! finds everything again by its cursor.
+//!
+//! A client that loads or resumes a session before it opens the session's stream reads the replay and the answer on the
+//! connection's stream: it may open the session's stream only when it sees the session's id there. A client that opened
+//! the session's stream first reads both on that stream, where the answer cannot overtake the replay.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,6 +76,8 @@ pub(crate) struct Streams {
     connection: Mailbox,
     sessions: HashMap<String, SessionStream>,
     waiting: HashMap<RpcId, Waiting>,
+    /// Sessions that are loaded or resumed without a reader of their stream, each with the request.
+    loads_without_reader: HashMap<String, RpcId>,
 }
 
 #[derive(Debug)]
@@ -130,26 +136,54 @@ impl Streams {
                 _ => Does::Nothing,
             };
             let session = named.or_else(|| header.map(str::to_owned));
+            if let ("session/load" | "session/resume", Some(session)) = (method, &session)
+                && !self.sessions.get(session).is_some_and(|stream| stream.mailbox.has_reader())
+            {
+                self.loads_without_reader.insert(session.clone(), id.clone());
+            }
             self.waiting.insert(id.clone(), Waiting { session, does });
         }
         Ok(line)
     }
 
-    /// Where a line of the host goes.
-    pub(crate) fn way_of(&mut self, message: &Message) -> Mailbox {
+    /// Where a line of the host goes, and the line as it goes there.
+    pub(crate) fn route(&mut self, message: &Message) -> (Mailbox, Arc<str>) {
         let session = match message.method() {
             Some(method) if method.starts_with("$/") => None,
             Some(_) => message.params().and_then(session_of),
-            None => return self.way_of_answer(message),
+            None => return self.route_answer(message),
         };
-        match session {
+        let mailbox = match session {
+            Some(session) if self.loads_without_reader.contains_key(&session) => self.connection.clone(),
             Some(session) => self.named(session),
             None => self.connection.clone(),
-        }
+        };
+        (mailbox, message.line().clone())
     }
 
-    fn way_of_answer(&mut self, message: &Message) -> Mailbox {
+    fn route_answer(&mut self, message: &Message) -> (Mailbox, Arc<str>) {
         let waiting = message.id().and_then(|id| self.waiting.remove(id));
+        if let (Some(id), Some(Waiting { session: Some(session), .. })) = (message.id(), &waiting)
+            && self.loads_without_reader.get(session) == Some(id)
+        {
+            self.loads_without_reader.remove(session);
+            return (self.connection.clone(), self.loaded(message, session));
+        }
+        (self.mailbox_of_answer(message, waiting), message.line().clone())
+    }
+
+    /// The answer to a load or resume with the session's id in it, by which the client opens the session's stream.
+    fn loaded(&mut self, answer: &Message, session: &str) -> Arc<str> {
+        if answer.result().is_none() {
+            return answer.line().clone();
+        }
+        self.named(session.to_owned());
+        let id = encode::json_string(session);
+        splice::put(answer.line(), &["result", "sessionId"], &id)
+            .map_or_else(|| answer.line().clone(), Arc::from)
+    }
+
+    fn mailbox_of_answer(&mut self, message: &Message, waiting: Option<Waiting>) -> Mailbox {
         let Some(Waiting { session, does }) = waiting else { return self.connection.clone() };
         let result = message.result();
         if does == Does::Begins

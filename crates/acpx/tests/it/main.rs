@@ -14,6 +14,7 @@ mod editor;
 mod mcp;
 mod npm_sdk;
 mod performance;
+mod python_sdk;
 mod reading;
 mod remote;
 mod restore_with_demo;

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place, text};
+use crate::remote::Served;
 
 /// Where the SDK is installed.
 fn installed() -> PathBuf {
@@ -17,14 +18,25 @@ fn installed() -> PathBuf {
 
 /// Runs the scenario with an acpx command as the agent, and gives its steps without their times.
 fn scenario(place: &Place, protocol: &str, agent: &[&str]) -> Vec<Value> {
+    let mut client = client(place, protocol);
+    client.arg("--");
+    steps(&mut place.by(client, agent))
+}
+
+/// The client with the scenario, before it is told of the agent.
+fn client(place: &Place, protocol: &str) -> Command {
     let sdk = installed();
     let node = sdk.join("node_modules/.bin/node");
     assert!(node.exists(), "{} is not there: run .ci/npm-sdk", node.display());
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/npm/client.mjs");
     let mut command = Command::new(node);
     command.arg(client).arg("--sdk").arg(sdk).args(["--protocol", protocol, "--words", "demo"]);
-    command.arg("--cwd").arg(place.work()).arg("--");
-    let done = Done::of(&mut place.by(command, agent));
+    command.arg("--cwd").arg(place.work());
+    command
+}
+
+fn steps(client: &mut Command) -> Vec<Value> {
+    let done = Done::of(client);
     assert_eq!((done.err.as_str(), done.code), ("", Some(0)), "{}", done.out);
     done.out.lines().map(step).collect()
 }
@@ -147,5 +159,18 @@ fn a_client_of_version_2_lives_a_whole_session_through_the_host_with_an_agent_of
             whole_life("acpx-demo", "think tool hello", &diff_of_version_2(&place)),
             "{agent:?}"
         );
+    }
+}
+
+#[test]
+fn the_npm_sdk_runs_a_session_over_http_and_websocket_in_both_versions() {
+    for is_websocket in [false, true] {
+        let place = Place::new();
+        let served = Served::new(&place, &[]);
+        let url = if is_websocket { &served.websocket } else { &served.url };
+        for (protocol, diff) in [("1", diff_of_version_1(&place)), ("2", diff_of_version_2(&place))] {
+            let heard = steps(client(&place, protocol).args(["--url", url]));
+            assert_eq!(heard, whole_life("acpx-demo", "think tool hello", &diff), "{url} {protocol}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-// One process of an agent, and the npm SDK as its client.
+// One connection to an agent, and the npm SDK as its client: a process that it starts, or a server at a URL.
 //
 // The SDK is the judge of what the agent sends: what it does not take is a failure. What was sent, and in which order,
 // is written down before the SDK has it, because whether a replay comes before its answer can only be seen there.
@@ -12,10 +12,70 @@ import { answer, conversation } from "./conversation.mjs";
 /** How long anything that is waited for may take. Only a run that fails waits for so long. */
 const PATIENCE_MS = 60_000;
 
+/** An agent that is a process. */
+export class Process {
+  #child;
+
+  constructor([program, ...args]) {
+    this.#child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+    // A write to a process that was killed fails, and is no news.
+    this.#child.stdin.on("error", () => {});
+  }
+
+  stream(acp) {
+    return acp.ndJsonStream(Writable.toWeb(this.#child.stdin), Readable.toWeb(this.#child.stdout));
+  }
+
+  onError(report) {
+    this.#child.on("error", report);
+  }
+
+  /** Kills it without warning. */
+  async kill() {
+    this.#child.kill("SIGKILL");
+    await this.#ended();
+  }
+
+  /** Ends its input, upon which it ends by itself. */
+  async leave() {
+    this.#child.stdin.end();
+    await this.#ended();
+    assert.deepEqual({ code: this.#child.exitCode, signal: this.#child.signalCode }, { code: 0, signal: null });
+  }
+
+  async #ended() {
+    const { pid, exitCode, signalCode } = this.#child;
+    // One that could not be started has no pid, and no end.
+    if (pid !== undefined && exitCode === null && signalCode === null) {
+      await within("the end of the agent", once(this.#child, "exit"));
+    }
+  }
+}
+
+/** An agent at a URL, over a WebSocket or HTTP; `transports` are the SDK's modules for the two. */
+export class Remote {
+  #stream;
+
+  constructor(transports, url) {
+    const { createHttpStream, createWebSocketStream } = transports;
+    this.#stream = url.startsWith("ws") ? createWebSocketStream(url) : createHttpStream(url);
+  }
+
+  stream() {
+    return this.#stream;
+  }
+
+  onError() {}
+
+  async kill() {}
+
+  async leave() {}
+}
+
 /** A running agent and the connection to it. */
 export class Link {
   #version;
-  #child;
+  #agent;
   #connection;
   #looking = new Set();
   #taken = 0;
@@ -28,17 +88,11 @@ export class Link {
   /** Chooses among the options of a request for permission. */
   choose = ofKind("allow_once");
 
-  /** Starts the agent's `command`. It ends by `leave` or by `kill`. */
-  constructor(acp, version, command) {
+  /** Connects to an agent, a `Process` or a `Remote`. The connection ends by `leave` or by `kill`. */
+  constructor(acp, version, agent) {
     this.#version = version;
-    const [program, ...args] = command;
-    this.#child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
-    // A write to a process that was killed fails, and is no news.
-    this.#child.stdin.on("error", () => {});
-    const { readable, writable } = acp.ndJsonStream(
-      Writable.toWeb(this.#child.stdin),
-      Readable.toWeb(this.#child.stdout),
-    );
+    this.#agent = agent;
+    const { readable, writable } = agent.stream(acp);
     const tap = new TransformStream({
       transform: (message, onwards) => {
         this.#note(message);
@@ -51,7 +105,7 @@ export class Link {
       .onNotification(session.update, () => void (this.#taken += 1))
       .onRequest(session.requestPermission, ({ params }) => this.#answer(params));
     this.#connection = app.connect({ readable: readable.pipeThrough(tap), writable });
-    this.#child.on("error", (error) => this.#connection.close(error));
+    agent.onError((error) => this.#connection.close(error));
   }
 
   /** Asks the agent for something. */
@@ -103,18 +157,16 @@ export class Link {
     await this.until(`an answer like ${answers}`, from, () => answers.test(soFar()));
   }
 
-  /** Kills the agent without warning. */
+  /** Ends the connection, and the agent's process without warning. */
   async kill() {
-    this.#child.kill("SIGKILL");
-    await this.#ended();
+    await this.#agent.kill();
+    this.#connection.close();
   }
 
-  /** Ends the agent's input, upon which it goes by itself. */
+  /** Ends the connection, upon which a process ends by itself. */
   async leave() {
     this.#connection.close();
-    this.#child.stdin.end();
-    await this.#ended();
-    assert.deepEqual({ code: this.#child.exitCode, signal: this.#child.signalCode }, { code: 0, signal: null });
+    await this.#agent.leave();
   }
 
   /** Whether the SDK took every update that came. To be asked when no more are on their way. */
@@ -134,14 +186,6 @@ export class Link {
     for (const look of this.#looking) look();
     asked.chosen = await this.choose(request.options);
     return { outcome: { outcome: "selected", optionId: asked.chosen.optionId } };
-  }
-
-  async #ended() {
-    const { pid, exitCode, signalCode } = this.#child;
-    // One that could not be started has no pid, and no end.
-    if (pid !== undefined && exitCode === null && signalCode === null) {
-      await within("the end of the agent", once(this.#child, "exit"));
-    }
   }
 }
 

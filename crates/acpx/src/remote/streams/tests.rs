@@ -15,7 +15,8 @@ fn request(id: u32, method: &str, params: &str) -> Message {
 /// Sends a line of the host on its way.
 async fn tell(streams: &mut Streams, line: &str) {
     let message = message(line);
-    streams.way_of(&message).put(message.line().clone()).await;
+    let (mailbox, line) = streams.route(&message);
+    mailbox.put(line).await;
 }
 
 async fn next(reader: &mut Reader) -> Option<String> {
@@ -132,14 +133,48 @@ async fn what_fails_for_a_session_that_nobody_knows_is_told_on_the_connections_s
 }
 
 #[tokio::test]
+async fn replay_and_load_answer_use_the_connection_stream_without_a_session_reader() {
+    for method in ["session/load", "session/resume"] {
+        let mut streams = Streams::default();
+        let mut connection = streams.open(None).unwrap();
+        streams.heard(&request(1, method, r#"{"sessionId":"s"}"#), None).unwrap();
+        let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
+        tell(&mut streams, update).await;
+        assert_eq!(next(&mut connection).await.as_deref(), Some(update));
+        // The client opens the stream as soon as it sees the session's id; the replay keeps its order all the same.
+        let mut session = streams.open(Some("s")).unwrap();
+        tell(&mut streams, update).await;
+        tell(&mut streams, r#"{"jsonrpc":"2.0","id":1,"result":{"modes":null}}"#).await;
+        tell(&mut streams, update).await;
+        assert_eq!(next(&mut connection).await.as_deref(), Some(update));
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s","modes":null}}"#;
+        assert_eq!(next(&mut connection).await.as_deref(), Some(answer), "{method}");
+        assert_eq!(next(&mut session).await.as_deref(), Some(update));
+    }
+}
+
+#[tokio::test]
+async fn replay_and_load_answer_stay_on_a_session_stream_that_is_read() {
+    let mut streams = Streams::default();
+    let mut session = streams.open(Some("s")).unwrap();
+    streams.heard(&request(1, "session/load", r#"{"sessionId":"s"}"#), None).unwrap();
+    let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+    tell(&mut streams, update).await;
+    tell(&mut streams, answer).await;
+    assert_eq!(next(&mut session).await.as_deref(), Some(update));
+    assert_eq!(next(&mut session).await.as_deref(), Some(answer));
+}
+
+#[tokio::test]
 async fn a_stream_that_nobody_reads_holds_a_bounded_amount() {
     let mut streams = Streams::default();
     let half = "x".repeat(BYTES as usize / 2);
     let line = format!(r#"{{"jsonrpc":"2.0","method":"{half}"}}"#);
     tell(&mut streams, &line).await;
     let message = message(&line);
-    let way = streams.way_of(&message);
-    let put = way.put(message.line().clone());
+    let (mailbox, line_put) = streams.route(&message);
+    let put = mailbox.put(line_put);
     let mut put = std::pin::pin!(put);
     let waits = poll_fn(|context| Poll::Ready(put.as_mut().poll(context).is_pending())).await;
     assert!(waits);
