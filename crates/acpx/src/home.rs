@@ -9,9 +9,14 @@ use crate::error::CliError;
 
 /// `ACPX_HOME`, or `.acpx` in the user's home.
 pub(crate) fn acpx_home() -> Result<PathBuf, CliError> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = set("ACPX_HOME").or_else(|| Some(set("HOME")?.join(".acpx"))).ok_or(CliError::NoHome)?;
+    let set = env::var_os("ACPX_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = set.or_else(|| Some(user_home()?.join(".acpx"))).ok_or(CliError::NoHome)?;
     if home.is_absolute() { Ok(home) } else { Err(CliError::RelativeHome(home)) }
+}
+
+/// `HOME`, or the user's home in the password database: some editors start their agents without `HOME`.
+pub(crate) fn user_home() -> Option<PathBuf> {
+    env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
 /// Makes a directory that only its owner can look into, and those above it that are missing.

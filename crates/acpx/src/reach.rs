@@ -6,19 +6,26 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
+use std::thread;
+use std::time::Duration;
 
 use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
-use acpx_core::host::{Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
+use acpx_core::host::{
+    Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running, stop_if_idle,
+};
 use acpx_core::model::AgentSpec;
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
 use crate::error::CliError;
-use crate::home::acpx_home;
+use crate::home::{acpx_home, user_home};
 use crate::output::Console;
 
 /// What a host needs of its environment. Agents do not get it: theirs comes from the client that needs them.
 const FOR_THE_HOST: [&str; 5] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMPDIR"];
+
+/// How long a host that was asked to stop may take.
+const HOST_STOPS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A home and how its host is started.
 pub(crate) struct Reach {
@@ -35,7 +42,8 @@ impl Reach {
     /// The way to the host of a home.
     pub(crate) fn of_home(home: PathBuf) -> Result<Self, CliError> {
         let program = own_program()?;
-        let inherited = FOR_THE_HOST.iter().filter_map(|name| Some(((*name).into(), env::var_os(name)?)));
+        let inherited =
+            with_home(env::vars_os()).filter(|(name, _)| FOR_THE_HOST.iter().any(|kept| name == kept));
         let environment = inherited.chain([("ACPX_HOME".into(), home.clone().into())]).collect();
         let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let place = HostPlace::new(home, runtime, &env::temp_dir());
@@ -80,8 +88,8 @@ impl Reach {
         published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
     }
 
-    /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet; one of
-    /// an older version is brought up to date, unless a host is at work on it.
+    /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet. A store of
+    /// an older format is migrated once the older host that writes it has stopped.
     pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
         let path = self.place.store();
         let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
@@ -89,16 +97,30 @@ impl Reach {
             Ok(store) => Ok(Some(store)),
             Err(StoreError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(StoreError::Older { .. }) => {
-                let Some(_alone) = HostLock::try_take(&self.place)? else {
-                    // The host that writes the store is as old as its format, and has to stop first.
-                    let version = published(&self.place).map_or_else(String::new, |host| host.version);
-                    return Err(HostError::Older { version }.into());
-                };
-                drop(SqliteStore::open(&path, Access::ReadWrite)?);
+                // A newer host that took the lock first has migrated the store.
+                if let Some(_lock) = self.lock_without_older_host()? {
+                    drop(SqliteStore::open(&path, Access::ReadWrite)?);
+                }
                 Ok(Some(SqliteStore::open_with(&path, &options)?))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The host's lock, if no host holds it. A host that holds it and is idle is asked to stop; an older one that has
+    /// work is an error.
+    fn lock_without_older_host(&self) -> Result<Option<HostLock>, CliError> {
+        if let Some(lock) = HostLock::try_take(&self.place)? {
+            return Ok(Some(lock));
+        }
+        let version = published(&self.place).map_or_else(String::new, |host| host.version);
+        let asking = || block_on(async { Ok(stop_if_idle(&self.place).await?) });
+        // Some callers are in a runtime already, and a runtime cannot be started inside another one.
+        let stops = thread::scope(|scope| scope.spawn(asking).join()).unwrap_or(Ok(false))?;
+        if !stops {
+            return Err(HostError::Older { version }.into());
+        }
+        Ok(HostLock::contend(&self.place, HOST_STOPS_WITHIN)?)
     }
 
     /// The host, if one runs.
@@ -122,7 +144,15 @@ pub(crate) fn relay() -> Option<AgentSpec> {
 /// been started by itself.
 pub(crate) fn for_agents() -> Vec<(OsString, OsString)> {
     let ours = [Tag::VARIABLE, RECORD_VARIABLE, KEEP_VARIABLE, HOST_VARIABLE];
-    env::vars_os().filter(|(name, _)| !ours.iter().any(|ours| name == ours)).collect()
+    with_home(env::vars_os()).filter(|(name, _)| !ours.iter().any(|ours| name == ours)).collect()
+}
+
+/// Variables with `HOME` among them, if the user has a home at all.
+fn with_home(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    let home = user_home().map(|home| ("HOME".into(), home.into()));
+    variables.filter(|(name, _)| name != "HOME").chain(home)
 }
 
 /// Runs what a command does to its end.

@@ -145,7 +145,7 @@ impl Launcher {
                 Ok(Some(there)) => return Ok(there),
                 Ok(None) => {}
                 Err(HostError::Older { version }) => {
-                    if !leave_if_idle(place).await? {
+                    if !stop_if_idle(place).await? {
                         return Err(HostError::Older { version });
                     }
                 }
@@ -221,8 +221,8 @@ struct Stopping {
     stopping: Option<bool>,
 }
 
-/// Asks a host of another version to go, if it has nothing to do. Every version understands this much.
-async fn leave_if_idle(place: &HostPlace) -> Result<bool, HostError> {
+/// Asks a host of another version to stop, if it is idle; whether it does. Every version understands this much.
+pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
     let Some(mut client) = any_version(place).await? else { return Ok(true) };
     let ask = async {
         let busy: Busy = client.call("_acpx/host/status", &serde_json::json!({})).await?;

@@ -63,8 +63,10 @@ pub use client::{FromHost, HostClient};
 pub use error::HostError;
 pub use fault::{Refusal, last_words};
 pub use holding::{Holding, end_leavings, has_leavings};
-pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone};
-pub use launch::{Launcher, READY, any_version, running};
+pub use importing::{
+    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone,
+};
+pub use launch::{Launcher, READY, any_version, running, stop_if_idle};
 pub use lock::{HostInfo, HostLock, listens, published};
 pub use pending::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
 pub use place::HostPlace;

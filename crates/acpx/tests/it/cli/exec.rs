@@ -1,5 +1,7 @@
 //! One prompt to an agent that is started for it: nothing is kept, and nothing is left.
 
+use std::process::Command;
+
 use acpx_testkit::{Script, received_lines};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -139,4 +141,21 @@ fn an_agent_in_exec_gets_the_environment_of_its_caller_and_the_directory_as_type
     let lines = done.lines();
     let new = lines.iter().find(|line| line["method"] == "session/new").unwrap();
     assert_eq!(new["params"]["cwd"], Value::from(link.to_str().unwrap()));
+}
+
+#[test]
+fn without_home_the_agent_gets_the_home_of_the_password_database() {
+    let place = Place::new();
+    let file = place.beside("home.txt");
+    let acpx = env!("CARGO_BIN_EXE_acpx");
+    let agent = format!("sh -c 'printf %s \"$HOME\" >\"{}\"; exec \"{acpx}\" demo-agent'", file.display());
+    let done = Done::of(place.command(&["--agent", &agent, "exec", "hello"]).env_remove("HOME"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "printf %s ~"]).env_remove("HOME");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), Done::of(&mut shell).out);
+    // Only reads, since this is the home of the person who runs the tests.
+    let mut status = place.command(&["host", "status"]);
+    let done = Done::of(status.env_remove("HOME").env_remove("ACPX_HOME"));
+    assert_eq!(done.code, Some(0), "{done:?}");
 }

@@ -1,11 +1,13 @@
 //! Hosts of other versions, and hosts that come and go.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place, text};
@@ -33,6 +35,8 @@ impl Other {
             "protocol": { "oldest": protocol, "newest": protocol },
         });
         std::fs::write(&lock, info.to_string()).unwrap();
+        let held = File::open(&lock).unwrap();
+        held.lock().unwrap();
         let path = socket.clone();
         let serving = std::thread::spawn(move || {
             let mut asked = Vec::new();
@@ -44,6 +48,7 @@ impl Other {
                     break;
                 }
             }
+            drop(held);
             asked
         });
         Self { socket, serving: Some(serving) }
@@ -120,6 +125,34 @@ fn an_older_host_with_work_is_left_at_it() {
     let (code, hint, exit) = place.acpx(&["--format", "json", "demo", "sessions", "new"]).failure();
     assert_eq!((code.as_str(), exit), ("HOST_OLDER", Some(1)));
     assert!(hint.contains("`acpx host restart` replaces it"), "{hint}");
+}
+
+/// Puts a store of format 9 in the place of the store.
+fn store_of_format_9(place: &Place) -> Connection {
+    let store = Connection::open(place.acpx_home().join("acpx.db")).unwrap();
+    store.execute_batch(include_str!("../../../../core/src/store/sqlite/tests/format_9.sql")).unwrap();
+    store
+}
+
+#[test]
+fn an_idle_host_of_an_older_store_format_is_asked_to_stop_before_the_store_is_migrated() {
+    let place = Place::new();
+    drop(store_of_format_9(&place));
+    let mut other = Other::new(&place, 2, 0);
+    assert_eq!(place.json(&["sessions", "list"]).as_array().unwrap().len(), 2);
+    assert_eq!(other.asked(), ["initialize", "_acpx/host/status", "_acpx/host/stop"]);
+}
+
+#[test]
+fn a_store_is_not_migrated_under_an_older_host_that_has_work() {
+    let place = Place::new();
+    let store = store_of_format_9(&place);
+    let _other = Other::new(&place, 2, 1);
+    let (code, hint, exit) = place.acpx(&["--format", "json", "sessions", "list"]).failure();
+    assert_eq!((code.as_str(), exit), ("HOST_OLDER", Some(1)));
+    assert!(hint.contains("`acpx host restart` replaces it"), "{hint}");
+    let format: u32 = store.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(format, 9);
 }
 
 #[test]
