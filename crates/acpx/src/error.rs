@@ -74,6 +74,14 @@ pub(crate) enum CliError {
         /// What to do about it.
         hint: String,
     },
+    /// A running npm acpx holds the session.
+    #[error("npm acpx (pid {pid}) still holds the session {record}")]
+    HeldByNpm {
+        /// The session.
+        record: String,
+        /// The process of npm acpx.
+        pid: i32,
+    },
     /// The session of this id is with another agent than the one that was typed.
     #[error("the session {id} is with {own}, and not with {typed}")]
     OtherAgent {
@@ -414,6 +422,7 @@ impl CliError {
             Self::NoId { .. } | Self::OtherAgent { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => {
                 "NO_SESSION"
             }
+            Self::HeldByNpm { .. } => "HELD_BY_NPM_ACPX",
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",

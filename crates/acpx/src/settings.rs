@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::NewSession;
+use acpx_core::host::ConfiguredAgent;
 use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
@@ -158,6 +159,8 @@ pub(crate) struct Settings {
     variables: BTreeMap<String, AgentVariables>,
     /// The agents that have variables of their own, by their names: those, and those that are known to read some.
     known_agents: BTreeMap<String, AgentSpec>,
+    /// The agents of the configuration with their command lines, by which sessions of npm acpx find their names.
+    pub(crate) configured_agents: Vec<ConfiguredAgent>,
 }
 
 /// Variables: names and values.
@@ -213,6 +216,7 @@ impl Settings {
             credentials: config.credentials.clone(),
             keep_programs: config.keep_programs.clone().into(),
             known_agents: known_agents.collect(),
+            configured_agents: config.configured_agents(),
             variables,
         })
     }

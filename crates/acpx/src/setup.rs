@@ -2,11 +2,12 @@
 
 use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
 use acpx_core::model::{
-    AbsolutePath, McpServer, McpTransport, NamedValue, Record, SessionIdentity, SettingValue,
+    AbsolutePath, AgentSpec, McpServer, McpTransport, NamedValue, Record, SessionIdentity, SettingValue,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::agents;
 use crate::asking::Under;
 use crate::cli::Options;
 use crate::config::McpFile;
@@ -23,7 +24,7 @@ pub(crate) struct NewParams<'a> {
     additional_directories: &'a [AbsolutePath],
     mcp_servers: Vec<Value>,
     #[serde(rename = "_meta")]
-    meta: Under<NewMeta>,
+    meta: Metas<NewMeta>,
 }
 
 /// The params of `session/resume`. Without servers or directories it changes none.
@@ -37,7 +38,31 @@ pub(crate) struct ResumeParams<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mcp_servers: Option<Vec<Value>>,
     #[serde(rename = "_meta")]
-    meta: Under<RestoreMeta>,
+    meta: Metas<RestoreMeta>,
+}
+
+/// What stands under `_meta`: ours, and the agent's own.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metas<T> {
+    acpx: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claude_code: Option<Value>,
+}
+
+impl<T> Metas<T> {
+    /// Ours, and for claude the settings that a session of a shell reads, as npm acpx has it: those of the project, and
+    /// those of the user only if `ACPX_CLAUDE_INCLUDE_USER_SETTINGS` is 1.
+    fn new(agent: &AgentSpec, acpx: T) -> Self {
+        let argv: Vec<String> = [&agent.program].into_iter().chain(&agent.args).cloned().collect();
+        let name = agent.name.clone().or_else(|| agents::name_of(&argv));
+        let is_claude = name.as_deref() == Some("claude") && agent.url().is_none();
+        let with_user =
+            std::env::var_os("ACPX_CLAUDE_INCLUDE_USER_SETTINGS").is_some_and(|value| value == "1");
+        let sources: &[&str] = if with_user { &["user", "project", "local"] } else { &["project", "local"] };
+        let claude_code = is_claude.then(|| json!({ "options": { "settingSources": sources } }));
+        Self { acpx, claude_code }
+    }
 }
 
 /// The servers that a command brings, with the file they are from.
@@ -70,7 +95,8 @@ impl<'a> NewParams<'a> {
         meta.start.mcp_source.clone_from(&given.source);
         let Settings { cwd, additional_directories, .. } = settings;
         let mcp_servers = given.servers.iter().map(server).collect();
-        Self { cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
+        let meta = Metas::new(&settings.agent, meta);
+        Self { cwd, additional_directories, mcp_servers, meta }
     }
 
     /// The settings that it asks for.
@@ -95,7 +121,8 @@ impl<'a> ResumeParams<'a> {
         let cwd = if is_here { &record.real_cwd } else { &record.cwd };
         let additional_directories = &settings.additional_directories;
         meta.same_directories = additional_directories.is_empty();
-        Self { session_id, cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
+        let meta = Metas::new(&record.agent, meta);
+        Self { session_id, cwd, additional_directories, mcp_servers, meta }
     }
 
     /// The settings that it asks for.

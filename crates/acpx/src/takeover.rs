@@ -1,19 +1,23 @@
 //! Sessions of npm acpx come along by themselves: a command that finds files it has not yet taken takes them
 //! first, through the running host or, with none, under the host's lock. Nothing is started for it.
+//!
+//! A session that a running npm acpx holds stays with it: two programs would continue one conversation. A command that
+//! means such a session fails and names the process; every other command names it and goes on.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use acpx_core::host::{HostError, HostLock, ImportMeta, ImportParams, import_alone};
-use acpx_core::model::ProcessIdentity;
-use acpx_core::store::import_acpx::{ImportMode, has_news};
-use acpx_core::store::{Access, SqliteStore};
+use acpx_core::host::{ConfiguredAgent, HostError, HostLock, ImportMeta, ImportParams, import_alone};
+use acpx_core::model::{AgentSpec, ProcessIdentity};
+use acpx_core::store::import_acpx::{HeldSession, ImportMode, NpmSessions};
+use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 
-use crate::agents;
+use crate::agents::name_of;
 use crate::error::CliError;
 use crate::output::Console;
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
+use crate::scope::Walk;
 use crate::settings::Settings;
 use crate::talk::Talk;
 
@@ -22,38 +26,83 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Takes what is new in the home, and says so.
-pub(crate) fn first(settings: &Settings) -> Result<(), CliError> {
+/// Which sessions a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Concerns {
+    /// The one that its agent, directory and name find.
+    One,
+    /// Any.
+    Any,
+}
+
+/// Imports what is new in the home, and prints how much that was.
+pub(crate) fn first(settings: &Settings, concerns: Concerns) -> Result<(), CliError> {
     let reach = Reach::of_environment()?;
     let directory = reach.place.npm_sessions();
     if !directory.is_dir() {
         return Ok(());
     }
     block_on(async {
-        if is_news(&reach, &directory).await? {
-            let mut console = Console::of_program(settings.mode);
+        let mut console = Console::of_program(settings.mode);
+        let store = reach.kept()?;
+        let found = NpmSessions::look(store.as_ref(), &directory, ProcessIdentity::living).await?;
+        for held in &found.held {
+            if concerns == Concerns::One && is_meant(held, settings, store.as_ref()).await? {
+                return Err(CliError::HeldByNpm { record: held.record.to_string(), pid: held.pid });
+            }
+            let HeldSession { record, pid, .. } = held;
+            console.banner(&format!(
+                "npm acpx (pid {pid}) holds the session {record}; it comes over when that process ends"
+            ));
+        }
+        drop(store);
+        if found.has_news {
             let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
-            let report = take(&reach, &directory, ImportMode::Keep, &mut talk).await?;
+            let agents = &settings.configured_agents;
+            let report = take(&reach, &directory, agents, ImportMode::Keep, &mut talk).await?;
             tell(&report, &mut console);
         }
         Ok(())
     })
 }
 
-async fn is_news(reach: &Reach, directory: &Path) -> Result<bool, CliError> {
-    if let Some(store) = reach.kept()? {
-        return Ok(has_news(&store, directory, ProcessIdentity::living).await?);
+/// Whether the command means a session that npm acpx holds: by its id, or by agent, directory and name if no session
+/// of ours is found by them.
+async fn is_meant(
+    held: &HeldSession,
+    settings: &Settings,
+    store: Option<&SqliteStore>,
+) -> Result<bool, CliError> {
+    if settings.session.as_ref().is_some_and(|name| name.as_str() == held.record.as_str()) {
+        return Ok(true);
     }
-    let is_record = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
-    };
-    Ok(directory.read_dir().is_ok_and(|mut entries| entries.any(is_record)))
+    let directories = Walk::from(settings.cwd.as_path())?.directories()?;
+    let real_cwd = held.cwd.as_path().canonicalize().ok();
+    let is_here = directories.iter().any(|directory| real_cwd.as_deref() == Some(directory.as_path()));
+    if !is_here || held.name != settings.session || !is_of(held, &settings.agent, &settings.configured_agents)
+    {
+        return Ok(false);
+    }
+    let Some(store) = store else { return Ok(true) };
+    let (agent, name) = (settings.agent.key(), settings.session.clone());
+    let found = store.find(ScopeQuery { agent, directories, name, closed: false }).await?;
+    Ok(found.is_none_or(|found| found.id == held.record))
+}
+
+/// Whether npm acpx holds a session with this agent.
+fn is_of(held: &HeldSession, agent: &AgentSpec, configured: &[ConfiguredAgent]) -> bool {
+    let own = [&agent.program].into_iter().chain(&agent.args);
+    held.commands.iter().any(|argv| {
+        let name = ConfiguredAgent::name_of(configured, name_of, argv);
+        own.clone().eq(argv) || (name.is_some() && name == agent.name)
+    })
 }
 
 /// Takes the sessions of a directory over, or says what would be taken.
 pub(crate) async fn take(
     reach: &Reach,
     directory: &Path,
+    agents: &[ConfiguredAgent],
     mode: ImportMode,
     talk: &mut Talk<'_>,
 ) -> Result<ImportMeta, CliError> {
@@ -62,14 +111,14 @@ pub(crate) async fn take(
         let asked = talk.persist(async |talk| {
             let Some(mut client) = talk.during(reach.running()).await? else { return Ok(None) };
             let dry_run = mode == ImportMode::DryRun;
-            let params = ImportParams { directory: directory.to_owned(), dry_run };
+            let params = ImportParams { directory: directory.to_owned(), dry_run, agents: agents.to_owned() };
             talk.call::<ImportMeta>(&mut client, "_acpx/import", &params).await.map(Some)
         });
         if let Some(report) = asked.await? {
             return Ok(report);
         }
         if let Some(_alone) = HostLock::try_take(&reach.place)? {
-            return alone(reach, directory, mode).await;
+            return alone(reach, directory, agents, mode).await;
         }
         if Instant::now() >= deadline {
             return Err(HostError::Silent { home: reach.place.home().to_owned() }.into());
@@ -78,18 +127,23 @@ pub(crate) async fn take(
     }
 }
 
-async fn alone(reach: &Reach, directory: &Path, mode: ImportMode) -> Result<ImportMeta, CliError> {
+async fn alone(
+    reach: &Reach,
+    directory: &Path,
+    agents: &[ConfiguredAgent],
+    mode: ImportMode,
+) -> Result<ImportMeta, CliError> {
     let path = reach.place.store();
     if mode == ImportMode::Keep || path.exists() {
         let access = if mode == ImportMode::Keep { Access::ReadWrite } else { Access::ReadOnly };
         let store = SqliteStore::open(&path, access)?;
-        return Ok(import_alone(&store, directory, agents::name_of, mode).await?);
+        return Ok(import_alone(&store, directory, agents, name_of, mode).await?);
     }
     // Where nothing is kept yet, a look must not leave anything either.
     let elsewhere = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a temporary directory".to_owned(), source })?;
     let store = SqliteStore::open(&elsewhere.path().join("acpx.db"), Access::ReadWrite)?;
-    Ok(import_alone(&store, directory, agents::name_of, mode).await?)
+    Ok(import_alone(&store, directory, agents, name_of, mode).await?)
 }
 
 /// Says it to people alone: what a command writes to stdout is its own answer, also in JSON, and a program that

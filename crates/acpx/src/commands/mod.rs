@@ -30,18 +30,19 @@ use std::process::ExitCode;
 use crate::cli::{Command, Invocation, SessionsCommand};
 use crate::error::CliError;
 use crate::settings::{LazyConfig, Settings};
-use crate::takeover;
+use crate::takeover::{self, Concerns};
 
 /// Does what was asked.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
-    let taken_over = |settings: Settings| {
-        takeover::first(&settings)?;
+    let taken_over = |settings: Settings, concerns| {
+        takeover::first(&settings, concerns)?;
         Ok::<_, CliError>(settings)
     };
-    let settings = || taken_over(Settings::new(&options, config.get()?)?);
+    let settings = || taken_over(Settings::new(&options, config.get()?)?, Concerns::One);
+    let settings_of_any = || taken_over(Settings::new(&options, config.get()?)?, Concerns::Any);
     // What starts no agent works, whatever is wrong with the agent's entry in the configuration.
-    let found = || taken_over(config.without_start(&options)?);
+    let found = || taken_over(config.without_start(&options)?, Concerns::One);
     match command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
@@ -52,16 +53,16 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&found()?, &replay),
         Command::Sessions(SessionsCommand::Watch { from }) => sessions::watch::run(&found()?, from.as_ref()),
         Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
-            let settings = taken_over(config.of_any_agent(&options)?)?;
+            let settings = taken_over(config.of_any_agent(&options)?, Concerns::Any)?;
             sessions::list::run(&settings, &options, list.filter_cwd.as_deref())
         }
         Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
         Command::Exec(exec) => {
             exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
-        Command::Acp => Ok(acp::run(settings(), &options)),
+        Command::Acp => Ok(acp::run(settings_of_any(), &options)),
         Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
-        Command::Serve(serve) => serve::run(serve, &settings()?),
+        Command::Serve(serve) => serve::run(serve, &settings_of_any()?),
         Command::Doctor => doctor::run(&options, config),
         Command::Token(command) => token::run(&command, options.output, config),
         Command::Pending => pending::run(options.output, config),
@@ -80,7 +81,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         }
         Command::Sessions(SessionsCommand::Restore { to }) => sessions::restore::run(&settings()?, to),
         Command::Host(command) => host::run(command, options.output, config),
-        Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),
+        Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings_of_any()?, &list),
         Command::Sessions(SessionsCommand::Migrate(migrate)) => {
             sessions::migrate::run(&migrate, options.output, config)
         }

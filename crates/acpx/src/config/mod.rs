@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::host::ConfiguredAgent;
 use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
 
 pub(crate) use self::error::{ConfigError, WrongValue};
@@ -167,6 +168,15 @@ impl Config {
         let is_one =
             |entry: &Result<AgentEntry, _>| entry.as_ref().map_or(true, |entry| entry.argv.is_some());
         self.agents.iter().filter(|(_, entry)| is_one(entry)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The agents that have a command line in the file.
+    pub(crate) fn configured_agents(&self) -> Vec<ConfiguredAgent> {
+        let configured = |(name, entry): (&String, &Result<AgentEntry, _>)| {
+            let argv = entry.as_ref().ok()?.argv.clone()?;
+            Some(ConfiguredAgent { name: name.clone(), argv })
+        };
+        self.agents.iter().filter_map(configured).collect()
     }
 
     /// What is wrong with entries of agents, each by the agent's name.

@@ -60,6 +60,9 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
+            Self::HeldByNpm { pid, .. } => {
+                Some(format!("it lets go some minutes after its last prompt; or end it now: kill {pid}").into())
+            }
             Self::NoId { hint, .. } => Some(hint.clone().into()),
             Self::OtherAgent { own, typed, .. } => {
                 Some(format!("type acpx {own} in place of acpx {typed}, or leave the agent out").into())

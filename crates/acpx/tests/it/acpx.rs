@@ -85,10 +85,15 @@ impl Place {
         self.configure(&json!({ "agents": { "demo": { "argv": argv } } }).to_string());
     }
 
-    /// Configures an agent named `scripted` that plays this script, and says how it is started.
+    /// Configures an agent named `scripted` that plays this script; its command line.
     pub(crate) fn scripted(&self, script: &Script) -> Vec<String> {
+        self.scripted_as("scripted", script)
+    }
+
+    /// Configures an agent of this name that plays this script; its command line.
+    pub(crate) fn scripted_as(&self, name: &str, script: &Script) -> Vec<String> {
         let argv = scripted_agent_command(script, &self.home);
-        self.configure(&json!({ "agents": { "scripted": { "argv": argv } } }).to_string());
+        self.configure(&json!({ "agents": { name: { "argv": argv } } }).to_string());
         argv
     }
 

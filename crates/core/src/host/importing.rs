@@ -23,6 +23,23 @@ use super::methods::read;
 /// What an agent with this command line is called, if it has a name.
 pub type AgentNames = fn(&[String]) -> Option<String>;
 
+/// An agent of the client's configuration. npm acpx stores only its command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfiguredAgent {
+    /// Its name.
+    pub name: String,
+    /// Its command line: the program and its arguments.
+    pub argv: Vec<String>,
+}
+
+impl ConfiguredAgent {
+    /// The name of an agent with this command line: the one in the configuration before a built-in one.
+    pub fn name_of(configured: &[Self], built_in: AgentNames, argv: &[String]) -> Option<String> {
+        let own = configured.iter().find(|agent| agent.argv == argv);
+        own.map(|agent| agent.name.clone()).or_else(|| built_in(argv))
+    }
+}
+
 /// Takes sessions over into a host's store.
 pub(super) struct Importer {
     pub(super) store: Arc<SqliteStore>,
@@ -53,6 +70,9 @@ pub struct ImportParams {
     /// Whether only to say what would be done.
     #[serde(default)]
     pub dry_run: bool,
+    /// The agents of the client's configuration.
+    #[serde(default)]
+    pub agents: Vec<ConfiguredAgent>,
 }
 
 /// What came of it, as it crosses the socket.
@@ -101,7 +121,7 @@ pub struct FileMeta {
 
 impl Importer {
     pub(super) async fn answer(&self, engine: &Engine, call: &ExtensionCall) -> Result<String, CallError> {
-        let ImportParams { directory, dry_run } = read(call)?;
+        let ImportParams { directory, dry_run, agents } = read(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
         // A directory whose disk is dead keeps no other import waiting.
         let path = directory.clone();
@@ -111,7 +131,8 @@ impl Importer {
         let _alone = self.one_at_a_time.lock().await;
         let reserve = &InEngine(engine);
         let living = ProcessIdentity::living;
-        let options = ImportOptions { host: &self.host, name_of: &self.name_of, living, reserve, mode };
+        let name_of = |argv: &[String]| ConfiguredAgent::name_of(&agents, self.name_of, argv);
+        let options = ImportOptions { host: &self.host, name_of: &name_of, living, reserve, mode };
         let report = import(&self.store, &directory, options).await.map_err(refused)?;
         Ok(serde_json::to_string(&ImportMeta::from(report)).expect("a report has only text and numbers"))
     }
@@ -121,11 +142,13 @@ impl Importer {
 pub async fn import_alone(
     store: &SqliteStore,
     directory: &Path,
-    name_of: AgentNames,
+    agents: &[ConfiguredAgent],
+    built_in: AgentNames,
     mode: ImportMode,
 ) -> Result<ImportMeta, ImportError> {
     let host = HostId::new("import").expect("the name is not empty");
     let (nobody, living) = (HashSet::new(), ProcessIdentity::living);
+    let name_of = |argv: &[String]| ConfiguredAgent::name_of(agents, built_in, argv);
     let options = ImportOptions { host: &host, name_of: &name_of, living, reserve: &nobody, mode };
     Ok(import(store, directory, options).await?.into())
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use acpx_core::store::import_acpx::ImportMode;
 
 use crate::cli::{MigrateCommand, OutputOptions};
+use crate::config::Config;
 use crate::error::{CliError, Exit, system_words};
 use crate::output::migrated;
 use crate::patience::Patience;
@@ -30,9 +31,11 @@ pub(crate) fn run(
         None => reach.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };
+    // A mistake elsewhere in the configuration keeps no session from coming.
+    let agents = config.get().map(Config::configured_agents).unwrap_or_default();
     let report = block_on(async {
         let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
-        takeover::take(&reach, &directory, mode, &mut talk).await
+        takeover::take(&reach, &directory, &agents, mode, &mut talk).await
     })?;
     migrated(&report, command.dry_run, &mut console)?;
     Ok(if report.damaged.is_empty() { Exit::Success } else { Exit::Failure }.into())

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::acpx::{Place, text};
+use crate::acpx::{Done, Place, text};
 
 const FULL: &str = "01a1e157-b125-71a1-8167-53a010cdabdb";
 const TURNS: &str = "01a1e15a-0ea5-74d4-bd63-354b704a25e3";
@@ -114,10 +115,8 @@ fn a_running_host_takes_over_what_comes_later_and_a_prompt_goes_on_with_it() {
     put(&place, &sessions, &["full"]);
     let before = state(&sessions);
     // The command line of the record is looked for in PATH.
-    let directory = Path::new(env!("CARGO_BIN_EXE_acpx")).parent().unwrap();
-    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
     let prompt = ["--format", "json", "--agent", DEMO, "prompt", "-s", "full", "hello again"];
-    let done = crate::acpx::Done::of(place.command(&prompt).env("PATH", path));
+    let done = with_agent(&place, &prompt);
     assert!(done.err.starts_with("[acpx] took over 1 session of npm acpx\n"), "{}", done.err);
     assert_eq!(done.code, Some(0), "{done:?}");
     let result = done.lines().pop().unwrap();
@@ -127,6 +126,89 @@ fn a_running_host_takes_over_what_comes_later_and_a_prompt_goes_on_with_it() {
     assert!(history.contains("hello again"), "{history}");
     // npm acpx went on with it meanwhile, and so did we: ours stays.
     assert_eq!(place.acpx(&["sessions", "list"]).err, "");
+}
+
+/// Configures an agent that npm acpx knew by the command line of the fixtures' agent.
+fn configure_mine(place: &Place) {
+    let argv: Vec<&str> = DEMO.split(' ').collect();
+    place.configure(&json!({ "agents": { "mine": { "argv": argv } } }).to_string());
+}
+
+/// Runs a command with the fixtures' agent in `PATH`.
+fn with_agent(place: &Place, arguments: &[&str]) -> Done {
+    let directory = Path::new(env!("CARGO_BIN_EXE_acpx")).parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    Done::of(place.command(arguments).env("PATH", path))
+}
+
+#[test]
+fn an_npm_session_of_a_configured_agent_is_found_by_the_agents_name() {
+    for with_host in [false, true] {
+        let place = Place::new();
+        configure_mine(&place);
+        if with_host {
+            place.ok(&["demo", "sessions", "new"]);
+        }
+        put(&place, &place.acpx_home().join("sessions"), &["full"]);
+        let shown = place.json(&["mine", "sessions", "show", "full"]);
+        assert_eq!(shown["acpxRecordId"], FULL, "{with_host}");
+        let ensured = place.json(&["mine", "sessions", "ensure", "--name", "full"]);
+        assert_eq!((&ensured["acpxRecordId"], &ensured["created"]), (&json!(FULL), &json!(false)));
+    }
+}
+
+#[test]
+fn a_mode_chosen_in_npm_acpx_holds_after_the_takeover() {
+    let place = Place::new();
+    configure_mine(&place);
+    let sessions = place.acpx_home().join("sessions");
+    put(&place, &sessions, &["full"]);
+    let file = sessions.join(format!("{FULL}.json"));
+    let mut record: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    record["acpx"]["desired_mode_id"] = json!("code");
+    fs::write(&file, record.to_string()).unwrap();
+    let done = with_agent(&place, &["--format", "json", "mine", "prompt", "-s", "full", "hello again"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let status = place.json(&["mine", "status", "-s", "full"]);
+    assert_eq!(status["mode"], "code", "{status}");
+}
+
+#[test]
+fn every_command_names_the_npm_acpx_that_holds_a_session() {
+    let place = Place::new();
+    configure_mine(&place);
+    let sessions = place.acpx_home().join("sessions");
+    put(&place, &sessions, &["full"]);
+    let mut owner = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = owner.id();
+    fs::write(sessions.join(format!("{FULL}.stream.lock")), format!(r#"{{"pid":{pid}}}"#)).unwrap();
+    let commands = [
+        &["prompt", "-s", "full", "hello"][..],
+        &["sessions", "ensure", "--name", "full"],
+        &["sessions", "show", FULL],
+        &["status", "-s", "full"],
+        &["cancel", "-s", "full"],
+    ];
+    for command in commands {
+        let done = place.acpx(&[&["--format", "json", "mine"], command].concat());
+        let (code, hint, exit) = done.failure();
+        assert_eq!((code.as_str(), exit), ("HELD_BY_NPM_ACPX", Some(1)), "{command:?}");
+        assert!(hint.ends_with(&format!("kill {pid}")), "{hint}");
+    }
+    let listed = place.acpx(&["--format", "json", "sessions", "list"]);
+    assert_eq!((listed.json(), listed.code), (json!([]), Some(0)));
+    let notice = format!(
+        "[acpx] npm acpx (pid {pid}) holds the session {FULL}; it comes over when that process ends\n"
+    );
+    assert_eq!(listed.err, notice);
+    assert!(!place.acpx_home().join("acpx.db").exists(), "nothing is imported yet");
+    // Another session of the directory can be used.
+    assert_eq!(place.json(&["mine", "status", "-s", "other"])["status"], "no-session");
+
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
+    let status = place.json(&["mine", "status", "-s", "full"]);
+    assert_eq!(status["acpxRecordId"], FULL);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Choosing how a session works: `set-mode`, `set` and `--model`, and what becomes of it when the agent goes.
 
-use acpx_testkit::Script;
+use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::{Place, eventually};
+use crate::acpx::{Done, Place, eventually};
+use crate::editor::Editor;
 
 fn modes(mode: &str) -> Value {
     json!({"currentModeId": mode, "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]})
@@ -276,4 +277,37 @@ fn a_model_is_chosen_with_a_prompt_a_new_session_or_a_single_turn_and_an_unknown
     assert_eq!((done.out.as_str(), done.code), ("hello\n", Some(0)), "{done:?}");
     let refused = place.acpx(&["scripted", "exec", "--config-option", "web", "hi"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
+}
+
+#[test]
+fn claude_reads_the_settings_of_the_project_in_a_shell_session_only() {
+    let place = Place::new();
+    let script = Script::new().initialize(json!({ "sessionCapabilities": { "resume": {} } })).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    let argv = place.scripted_as("claude", &script);
+    place.ok(&["claude", "sessions", "new"]);
+    place.ok(&["claude", "prompt", "hi"]);
+    place.ok(&["host", "stop"]);
+    place.ok(&["claude", "prompt", "hi"]);
+    let mut with_user = place.command(&["claude", "exec", "hi"]);
+    assert_eq!(Done::of(with_user.env("ACPX_CLAUDE_INCLUDE_USER_SETTINGS", "1")).code, Some(0));
+    let mut editor = Editor::silent(&place, &["claude", "acp"]);
+    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    let requests = received_lines(&argv).into_iter().filter_map(|line| {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let is_setup = ["session/new", "session/resume"].iter().any(|method| request["method"] == *method);
+        is_setup.then(|| (request["method"].clone(), request["params"]["_meta"]["claudeCode"].clone()))
+    });
+    let sources = |sources: &[&str]| json!({ "options": { "settingSources": sources } });
+    let expected = [
+        (json!("session/new"), sources(&["project", "local"])),
+        (json!("session/resume"), sources(&["project", "local"])),
+        (json!("session/new"), sources(&["user", "project", "local"])),
+        (json!("session/new"), Value::Null),
+    ];
+    assert_eq!(requests.collect::<Vec<_>>(), expected);
 }

@@ -1,13 +1,16 @@
 //! The files of npm acpx in its sessions directory, as a look at the directory finds them: names, times, sizes.
 //! Nothing is opened here, so the look is cheap enough for every command.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::store::ImportedFile;
+
+/// What the name of a turn's lock file has after the name of the record's files.
+pub(super) const LOCK_SUFFIX: &str = ".stream.lock";
 
 /// When a file was changed and how large it is: what tells that it has changed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +26,8 @@ pub(super) struct RecordFile {
     pub(super) stamp: Stamp,
     /// The oldest first.
     pub(super) journals: Vec<JournalFile>,
+    /// Whether a turn of npm acpx left its lock file.
+    pub(super) has_lock: bool,
 }
 
 /// One segment of a journal.
@@ -65,19 +70,23 @@ impl RecordFile {
 pub(super) fn list(directory: &Path) -> io::Result<Vec<RecordFile>> {
     let mut records = Vec::new();
     let mut journals: HashMap<String, Vec<JournalFile>> = HashMap::new();
+    let mut locked = HashSet::new();
     for entry in fs::read_dir(directory)? {
         let Ok(name) = entry?.file_name().into_string() else { continue };
         if let Some((stem, number)) = journal_name(&name) {
             let stamp = stamp(&directory.join(&name)).unwrap_or_default();
             journals.entry(stem.to_owned()).or_default().push(JournalFile { name, stamp, number });
+        } else if let Some(stem) = name.strip_suffix(LOCK_SUFFIX) {
+            locked.insert(stem.to_owned());
         } else if is_record_name(&name)
             && let Some(stamp) = stamp(&directory.join(&name))
         {
-            records.push(RecordFile { name, stamp, journals: Vec::new() });
+            records.push(RecordFile { name, stamp, journals: Vec::new(), has_lock: false });
         }
     }
     for record in &mut records {
         record.journals = journals.remove(record.stem()).unwrap_or_default();
+        record.has_lock = locked.contains(record.stem());
         record.journals.sort_by_key(|journal| std::cmp::Reverse(journal.number));
     }
     records.sort_by(|a, b| b.stamp.modified_ns.cmp(&a.stamp.modified_ns).then_with(|| a.name.cmp(&b.name)));

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::pin::Pin;
 
 use super::directory::{self, Ledger, RecordFile, Stamp};
-use super::owner;
+use super::owner::{self, LeaseFiles};
 use super::record::{NpmRecord, file_stem};
 use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason};
 use super::taking::{Outcome, Taker};
-use crate::model::{HostId, ProcessIdentity, RecordId, Timestamp};
+use crate::model::{AbsolutePath, HostId, Lifecycle, ProcessIdentity, RecordId, SessionName, Timestamp};
 use crate::store::regular_file;
 use crate::store::{ImportedFile, SqliteStore};
 
@@ -78,26 +78,74 @@ const GONE_ON: &str = "left: gone on";
 const ID_TAKEN: &str = "left: id taken";
 const DAMAGED: &str = "damaged";
 
-/// Whether the sessions directory of npm acpx has something that was not taken yet and can be now.
-///
-/// It is cheap enough for every command: the directory is listed and compared with the ledger, and nothing else is
-/// read unless a file is news.
-pub async fn has_news(
-    store: &SqliteStore,
-    directory: &Path,
-    living: LivingProcess,
-) -> Result<bool, ImportError> {
-    let Ok(directory) = directory.canonicalize() else { return Ok(false) };
-    let records = list(&directory)?;
-    if records.is_empty() {
-        return Ok(false);
+/// What the sessions directory of npm acpx holds at the moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NpmSessions {
+    /// Whether there is a session, or more of one, that was not imported yet and can be now.
+    pub has_news: bool,
+    /// The sessions that a running npm acpx holds, the last changed first.
+    pub held: Vec<HeldSession>,
+}
+
+/// A session that a running npm acpx holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldSession {
+    /// The process of npm acpx.
+    pub pid: i32,
+    /// The session's record.
+    pub record: RecordId,
+    /// Its agent: the command line, and the one npm acpx knew it by where that is another one.
+    pub commands: Vec<Vec<String>>,
+    /// The directory it works in.
+    pub cwd: AbsolutePath,
+    /// Its name, if it has one.
+    pub name: Option<SessionName>,
+}
+
+impl NpmSessions {
+    /// Looks into a sessions directory; without a store nothing was imported yet.
+    ///
+    /// It is cheap enough for every command: the directory is listed and compared with the ledger, and no file is read
+    /// but the records of sessions that are held.
+    pub async fn look(
+        store: Option<&SqliteStore>,
+        directory: &Path,
+        living: LivingProcess,
+    ) -> Result<Self, ImportError> {
+        let Ok(directory) = directory.canonicalize() else { return Ok(Self::default()) };
+        let records = list(&directory)?;
+        if records.is_empty() {
+            return Ok(Self::default());
+        }
+        let ledger = match store {
+            Some(store) => ledger(store, &directory).await?,
+            None => Ledger::default(),
+        };
+        let leases = LeaseFiles::beside(&directory);
+        let mut found = Self::default();
+        for files in &records {
+            match leases.owner_of(files, &directory, living) {
+                Some(pid) => found.held.extend(HeldSession::read(files, &directory, pid)),
+                None => found.has_news |= files.is_news(&ledger),
+            }
+        }
+        Ok(found)
     }
-    let ledger = ledger(store, &directory).await?;
-    let is_held = |record: &RecordFile| {
-        owner::id_of(record.stem())
-            .is_some_and(|id| owner::living_owner(&directory, record.stem(), &id, living).is_some())
-    };
-    Ok(records.iter().any(|record| record.is_news(&ledger) && !is_held(record)))
+}
+
+impl HeldSession {
+    /// The session of these files; `None` if its record is damaged, or closed.
+    fn read(files: &RecordFile, directory: &Path, pid: i32) -> Option<Self> {
+        let bytes = read_file(&directory.join(&files.name)).ok()?;
+        let npm = NpmRecord::read(&bytes, Timestamp::from_millis(0).ok()?).ok()?;
+        (npm.lifecycle == Lifecycle::Open).then(|| Self {
+            pid,
+            record: npm.id,
+            commands: [npm.argv].into_iter().chain(npm.known_as).collect(),
+            cwd: npm.cwd,
+            name: npm.name.unwrap_or_default(),
+        })
+    }
 }
 
 /// Takes the sessions of npm acpx from its sessions directory.

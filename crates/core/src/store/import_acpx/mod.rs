@@ -21,7 +21,9 @@ mod taking;
 mod telling;
 mod transcript;
 
-pub use importing::{ImportMode, ImportOptions, LivingProcess, NameOf, Reserve, Reserved, has_news, import};
+pub use importing::{
+    HeldSession, ImportMode, ImportOptions, LivingProcess, NameOf, NpmSessions, Reserve, Reserved, import,
+};
 pub use report::{
     Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason, Taken,
 };

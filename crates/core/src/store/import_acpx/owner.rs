@@ -1,11 +1,14 @@
 //! Whether an npm acpx holds a session right now. Its background process leaves a lease file, and whoever runs
 //! a turn a lock; both name a process, which is believed only if it still is the one that wrote the file.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::directory::{LOCK_SUFFIX, RecordFile};
 use super::importing::LivingProcess;
 use crate::model::ProcessIdentity;
 use crate::store::regular_file;
@@ -28,15 +31,42 @@ struct Identity {
     started: Option<String>,
 }
 
+/// The files by which an npm acpx may hold a session. Almost always there are none, so that no record's lease or lock
+/// has to be looked for.
+#[derive(Debug, Default)]
+pub(super) struct LeaseFiles(HashSet<OsString>);
+
+impl LeaseFiles {
+    /// The lease files beside a sessions directory.
+    pub(super) fn beside(directory: &Path) -> Self {
+        let queues = directory.parent().and_then(|home| home.join("queues").read_dir().ok());
+        Self(queues.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.file_name())).collect())
+    }
+
+    /// The process that holds the session of these files, if there is one.
+    pub(super) fn owner_of(
+        &self,
+        files: &RecordFile,
+        directory: &Path,
+        living: LivingProcess,
+    ) -> Option<i32> {
+        let id = id_of(files.stem())?;
+        if !files.has_lock && !self.0.contains(OsStr::new(&lease_name(&id))) {
+            return None;
+        }
+        living_owner(directory, files.stem(), &id, living)
+    }
+}
+
 /// The process that holds a session, if there is one. `stem` is the name of the record's files.
 pub(super) fn living_owner(directory: &Path, stem: &str, id: &str, living: LivingProcess) -> Option<i32> {
     let lease = directory.parent().map(|home| home.join("queues").join(lease_name(id)));
-    let lock = directory.join(format!("{stem}.stream.lock"));
+    let lock = directory.join(format!("{stem}{LOCK_SUFFIX}"));
     lease.into_iter().chain([lock]).find_map(|path| living_process(&path, living))
 }
 
 /// The record id that a file's name stands for.
-pub(super) fn id_of(stem: &str) -> Option<String> {
+fn id_of(stem: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(stem.len());
     let mut rest = stem.bytes();
     while let Some(byte) = rest.next() {

@@ -9,7 +9,10 @@ use serde_json::{Map, Value};
 
 use super::command;
 use super::report::{Damage, ImportNote};
-use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, RecordId, SessionName, Timestamp};
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, RecordId, SessionName, Setting, SettingName,
+    SettingValue, Timestamp,
+};
 
 /// The one schema that is known by name.
 const SCHEMA: &str = "acpx.session.v1";
@@ -43,6 +46,8 @@ pub(super) struct NpmRecord {
     pub(super) lifecycle: Lifecycle,
     pub(super) created_at: Timestamp,
     pub(super) used_at: Timestamp,
+    /// The mode and the options that the user chose.
+    pub(super) wished: Vec<Setting>,
     /// The conversation, cut to its last part, in npm acpx's own form.
     pub(super) messages: Vec<Value>,
     pub(super) notes: Vec<ImportNote>,
@@ -83,6 +88,7 @@ impl NpmRecord {
             lifecycle: lifecycle(&fields, used_at),
             created_at,
             used_at,
+            wished: fields.get("acpx").map(wished).unwrap_or_default(),
             messages: match fields.remove("messages") {
                 Some(Value::Array(messages)) => messages,
                 _ => Vec::new(),
@@ -186,6 +192,37 @@ fn lifecycle(fields: &Map<String, Value>, used_at: Timestamp) -> Lifecycle {
         (None, Some(at)) => Lifecycle::Closed { at },
         (Some(false), _) | (None, None) => Lifecycle::Open,
     }
+}
+
+/// The settings that npm acpx would send to a new session of the record: mode, model, options.
+fn wished(state: &Value) -> Vec<Setting> {
+    let word = |value: &Value| {
+        value.as_str().filter(|text| !text.is_empty()).map(|text| SettingValue::Id(text.into()))
+    };
+    let mode = state.get("desired_mode_id").and_then(word).map(|value| (SettingName::Mode, value));
+    let model = state.pointer("/session_options/model").and_then(word);
+    let model = model.and_then(|value| Some((model_option(state)?, value)));
+    let options = state.get("desired_config_options").and_then(Value::as_object).into_iter().flatten();
+    let options = options.filter_map(|(id, value)| {
+        let value = word(value).or_else(|| value.as_bool().map(SettingValue::Flag))?;
+        Some((SettingName::Option(id.as_str().into()), value))
+    });
+    let mut wished: Vec<Setting> = Vec::new();
+    for (name, value) in mode.into_iter().chain(options).chain(model) {
+        // An option that was set by its id is newer than the model that the session began with.
+        if wished.iter().all(|setting| setting.name != name) {
+            wished.push(Setting { name, value });
+        }
+    }
+    wished
+}
+
+/// The option that is the model, of an agent that has one.
+fn model_option(state: &Value) -> Option<SettingName> {
+    let options = state.get("config_options")?.as_array()?;
+    let model =
+        options.iter().find(|option| option.get("category").and_then(Value::as_str) == Some("model"))?;
+    Some(SettingName::Option(model.get("id")?.as_str()?.into()))
 }
 
 #[cfg(test)]

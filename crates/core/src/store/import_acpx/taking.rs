@@ -14,7 +14,9 @@ use super::report::{Damage, ImportError, ImportNote, LeftReason, Taken};
 use super::source::Source;
 use super::telling::Telling;
 use super::transcript::Step;
-use crate::model::{AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, Scope};
+use crate::model::{
+    AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, RecordSettings, Scope,
+};
 use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_path_or_written};
 
 /// What became of one record.
@@ -150,7 +152,7 @@ impl Taker<'_> {
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,
-            settings: crate::model::RecordSettings::default(),
+            settings: RecordSettings { wished: npm.wished.clone(), ..RecordSettings::default() },
             memory: crate::model::Memory::default(),
             restore_error: None,
             // It is told last, when all that it must not say is known.

@@ -6,7 +6,8 @@
 use super::record::NpmRecord;
 use super::transcript::{Line, Step};
 use crate::model::{
-    Event, KeptServer, Lifecycle, Lineage, LineageIndex, LineageReason, Record, Seq, Timestamp,
+    Event, KeptServer, Lifecycle, Lineage, LineageIndex, LineageReason, Record, RecordSettings, Seq,
+    Timestamp,
 };
 use crate::store::Change;
 
@@ -58,6 +59,10 @@ impl Telling {
         let mut pending = Vec::new();
         if npm.lifecycle != Lifecycle::Open && record.lifecycle == Lifecycle::Open {
             pending.push(Change::Lifecycle(npm.lifecycle));
+        }
+        if !npm.wished.is_empty() && npm.wished != record.settings.wished {
+            let wished = npm.wished.clone();
+            pending.push(Change::Settings(RecordSettings { wished, ..record.settings.clone() }));
         }
         Self {
             pending,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::process::{Command, Stdio};
 
 use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, ProcessIdentity, Seq};
-use acpx_core::store::import_acpx::{ImportOptions, import};
+use acpx_core::store::import_acpx::{ImportOptions, NpmSessions, import};
 use sha2::{Digest, Sha256};
 
 use super::*;
@@ -125,7 +125,9 @@ async fn a_record_whose_owner_is_alive_is_left_alone_until_it_has_ended() {
     let alive = LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::OwnerAlive { pid } };
     assert_eq!(report.left, [alive]);
     // Nothing can be done about it now, so it is no news.
-    assert!(!home.has_news().await);
+    let NpmSessions { has_news, held } = home.look().await;
+    let held: Vec<_> = held.iter().map(|held| (held.pid, held.record.as_str())).collect();
+    assert_eq!((has_news, held), (false, vec![(pid, KILLED)]));
     if ticks.is_some() {
         // Another process has the number by now.
         std::fs::write(&lease, claim(Some("1"))).unwrap();

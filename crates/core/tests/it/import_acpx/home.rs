@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use acpx_core::acp;
 use acpx_core::model::{Conversation, Entry, Message, MessageKind, ProcessIdentity, Record, RecordId};
-use acpx_core::store::import_acpx::{ImportMode, ImportOptions, ImportReport, has_news, import};
+use acpx_core::store::import_acpx::{ImportMode, ImportOptions, ImportReport, NpmSessions, import};
 use acpx_core::store::{Access, SqliteStore, Store};
 use tempfile::TempDir;
 
@@ -80,8 +80,12 @@ impl Home {
         self.import_as(ImportMode::Keep).await
     }
 
+    pub(super) async fn look(&self) -> NpmSessions {
+        NpmSessions::look(Some(&self.store), &self.sessions(), ProcessIdentity::living).await.unwrap()
+    }
+
     pub(super) async fn has_news(&self) -> bool {
-        has_news(&self.store, &self.sessions(), ProcessIdentity::living).await.unwrap()
+        self.look().await.has_news
     }
 
     pub(super) async fn record(&self, record: &str) -> Record {

@@ -31,6 +31,7 @@ fn expected() -> NpmRecord {
         lifecycle: Lifecycle::Closed { at: at("2026-02-03T00:00:00Z") },
         created_at: at("2026-02-01T00:00:00Z"),
         used_at: at("2026-02-02T00:00:00Z"),
+        wished: Vec::new(),
         messages: vec![json!("Resume")],
         notes: Vec::new(),
     }
@@ -91,6 +92,45 @@ fn what_is_missing_and_not_essential_gets_a_sensible_value() {
         "name": null, "title": [], "createdAt": "yesterday", "lastUsedAt": 5, "closed": "no", "messages": {},
     });
     assert_eq!(read(&odd), Ok(sensible));
+}
+
+#[test]
+fn mode_model_and_options_that_the_user_chose_are_wishes() {
+    let option = |id: &str, value| Setting { name: SettingName::Option(id.into()), value };
+    let id = |text: &str| SettingValue::Id(text.into());
+    let mode = Setting { name: SettingName::Mode, value: id("plan") };
+    let options = json!([{ "id": "llm", "category": "model" }]);
+    let cases = [
+        (json!({ "desired_mode_id": "plan", "current_mode_id": "code" }), vec![mode.clone()]),
+        (
+            json!({
+                "desired_mode_id": "plan",
+                "desired_config_options": { "effort": "high", "web": true, "odd": 7, "empty": "" },
+                "session_options": { "model": "m2" },
+                "config_options": options,
+            }),
+            vec![
+                mode,
+                option("effort", id("high")),
+                option("web", SettingValue::Flag(true)),
+                option("llm", id("m2")),
+            ],
+        ),
+        (
+            json!({
+                "desired_config_options": { "llm": "m3" },
+                "session_options": { "model": "m2" },
+                "config_options": options,
+            }),
+            vec![option("llm", id("m3"))],
+        ),
+        (json!({ "session_options": { "model": "m2" } }), vec![]),
+        (json!(7), vec![]),
+    ];
+    for (state, wished) in cases {
+        let record = json!({"id": "r", "sessionId": "s", "cwd": "/", "agentCommand": "agent", "acpx": state});
+        assert_eq!(read(&record).unwrap().wished, wished, "{state}");
+    }
 }
 
 #[test]
