@@ -9,6 +9,8 @@ const { platform, arch } = process;
  * Each has its `command`, given where its package is installed, the `environment` that it needs beside the usual, and
  * its `login`, which is what makes the model its own: variables, and files of its home. `speaks` are the versions of
  * the protocol it has. `withoutLogin` is what comes of a prompt without the login, if it is not that one is wanted.
+ * `requiring` are the files of its home by which it refuses a session without an MCP server of its own configuration,
+ * if it can; otherwise it works without a server that fails.
  */
 const AGENTS = {
   "claude-agent-acp": {
@@ -23,6 +25,9 @@ const AGENTS = {
     // In its own first mode it asks its model, and not its user, whether a tool may be used.
     environment: () => ({ INITIAL_AGENT_MODE: "read-only" }),
     login: (url) => ({ environment: { LAB_KEY: "none" }, files: { ".codex/config.toml": codex(url) } }),
+    requiring: (url, command) => ({
+      ".codex/config.toml": `${codex(url)}\n[mcp_servers.required]\ncommand = "${command}"\nrequired = true\n`,
+    }),
   },
   opencode: {
     speaks: [1],
@@ -91,26 +96,32 @@ function opencode(url) {
 
 /**
  * An agent that can be started, with its login or without: its command, and the environment of whoever starts it.
- * `logIn` gives it the login, and gives the variables that belong to it.
+ * `logIn` gives it the login, and gives the variables that belong to it. `requireServer` makes it need an MCP server,
+ * if it can need one, until the next `logIn`.
  */
 export function prepared(name, { installed, home, url, loggedIn = true }) {
   const agent = AGENTS[name];
   const temporary = join(home, "tmp");
   rmSync(home, { recursive: true, force: true });
   mkdirSync(temporary, { recursive: true });
-  const logIn = () => {
-    const { environment = {}, files = {} } = agent.login(url);
+  const write = (files) => {
     for (const [path, content] of Object.entries(files)) {
       mkdirSync(dirname(join(home, path)), { recursive: true });
       writeFileSync(join(home, path), content);
     }
+  };
+  const logIn = () => {
+    const { environment = {}, files = {} } = agent.login(url);
+    write(files);
     return environment;
   };
+  const requireServer = (command) => write(agent.requiring?.(url, command) ?? {});
   return {
     name,
     speaks: agent.speaks,
     withoutLogin: agent.withoutLogin ?? "AUTH_REQUIRED",
     logIn,
+    requireServer,
     command: agent.command(join(installed, "node_modules")),
     environment: {
       HOME: home,

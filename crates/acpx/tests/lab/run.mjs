@@ -77,7 +77,7 @@ async function attempt(name, url) {
     }
   }
   await go(name, "asked", askedEditor(place, sdk));
-  await go(name, "trial", trials(place));
+  await go(name, "trial", trials(place, agent));
   await go(name, "end", nothingLeft(place));
   const stranger = prepared(name, { installed, home: join(homes, `${name}-without-login`), url, loggedIn: false });
   const apart = new Place(acpx, stranger);

@@ -137,12 +137,14 @@ const TRIALS = {
     return { note: `of ${children.length} children none was left; ${note}` };
   },
 
-  "MCP server that fails during load": async (session) => {
+  "MCP server that fails during load": async (session, place, agent) => {
     await answered(session);
     const before = await session.told("status");
     await session.home("host", "stop");
     const servers = session.write("servers.json", { mcpServers: [{ name: "broken", command: "/bin/false", args: [] }] });
+    agent.requireServer("/bin/false");
     const turn = await session.prompt(words.recall.say, "--mcp-config", servers);
+    agent.logIn();
     const { error, code } = turn.outcome();
     if (code === 0) return { seen: "it restores the session without the server" };
     assert.equal(error, "SESSION_NOT_RESTORED", String(turn));
@@ -178,10 +180,10 @@ const TRIALS = {
 };
 
 /** Tries all that an agent with a login can be tried with; yields `{ step, ms, note, seen, error }` for each. */
-export async function* trials(place) {
+export async function* trials(place, agent) {
   for (const [step, trial] of Object.entries(TRIALS)) {
     const session = await Session.made(place, step.replaceAll(/\W+/g, "-"));
-    yield tried(step, async () => trial(session, place));
+    yield tried(step, async () => trial(session, place, agent));
     await session.told("sessions", "close").catch(() => {});
     yield* leftovers(step, session);
   }
