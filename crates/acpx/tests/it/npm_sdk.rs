@@ -12,7 +12,7 @@ use crate::acpx::{Done, Place, text};
 use crate::remote::Served;
 
 /// Where the SDK is installed.
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/npm")
 }
 

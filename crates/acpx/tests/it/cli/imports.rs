@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::{Done, Place, text};
+use crate::acpx::{Done, Place, eventually, text};
+use crate::npm_sdk::installed;
 
 const FULL: &str = "01a1e157-b125-71a1-8167-53a010cdabdb";
 const TURNS: &str = "01a1e15a-0ea5-74d4-bd63-354b704a25e3";
@@ -171,6 +173,77 @@ fn a_mode_chosen_in_npm_acpx_holds_after_the_takeover() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let status = place.json(&["mine", "status", "-s", "full"]);
     assert_eq!(status["mode"], "code", "{status}");
+}
+
+/// Runs npm acpx itself, in the place's home and directory.
+fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
+    let home = place.beside("user");
+    fs::create_dir_all(&home).unwrap();
+    if !home.join(".acpx").exists() {
+        std::os::unix::fs::symlink(place.acpx_home(), home.join(".acpx")).unwrap();
+    }
+    let programs = installed().join("node_modules/.bin");
+    assert!(programs.join("acpx").exists(), "{} has no acpx: run .ci/npm-sdk", programs.display());
+    let mut command = Command::new(programs.join("node"));
+    command.arg(programs.join("acpx")).args(arguments).current_dir(place.work()).env("HOME", home);
+    Done::of(&mut command)
+}
+
+#[test]
+fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
+    let place = Place::new();
+    let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }] });
+    let effort = |value| {
+        let values = json!([{ "value": "low", "name": "Low" }, { "value": "high", "name": "High" }]);
+        json!([{ "id": "effort", "name": "Effort", "type": "select", "currentValue": value, "options": values }])
+    };
+    let script = Script::new().initialize(json!({ "loadSession": true })).serve([
+        (
+            "session/new",
+            Script::new().reply(json!({ "sessionId": "s1", "modes": modes, "configOptions": effort("low") })),
+        ),
+        ("session/load", Script::new().reply(json!({ "modes": modes, "configOptions": effort("low") }))),
+        ("session/set_mode", Script::new().reply(json!({}))),
+        ("session/set_config_option", Script::new().reply(json!({ "configOptions": effort("high") }))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    let argv = place.scripted(&script);
+    let commands = [
+        &["scripted", "sessions", "new", "--name", "x"][..],
+        &["--ttl", "1", "scripted", "prompt", "-s", "x", "one"],
+        &["--ttl", "1", "scripted", "set-mode", "-s", "x", "plan"],
+        &["--ttl", "1", "scripted", "set", "-s", "x", "effort", "high"],
+    ];
+    for command in commands {
+        let done = npm_acpx(&place, command);
+        assert_eq!(done.code, Some(0), "{command:?} {done:?}");
+    }
+    let record = fs::read_dir(place.acpx_home().join("sessions")).unwrap().find_map(|entry| {
+        entry.unwrap().file_name().into_string().unwrap().strip_suffix(".json").map(str::to_owned)
+    });
+    let record = record.unwrap();
+    eventually("the end of npm's owner", || {
+        place.acpx(&["--format", "json", "scripted", "status", "-s", "x"]).code == Some(0)
+    });
+    let before = received_lines(&argv).len();
+    let result = place.json_lines(&["scripted", "prompt", "-s", "x", "two"]).pop().unwrap();
+    assert_eq!(
+        (&result["acpxRecordId"], &result["acpxSessionId"], &result["status"]),
+        (&json!(record), &json!("s1"), &json!("completed"))
+    );
+    let sent = received_lines(&argv).into_iter().skip(before).map(|line| {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let value = ["modeId", "value"].iter().find_map(|name| request["params"].get(name)).cloned();
+        (request["method"].as_str().unwrap().to_owned(), value)
+    });
+    let expected = [
+        ("initialize".to_owned(), None),
+        ("session/load".to_owned(), None),
+        ("session/set_config_option".to_owned(), Some(json!("high"))),
+        ("session/set_mode".to_owned(), Some(json!("plan"))),
+        ("session/prompt".to_owned(), None),
+    ];
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
 }
 
 #[test]
