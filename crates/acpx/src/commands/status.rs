@@ -44,7 +44,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let reach = Reach::of_environment()?;
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
-            ask(&reach, &record, now(), PATIENCE).await
+            ask(&reach, &record, Timestamp::of_clock(SystemTime::now()), PATIENCE).await
         } else {
             // Nobody goes on with a turn that was sent; what waits is sent by the next host.
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
@@ -68,7 +68,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             forgets: record.answered_turns > 0 && kept.forgets(&record, settings).await?,
             agent_lives,
             host_lives,
-            now: now(),
+            now: Timestamp::of_clock(SystemTime::now()),
             questions: &questions,
             record: &record,
         };
@@ -77,11 +77,4 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         Ok(())
     })?;
     Ok(Exit::Success.into())
-}
-
-/// This moment. A clock before 1970 or beyond the calendar says the beginning.
-fn now() -> Timestamp {
-    let millis = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_millis());
-    let epoch = || Timestamp::from_millis(0).expect("the epoch is a moment");
-    i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millis(millis).ok()).unwrap_or_else(epoch)
 }

@@ -12,13 +12,15 @@ mod node;
 mod variables;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::host::ConfiguredAgent;
 use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
+use acpx_core::store::open_regular_file;
 
 pub(crate) use self::error::{ConfigError, WrongValue};
 pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
@@ -91,7 +93,8 @@ impl Config {
     /// Reads the file of this home.
     pub(crate) fn load(home: &Path) -> Result<Self, ConfigError> {
         let file = home.join("config.json");
-        match read(&file) {
+        // A pipe of this name would keep every command waiting.
+        match open_regular_file(&file).and_then(text_of) {
             Ok(text) => Self::parse(&file, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { file, ..Self::default() }),
             Err(source) => Err(ConfigError::Unreadable { file, source }),
@@ -207,9 +210,12 @@ impl Config {
 
 /// Reads a file as text, up to a size that is surely a mistake.
 fn read(file: &Path) -> io::Result<String> {
-    use std::io::Read;
+    text_of(File::open(file)?)
+}
+
+fn text_of(file: File) -> io::Result<String> {
     let mut text = String::new();
-    let size = std::fs::File::open(file)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    let size = file.take(LARGEST + 1).read_to_string(&mut text)?;
     if size as u64 > LARGEST {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
     }

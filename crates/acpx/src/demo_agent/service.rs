@@ -18,7 +18,6 @@ use acpx_core::acp::agent::{
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
 use super::archive::{Archive, ArchiveError, Kept, Line, user_message};
 use super::listing;
@@ -29,9 +28,6 @@ use super::words::steps;
 
 /// The modes of every session; the first is the one it begins in.
 pub(super) const MODES: [&str; 2] = ["ask", "code"];
-
-/// The beginning of the year 9999; a clock that shows more is taken to show this.
-const LATEST_MILLIS: i64 = 253_370_764_800_000;
 
 /// The agent behind one connection.
 pub(super) struct DemoAgent {
@@ -158,7 +154,7 @@ impl DemoAgent {
 
 impl AgentService for DemoAgent {
     async fn new_session(&self, call: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
-        let id = Uuid::now_v7().to_string();
+        let id = acpx_core::model::new_uuid().to_string();
         let session = AcpSessionId::new(id).expect("a UUID has digits");
         if self.settings.has(Quirk::MaterialiseEarly) {
             self.append(&session, &call.cwd, &[])?;
@@ -335,7 +331,5 @@ fn capitalised(word: &str) -> String {
 }
 
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since.as_millis()).unwrap_or(LATEST_MILLIS).min(LATEST_MILLIS);
-    Timestamp::from_millis(millis).expect("the calendar has every moment from 1970 to 9999")
+    Timestamp::of_clock(SystemTime::now())
 }

@@ -1,5 +1,6 @@
 //! Keeps an agent from driving the terminal: of what is written to one, control characters other than newline
-//! and tab are left out. Without its escape character an escape sequence is a few harmless letters.
+//! and tab are left out. Without its escape character an escape sequence is a few harmless letters. In JSON they are
+//! written as escapes, so that its values stay what they are.
 //!
 //! And from writing as we do: words that may be an agent's become part of a line of ours by `on_one_line` alone, or by
 //! `line`, which writes a whole one. Whatever they are, no second line begins within them.
@@ -7,10 +8,13 @@
 use std::fmt;
 use std::io::{self, Write};
 
-/// Leaves control characters out of UTF-8 text.
+use crate::cli::Format;
+
+/// Leaves control characters out of UTF-8 text, or escapes them.
 #[derive(Debug)]
 pub(crate) struct Clean<W> {
     inner: W,
+    format: Format,
     /// The first byte of a two-byte character whose second one was not yet written.
     held: bool,
 }
@@ -19,8 +23,14 @@ pub(crate) struct Clean<W> {
 const C1_LEAD: u8 = 0xC2;
 
 impl<W: Write> Clean<W> {
-    pub(crate) fn new(inner: W) -> Self {
-        Self { inner, held: false }
+    /// A writer of this format to a terminal.
+    pub(crate) fn new(inner: W, format: Format) -> Self {
+        Self { inner, format, held: false }
+    }
+
+    /// What stands for a control character. In valid JSON, DEL and the C1 controls occur within strings alone.
+    fn escape(&self, code: u8) -> String {
+        if self.format == Format::Json { format!("\\u{code:04x}") } else { String::new() }
     }
 }
 
@@ -30,6 +40,7 @@ impl<W: Write> Write for Clean<W> {
         for &byte in bytes {
             if std::mem::take(&mut self.held) {
                 if (0x80..=0x9F).contains(&byte) {
+                    clean.extend(self.escape(byte).bytes());
                     continue;
                 }
                 clean.push(C1_LEAD);
@@ -37,7 +48,8 @@ impl<W: Write> Write for Clean<W> {
             match byte {
                 C1_LEAD => self.held = true,
                 b'\n' | b'\t' => clean.push(byte),
-                0x00..=0x1F | 0x7F => {}
+                0x00..=0x1F => {}
+                0x7F => clean.extend(self.escape(byte).bytes()),
                 _ => clean.push(byte),
             }
         }
@@ -57,7 +69,7 @@ pub(crate) fn clean(text: &str) -> String {
 
 /// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
 pub(super) fn visible(text: &str) -> String {
-    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
 }
 
@@ -93,10 +105,20 @@ mod tests {
         assert_eq!(clean(text), expected);
         for at in 0..text.len() {
             let mut written = Vec::new();
-            let mut writer = Clean::new(&mut written);
+            let mut writer = Clean::new(&mut written, Format::Text);
             writer.write_all(&text.as_bytes()[..at]).unwrap();
             writer.write_all(&text.as_bytes()[at..]).unwrap();
             assert_eq!(String::from_utf8(written).unwrap(), expected, "split at {at}");
         }
+    }
+
+    #[test]
+    fn control_characters_in_json_are_escaped_and_its_value_stays() {
+        let value = serde_json::json!({ "title": "a\u{1b}b\u{9b}31m\u{7f}c\u{a0}é" });
+        let mut written = Vec::new();
+        writeln!(Clean::new(&mut written, Format::Json), "{value}").unwrap();
+        let text = String::from_utf8(written).unwrap();
+        assert_eq!(text, "{\"title\":\"a\\u001bb\\u009b31m\\u007fc\u{a0}é\"}\n");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

@@ -49,19 +49,19 @@ impl<W: Write> Write for Counted<W> {
 }
 
 impl Console<'static> {
-    /// Stdout and stderr of the program. Towards a terminal, text is cleaned of control characters.
+    /// Stdout and stderr of the program. Text to a terminal loses its control characters, and JSON escapes them.
     pub(crate) fn of_program(mode: Mode) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let shown = Rc::new(Cell::new(0));
         let is_terminal = stdout.is_terminal();
         let buffered = BufWriter::new(stdout);
-        let out: Box<dyn Write> = match (is_terminal, mode.format) {
-            (true, Format::Json) => Box::new(Counted { inner: buffered, bytes: shown.clone() }),
-            (true, _) => Box::new(Clean::new(Counted { inner: buffered, bytes: shown.clone() })),
-            (false, _) => Box::new(buffered),
+        let out: Box<dyn Write> = if is_terminal {
+            Box::new(Clean::new(Counted { inner: buffered, bytes: shown.clone() }, mode.format))
+        } else {
+            Box::new(buffered)
         };
         let err: Box<dyn Write> = if stderr.is_terminal() {
-            Box::new(Clean::new(Counted { inner: stderr, bytes: shown.clone() }))
+            Box::new(Clean::new(Counted { inner: stderr, bytes: shown.clone() }, Format::Text))
         } else {
             Box::new(stderr)
         };

@@ -54,7 +54,7 @@ impl HttpConnection {
 
     fn new(token: Option<String>, peer: Peer) -> Self {
         Self {
-            id: uuid::Uuid::now_v7().to_string(),
+            id: acpx_core::model::new_uuid().to_string(),
             token,
             peer,
             streams: Mutex::default(),

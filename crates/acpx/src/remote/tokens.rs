@@ -310,15 +310,13 @@ fn hex(bytes: &[u8]) -> String {
     digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
-/// What time it is.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since.as_millis()).unwrap_or_default();
-    Timestamp::from_millis(millis).unwrap_or_else(|_| epoch())
+fn epoch() -> Timestamp {
+    Timestamp::of_clock(SystemTime::UNIX_EPOCH)
 }
 
-fn epoch() -> Timestamp {
-    Timestamp::from_millis(0).expect("1970 is in every calendar")
+/// What time it is.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::of_clock(SystemTime::now())
 }
 
 #[cfg(test)]

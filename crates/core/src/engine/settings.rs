@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use crate::model::{AgentSpec, Timestamp};
 use crate::tools::Grace;
@@ -65,9 +65,7 @@ impl Default for Settings {
 }
 
 fn system_time() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since.as_millis()).unwrap_or_default();
-    Timestamp::from_millis(millis).expect("the clock of a running machine shows a time of our calendar")
+    Timestamp::of_clock(SystemTime::now())
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ pub(super) struct Files {
 impl Files {
     /// The files inside these directories.
     pub(super) fn new(roots: Roots, disk: Disk) -> Self {
-        let whose = PathBuf::from(uuid::Uuid::now_v7().to_string()).into();
+        let whose = PathBuf::from(crate::model::new_uuid().to_string()).into();
         Self { roots: Arc::new(roots), disk, whose, room: Arc::new(Semaphore::new(FILES)) }
     }
 

@@ -4,7 +4,7 @@
 //! stale, so it is believed only if somebody listens there.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::model::ProcessIdentity;
+use crate::store::regular_file;
 
 use super::meta::ProtocolRange;
 use super::{HostError, HostPlace};
@@ -136,9 +137,8 @@ pub fn listens(place: &HostPlace) -> bool {
 
 /// Who listens for a home, as its lock says; `None` if it says nothing that can be read.
 pub fn published(place: &HostPlace) -> Option<HostInfo> {
-    let mut text = String::new();
-    File::open(place.lock()).ok()?.take(64 * 1024).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    let bytes = regular_file::read(&place.lock(), 64 * 1024).ok()??;
+    serde_json::from_slice(&bytes).ok()
 }
 
 #[cfg(test)]

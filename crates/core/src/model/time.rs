@@ -3,7 +3,7 @@
 //! The model has no clock: a moment always arrives from outside.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -25,6 +25,13 @@ impl Timestamp {
             Ok(_) => Ok(Self(millis)),
             Err(_) => Err(InvalidTimestamp { text: millis.to_string() }),
         }
+    }
+
+    /// The time of a system clock. A clock before 1970 counts as 1970, and one after 9999 as the end of 9999.
+    pub fn of_clock(time: SystemTime) -> Self {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let latest = jiff::Timestamp::MAX.as_second() * 1000;
+        Self(i64::try_from(since.as_millis()).unwrap_or(latest).min(latest))
     }
 
     /// Reads an RFC 3339 time.
@@ -77,6 +84,23 @@ mod tests {
         let text = "2026-11-15T19:20:01.250Z";
         assert_eq!(Timestamp::parse(text).unwrap().to_string(), text);
         assert_eq!(Timestamp::parse("2026-11-15T20:20:01.25+01:00").unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn a_clock_outside_of_the_calendar_is_a_time_at_its_end() {
+        let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        let cases = [
+            (before, "1970-01-01T00:00:00.000Z"),
+            (at(1), "1970-01-01T00:00:01.000Z"),
+            (at(253_402_300_799), "9999-12-30T22:00:00.000Z"),
+            (at(1 << 40), "9999-12-30T22:00:00.000Z"),
+        ];
+        for (clock, expected) in cases {
+            let time = Timestamp::of_clock(clock);
+            assert_eq!(time.to_string(), expected);
+            assert_eq!(Timestamp::from_millis(time.as_millis()), Ok(time));
+        }
     }
 
     #[test]

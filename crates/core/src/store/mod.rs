@@ -32,6 +32,7 @@ pub use memory::MemoryStore;
 pub use private_directory::make_private_directory;
 pub use query::{Owner, RecordFilter, ScopeQuery};
 pub use real_path::{real_path, real_path_or_written};
+pub use regular_file::open as open_regular_file;
 pub use sqlite::{
     Access, FileSystem, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
 };

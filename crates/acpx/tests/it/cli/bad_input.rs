@@ -1,5 +1,7 @@
 //! Agents that fail, as a person and a program see it: one clear error with a hint, and nothing lost.
 
+use std::process::Command;
+
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -292,4 +294,17 @@ fn lines_that_are_no_messages_are_said_once_in_a_turn_and_those_of_the_start_are
     let [first, second] = ["one", "two"].map(|words| place.acpx(&["scripted", words]));
     assert_eq!((first.err.matches("ignored: ").count(), first.err.contains(told)), (1, true), "{first:?}");
     assert_eq!((second.err.contains("ignored: "), second.code), (false, Some(0)), "{second:?}");
+}
+
+#[test]
+fn a_pipe_under_the_name_of_our_files_keeps_no_command_waiting() {
+    for name in ["config.json", "host.lock"] {
+        let place = Place::new();
+        let pipe = place.acpx_home().join(name);
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let done = place.acpx(&["--format", "json", "demo", "sessions", "new"]);
+        let (code, _, exit) = done.failure();
+        let expected = if name == "config.json" { "CONFIG_UNREADABLE" } else { "HOST_LOCK" };
+        assert_eq!((code.as_str(), exit), (expected, Some(1)), "{name}");
+    }
 }

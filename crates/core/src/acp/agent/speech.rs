@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use uuid::Uuid;
-
 use crate::acp::translate::UpdatesToV2;
 use crate::acp::update as read_update;
 use crate::model::{AcpSessionId, MessageKind, Update};
@@ -94,7 +92,7 @@ impl Told {
         match &self.unnamed {
             Some((said, id)) if *said == kind => id.clone(),
             _ => {
-                let id = Uuid::now_v7().to_string();
+                let id = crate::model::new_uuid().to_string();
                 self.unnamed = Some((kind, id.clone()));
                 id
             }

@@ -96,7 +96,7 @@ impl Memory {
     pub(super) fn new(terms: Terms) -> Self {
         Self {
             terms,
-            prefix: format!("acpx-{}", uuid::Uuid::now_v7()),
+            prefix: format!("acpx-{}", crate::model::new_uuid()),
             given_ids: 0,
             greeting: None,
             wants_seq: false,
