@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentKey, AgentRun, Event, EventKind, ProcessIdentity, Record, Scope, Seq, SessionName, TurnState,
+    AgentKey, AgentRun, Event, EventKind, Lifecycle, ProcessIdentity, Record, Scope, Seq, SessionName,
+    TurnState,
 };
 use acpx_core::store::{Access, Change, Durability, Reads, SqliteOptions, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
@@ -171,6 +172,28 @@ async fn an_idle_store_copies_its_log_into_the_file() {
     let lease = idle.lease(id("r"), host("h")).await.unwrap();
     store.append(lease, events(2001, 2001), Durability::Process).await.unwrap();
     assert_eq!(all_events(&idle, &id("r"), 1000).await.unwrap().len(), 2001);
+}
+
+#[tokio::test]
+async fn an_idle_store_gives_the_pages_of_a_deleted_session_back_to_the_disk() {
+    let (_home, path) = place();
+    let options = SqliteOptions { idle: Duration::from_millis(1), ..SqliteOptions::new(Access::ReadWrite) };
+    let store = SqliteStore::open_with(&path, &options).unwrap();
+    store.create(record("kept", 5), events(1, 100), host("h")).await.unwrap();
+    let lease = store.create(record("r", 5), events(1, 100_000), host("h")).await.unwrap();
+    let until = async |what: &str, condition: &dyn Fn(u64) -> bool| {
+        let looking = async {
+            while !condition(fs::metadata(&path).unwrap().len()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), looking).await.expect(what);
+    };
+    until("the events are not in the file", &|size| size > 4_000_000).await;
+    let deleted = Change::Lifecycle(Lifecycle::Deleted { at: at(6) });
+    store.append(lease, vec![deleted], Durability::Machine).await.unwrap();
+    until("the file has not shrunk", &|size| size < 1_500_000).await;
+    assert_eq!(all_events(&store, &id("kept"), 1000).await.unwrap().len(), 100);
 }
 
 /// Updates `first..=last`, which leave the row of their record as it is.

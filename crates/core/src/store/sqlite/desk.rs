@@ -122,6 +122,19 @@ impl Desk {
         }
     }
 
+    /// Gives pages that deleted sessions left back to the disk, a step at a time, until somebody wants to write.
+    fn shrink_file(&self) {
+        while self.waiting.load(Ordering::SeqCst) == 0 {
+            let mut writer = self.writer();
+            if !writer.free_pages() {
+                return;
+            }
+            if writer.has_long_log() {
+                writer.empty_log();
+            }
+        }
+    }
+
     /// The next request. While there is none, the time is used to empty the log.
     fn next(&self, queue: &mut mpsc::Receiver<WriteRequest>, timer: &Runtime) -> Option<WriteRequest> {
         if let Ok(request) = queue.try_recv() {
@@ -134,6 +147,7 @@ impl Desk {
                 return request;
             }
             if self.commits.load(Ordering::SeqCst) == before {
+                self.shrink_file();
                 self.rests.store(true, Ordering::SeqCst);
                 self.writer().empty_log();
                 return queue.blocking_recv();

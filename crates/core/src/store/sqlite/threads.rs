@@ -28,6 +28,10 @@ const LOG_PAGES: u32 = 4096;
 /// While little is written, it is copied from this many pages on (1 MiB). Then it begins anew in the pages that the
 /// system has at hand, and to write into those takes much less time than to get others.
 const FEW_LOG_PAGES: u32 = 256;
+/// So many free pages stay in the file for what is written next (1 MiB).
+const FREE_PAGES_KEPT: u32 = 256;
+/// So many are given back in one step, which takes some milliseconds.
+const FREE_PAGES_STEP: u32 = 256;
 
 /// A request to read: it answers by itself.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
@@ -97,6 +101,30 @@ impl Writer {
             drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
         }
         self.log.store(0, Ordering::Relaxed);
+    }
+
+    /// Removes some free pages from the file; whether there are more. It waits for nobody, and a failure is left to the
+    /// next commit to report.
+    pub(super) fn free_pages(&mut self) -> bool {
+        let count = |connection: &Connection| -> rusqlite::Result<u32> {
+            connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))
+        };
+        let Ok(free) = count(&self.connection) else { return false };
+        if free <= FREE_PAGES_KEPT || self.connection.busy_timeout(Duration::ZERO).is_err() {
+            return false;
+        }
+        let step = FREE_PAGES_STEP.min(free - FREE_PAGES_KEPT);
+        let freed = self.vacuum(step);
+        drop(self.connection.busy_timeout(self.busy_timeout));
+        freed.is_ok() && count(&self.connection).is_ok_and(|left| left < free)
+    }
+
+    fn vacuum(&self, pages: u32) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+        let mut rows = statement.query([])?;
+        // Each row is a page that was removed.
+        while rows.next()?.is_some() {}
+        Ok(())
     }
 
     /// Copies the log into the file and leaves nothing in it. It waits for nobody: while somebody reads from the log it
