@@ -53,8 +53,15 @@ pub(super) fn limits() -> Limits {
 }
 
 /// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
-/// `linger`, or until it has no store to write to. Then nobody finds the way here any more, and its sessions end. What is left is the lock.
-pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: Duration) -> HostLock {
+/// `linger`, or until it has no store to write to. Then nobody finds the way here any more, and its sessions end. What is
+/// left is the lock.
+pub(super) async fn serve(
+    mut door: Door,
+    host: &Arc<Host>,
+    home: &str,
+    linger: Duration,
+    has_store: impl Fn() -> bool,
+) -> HostLock {
     let mut clients = JoinSet::new();
     let mut live = host.engine.live();
     let mut stopping = host.stopping.subscribe();
@@ -90,8 +97,13 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
                     break;
                 }
             }
-            // What fails now is tried again.
-            _ = glances.tick() => drop(door.keep_open()),
+            _ = glances.tick() => {
+                if !has_store() {
+                    break;
+                }
+                // What fails now is tried again.
+                drop(door.keep_open());
+            }
         }
     }
     // Whoever asks from here on is told that the host goes anyway.

@@ -207,7 +207,7 @@ fn sizes(path: &Path) -> (u64, u64) {
     (size(&real), log)
 }
 
-fn log_of(path: &Path) -> PathBuf {
+pub(super) fn log_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push("-wal");
     name.into()
