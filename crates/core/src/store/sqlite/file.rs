@@ -208,7 +208,12 @@ fn sizes(path: &Path) -> (u64, u64) {
 }
 
 pub(super) fn log_of(path: &Path) -> PathBuf {
+    companion(path, "-wal")
+}
+
+/// One of the files that SQLite has beside a store.
+pub(super) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push("-wal");
+    name.push(suffix);
     name.into()
 }

@@ -14,6 +14,7 @@ mod file;
 mod filesystem;
 mod in_place;
 mod ledger;
+mod log_damage;
 mod read;
 mod rows;
 mod schema;
@@ -40,6 +41,7 @@ use self::file::Opening;
 pub use self::filesystem::FileSystem;
 use self::in_place::OpenFiles;
 pub use self::ledger::ImportedFile;
+use self::log_damage::OpenStore;
 use self::threads::{QUEUE, ReadRequest, Writer};
 use self::write::Write;
 use super::{
@@ -104,6 +106,8 @@ pub struct SqliteStore {
     reader: Reader,
     writer: Option<(Arc<Desk>, Worker<WriteRequest>)>,
     files: Option<Arc<OpenFiles>>,
+    /// Dropped last, when no connection is left.
+    _open: OpenStore,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -130,6 +134,7 @@ impl SqliteStore {
         let path = opening.path.to_owned();
         let known = opening.migrations.known();
         let not_opened = |source| StoreError::Open { path: path.clone(), source };
+        let open = OpenStore::new(&path).map_err(|fault| fault.into_error("open", &path))?;
         let writer = match opening.options.access {
             Access::ReadOnly => None,
             Access::ReadWrite => Some(Writer::open(opening)?),
@@ -142,7 +147,7 @@ impl SqliteStore {
             Reads::OnCallersThread => Reader::Here(Mutex::new(connection)),
             Reads::OnOwnThread => Reader::Thread(start_reader(connection).map_err(not_opened)?),
         };
-        Ok(Self { path, known, reader, writer, files })
+        Ok(Self { path, known, reader, writer, files, _open: open })
     }
 
     /// The file.
