@@ -98,6 +98,21 @@ impl Asking {
         Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })
     }
 
+    /// A prompt of no content, for tests.
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self {
+            blocks: RawValue::from_string("[]".to_owned()).unwrap(),
+            agent: "demo".to_owned(),
+            request: RequestId::new("r").unwrap(),
+            policy: PermissionPolicy::default(),
+            interactive: false,
+            wake: WakeOptions::default(),
+            limits: TurnLimits::default(),
+            wait: Wait::ForAnswer,
+        }
+    }
+
     /// The same prompt for the agent of a session, which may be another than the one that is meant elsewhere.
     pub(crate) fn for_agent(self, agent: &str) -> Self {
         Self { agent: agent.to_owned(), ..self }

@@ -2,7 +2,8 @@
 //!
 //! Everything a host sends is shown in order. A turn that is to stop is cancelled and waited for, so that what
 //! is shown is how it ended; a second signal waits for nothing. Whatever a host is asked, a signal and the time
-//! limit are heard, and a host that says nothing at all is given up.
+//! limit are heard. A host that is silent for long is probed over the same connection. If it does not answer the probe
+//! the command fails, and the turn goes on in the host: only its user cancels it.
 //!
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
@@ -43,8 +44,10 @@ const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx statu
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How long a turn is waited for that nobody can be shown any more.
 const SHORT_FAREWELL: Duration = Duration::from_secs(2);
-/// After how long a silence it is looked whether the host is still at work: turns may take hours.
+/// How long the host may say nothing before it is probed: turns may take hours.
 const SILENCE: Duration = Duration::from_secs(20);
+/// How long the host may take to answer a probe. It may be stopped, or wait for its disk.
+const PROBE_PATIENCE: Duration = Duration::from_mins(2);
 /// How many messages in a row may keep a signal waiting.
 const BURST: usize = 256;
 /// How often something is asked again because the host went away.
@@ -58,8 +61,12 @@ pub(crate) struct Talk<'a> {
     reach: Option<&'a Reach>,
     /// What is shown of a session.
     shown: Option<Shown<'a>>,
+    /// How long the host may say nothing before it is probed, and how long it may take to answer that.
+    silence: (Duration, Duration),
     /// When the host will have said nothing for too long.
     silent_at: Instant,
+    /// Whether the host was probed since it last said something.
+    is_probed: bool,
     /// How many messages were taken without looking at anything else.
     burst: usize,
     /// Why the prompt was cancelled, if it was. The next host has to be told so too.
@@ -150,7 +157,9 @@ impl<'a> Talk<'a> {
             patience,
             reach,
             shown: None,
+            silence: (SILENCE, PROBE_PATIENCE),
             silent_at,
+            is_probed: false,
             burst: 0,
             stopped: None,
             unwritable: None,
@@ -339,7 +348,8 @@ impl<'a> Talk<'a> {
                 return Ok(Outcome::Unshown(error));
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
-                Err(Trouble::Failed(error)) => {
+                // The turn of a host that does not answer is not ended for that.
+                Err(Trouble::Failed(error)) if !self.is_probed => {
                     give_up(client, record, asking, &asked).await;
                     return Err(Trouble::Failed(error));
                 }
@@ -404,7 +414,7 @@ impl<'a> Talk<'a> {
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(Next::Waited),
-                    () = sleep_until(self.silent_at) => match self.look().await? {
+                    () = sleep_until(self.silent_at) => match self.probe(client).await? {
                         Some(stop) => return Ok(Next::Stop(stop)),
                         None => continue,
                     },
@@ -448,22 +458,29 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Looks whether a host that has said nothing for long lets anybody in. One that does is at work.
-    async fn look(&mut self) -> Result<Option<Stop>, Trouble> {
-        if let Some(reach) = self.reach {
-            match self.patience.during(reach.running()).await {
-                Err(stop) => return Ok(Some(stop)),
-                Ok(Err(error)) if error.code() == "HOST_SILENT" => return Err(error.into()),
-                // That it has gone, or is another by now, is seen on our own connection.
-                Ok(_) => {}
-            }
+    /// Asks a host that has said nothing for long for its status, over the connection that is there: a host that is
+    /// full lets nobody else in and works all the same. One that does not answer that either is an error.
+    async fn probe(&mut self, client: &HostClient) -> Result<Option<Stop>, Trouble> {
+        // A host in this process is as alive as we are.
+        let Some(reach) = self.reach else {
+            self.heard_something();
+            return Ok(None);
+        };
+        if self.is_probed {
+            return Err(HostError::Silent { home: reach.place.home().to_owned() }.into());
         }
-        self.heard_something();
-        Ok(None)
+        self.is_probed = true;
+        self.silent_at = Instant::now() + self.silence.1;
+        // Its answer is read like everything else, and is one to nothing that is waited for.
+        match self.patience.during(client.ask("_acpx/host/status", &json!({}))).await {
+            Err(stop) => Ok(Some(stop)),
+            Ok(asked) => Ok(asked.map(|_| None)?),
+        }
     }
 
     fn heard_something(&mut self) {
-        self.silent_at = Instant::now() + SILENCE;
+        self.silent_at = Instant::now() + self.silence.0;
+        self.is_probed = false;
     }
 }
 
@@ -494,3 +511,6 @@ async fn at(then: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,7 @@ impl Player {
             }
             Step::Touch { path } => Ok(File::create(path).map(drop)?),
             Step::CloseStdout => Ok(close_stdout()?),
+            Step::CloseStdin => Ok(close_stdin()?),
             Step::Child { seconds, holds_stdout, own_group } => {
                 self.child(*seconds, *holds_stdout, *own_group)
             }
@@ -290,6 +291,10 @@ impl Player {
 fn close_stdout() -> io::Result<()> {
     let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nowhere)?)
+}
+
+fn close_stdin() -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stdin(File::open("/dev/null")?)?)
 }
 
 fn hang() -> ! {

@@ -105,6 +105,8 @@ pub enum Step {
     },
     /// Closes stdout. What is written after that is lost.
     CloseStdout,
+    /// Closes stdin. What is sent to the agent after that meets a broken pipe.
+    CloseStdin,
     /// Starts a `sleep` that outlives the agent.
     Child {
         /// How long it sleeps.

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::cli::{HostCommand, OutputOptions};
 use crate::config::{Config, McpFile, Surroundings};
 use crate::error::{CliError, Exit};
+use crate::inside::refuse_inside;
 use crate::output::{self, HostChange, RunningHost};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on, relay};
@@ -36,6 +37,9 @@ pub(crate) fn run(
     let reach = Reach::of_environment()?;
     if command == HostCommand::Run {
         return Ok(be_the_host(&reach.place));
+    }
+    if command != HostCommand::Status {
+        refuse_inside(&reach.place, "stop the host")?;
     }
     let mut console = config.console(output)?;
     block_on(async {
@@ -142,8 +146,9 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
         Err(error) => {
             let hint = error.hint();
             let words = host::last_words(&error.code(), &error.message(), hint.as_deref());
-            // Whoever started us may have gone since.
+            // Whoever started us may have gone since, or have heard already that we listen.
             drop(output::print(&words));
+            output::log(&error.message());
             Exit::Failure.into()
         }
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsString;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub(super) struct LiveAgent {
     pub(super) settled: Option<Box<Settled>>,
     /// What it has left outside of its process group.
     strays: Strays,
+    /// Ends once it has closed its stdin and has had the time to say its last words, until that has been heeded.
+    deaf: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// What happens with a running agent.
@@ -259,7 +262,12 @@ impl LiveAgent {
     /// An agent that was sent nothing yet and has had nothing done for it.
     fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: Strays) -> Self {
         let (tools, sending) = (Box::new(Tools::new(files)), Sending::default());
-        Self { connection, process, tools, sending, settled: None, strays }
+        let peer = connection.peer().clone();
+        let deaf = async move {
+            peer.write_failed().await;
+            tokio::time::sleep(EXIT_LAG).await;
+        };
+        Self { connection, process, tools, sending, settled: None, strays, deaf: Some(Box::pin(deaf)) }
     }
 
     /// What happens next. Dropping this loses nothing.
@@ -271,6 +279,10 @@ impl LiveAgent {
                 done = self.tools.next(), if has_room => return News::Done(done),
                 // What it says next is that it has ended.
                 _ = self.sending.failed() => self.connection.peer().abort(),
+                () = ended(self.deaf.as_mut()) => {
+                    self.deaf = None;
+                    self.connection.peer().abort();
+                }
             }
         }
     }
@@ -285,11 +297,18 @@ impl LiveAgent {
             },
             _ => AgentError::Died {
                 agent: label(&place.agent),
-                how: exit_words(self.process.exited_within(EXIT_LAG).await),
+                how: self.how_it_went().await,
                 said: self.said_without_secrets().await,
             },
         };
         (error, Leftover::of(self, settings.process))
+    }
+
+    async fn how_it_went(&mut self) -> String {
+        match self.process.exited_within(EXIT_LAG).await {
+            None if self.connection.peer().has_write_failed() => "it closed its input".to_owned(),
+            exit => exit_words(exit),
+        }
     }
 
     /// What it has said last beside the protocol.
@@ -335,6 +354,14 @@ impl LiveAgent {
         };
         let commands = terminals.iter_mut().flat_map(|(id, running)| running.facts(id, &connection, true));
         Farewell { commands: commands.collect(), lines, ended, strays }
+    }
+}
+
+/// Waits for this to end; for ever, if it has.
+async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -16,6 +16,9 @@ use super::task::{Ask, SessionTask};
 use super::terminal_news::status;
 use super::tools::{Checked, Done, Errand, FileWanted, Sort, unusable};
 
+/// How much one agent may want at once, in bytes of its requests for files and terminals.
+const ASKED_BYTES: usize = 64 << 20;
+
 /// A file or a terminal that an agent wants.
 pub(super) struct ToolAsk {
     request: ToolRequest,
@@ -79,7 +82,10 @@ impl SessionTask {
         let is_shown = matches!(request, ToolRequest::Write { .. })
             && request.tool_use().is_some_and(|tool| self.machine.asks_about(&tool));
         let Some(agent) = &mut self.agent else { return };
-        if !is_poll && !agent.tools.has_room(sort) {
+        // What waits for an answer is held with all that it wants to write.
+        let asked = |ask: &Ask| if let Ask::Tool(tool) = ask { tool.params.len() } else { 0 };
+        let is_too_long = params.len() + self.asks.values().map(asked).sum::<usize>() > ASKED_BYTES;
+        if is_too_long || (!is_poll && !agent.tools.has_room(sort)) {
             self.asks.insert(ask.clone(), Ask::Refused(unusable("too many requests at once")));
             return self.step(Input::Request { ask });
         }
@@ -103,6 +109,10 @@ impl SessionTask {
         match done {
             Done::Checked(checked) => self.take_checked(errand.ask, checked),
             Done::Answered(answer) => self.answer_tool(&errand, answer),
+            Done::Read(answer, room) => {
+                self.answer_tool(&errand, answer);
+                drop(room);
+            }
             Done::Passed(result) => {
                 if let Some(agent) = &self.agent {
                     let answer = agent.connection.pass_back(&errand.ask, &result);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{self, AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -25,6 +25,8 @@ use super::advice::Advice;
 const JOBS: usize = 64;
 /// How many of them are at the disk.
 const FILES: usize = 4;
+/// How many texts of files may wait to be sent to it. Each is as long as a file may be that is read.
+const TEXTS: usize = 4;
 /// How many terminals an agent may have.
 const TERMINALS: usize = 64;
 /// How often what terminals show is kept while commands write.
@@ -95,6 +97,8 @@ pub(super) enum Done {
     Checked(Result<Checked, RpcError>),
     /// What the agent gets.
     Answered(Result<ToolAnswer, RpcError>),
+    /// The same of a file that was read, with the room that its text takes until it is sent.
+    Read(Result<ToolAnswer, RpcError>, Option<OwnedSemaphorePermit>),
     /// The same, as a client said it.
     Passed(Arc<str>),
     /// A command runs; how a person would type it.
@@ -129,13 +133,16 @@ pub(super) struct Files {
     /// Whose they are: what one agent's disk does not answer is not to stop another's.
     whose: Arc<Path>,
     room: Arc<Semaphore>,
+    /// Room for texts that were read and wait to be sent: an agent that reads no answers is read no more files.
+    texts: Arc<Semaphore>,
 }
 
 impl Files {
     /// The files inside these directories.
     pub(super) fn new(roots: Roots, disk: Disk) -> Self {
         let whose = PathBuf::from(crate::model::new_uuid().to_string()).into();
-        Self { roots: Arc::new(roots), disk, whose, room: Arc::new(Semaphore::new(FILES)) }
+        let [room, texts] = [FILES, TEXTS].map(|count| Arc::new(Semaphore::new(count)));
+        Self { roots: Arc::new(roots), disk, whose, room, texts }
     }
 
     /// Looks where a path leads, whether so much can be written there, and with `shown` what that would replace.
@@ -150,8 +157,9 @@ impl Files {
         .await
     }
 
-    async fn read(self, place: Located, lines: Lines) -> Result<ToolAnswer, RpcError> {
-        self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await
+    async fn read(self, place: Located, lines: Lines) -> Done {
+        let room = Arc::clone(&self.texts).acquire_owned().await.ok();
+        Done::Read(self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await, room)
     }
 
     /// Writes a file, unless it has something else than somebody was shown.
@@ -293,13 +301,15 @@ impl Tools {
                 Ok(Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Cancel) | Err(_) => {}
             }
             let FileWanted { request, place, shown } = wanted;
-            Done::Answered(match request {
+            match request {
                 ToolRequest::Read { line, limit, .. } => {
                     files.read(place, Lines { first: line, count: limit }).await
                 }
-                ToolRequest::Write { content, .. } => files.write(place, content, shown).await,
-                other => Err(RpcError::method_not_found(other.method())),
-            })
+                ToolRequest::Write { content, .. } => {
+                    Done::Answered(files.write(place, content, shown).await)
+                }
+                other => Done::Answered(Err(RpcError::method_not_found(other.method()))),
+            }
         });
     }
 
@@ -388,6 +398,30 @@ mod tests {
     use std::io;
 
     use super::*;
+    use crate::model::AbsolutePath;
+    use crate::tools::Root;
+
+    #[tokio::test]
+    async fn no_more_files_are_read_while_their_texts_wait_to_be_sent() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("f");
+        std::fs::write(&file, "text").unwrap();
+        let root = AbsolutePath::new(home.path().to_str().unwrap()).unwrap();
+        let roots: Roots = Root::find(&root).into_iter().collect();
+        let files = Files::new(roots, Disk::default());
+        let read = || {
+            let place = files.roots.locate(file.to_str().unwrap()).unwrap();
+            Box::pin(files.clone().read(place, Lines::default()))
+        };
+        let mut unsent = Vec::new();
+        for _ in 0..TEXTS {
+            unsent.push(read().await);
+        }
+        let mut next = read();
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut next).await.is_err());
+        unsent.pop();
+        assert!(matches!(next.await, Done::Read(Ok(ToolAnswer::Text(text)), Some(_)) if text == "text"));
+    }
 
     #[test]
     fn an_agent_finds_enoent_in_the_error_for_a_missing_file_and_words_for_every_other() {

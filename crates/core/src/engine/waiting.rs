@@ -84,7 +84,7 @@ impl SessionTask {
     /// What the session waits for at the moment.
     pub(super) fn waiting(&self) -> Option<Waiting> {
         let Seen { what, is_served, is_unread, is_away } = self.seen()?;
-        let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
+        let asked = if let Awaited::Questions { first, .. } = &what { Some(first) } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
             Some(Ask::Elicitation(_)) => Some(QuestionKind::Elicitation),
@@ -104,7 +104,9 @@ impl SessionTask {
             (Some(Awaited::Answer(method)), _) => Missed::Answer(method),
             (Some(Awaited::LoadTime), Some((Deadline::Load(at), _))) => Missed::LoadTime(*at),
             (Some(Awaited::AgentEnd), _) => Missed::End,
-            (Some(Awaited::LoadTime | Awaited::TurnEnd | Awaited::Questions(_)) | None, _) => Missed::Ready,
+            (Some(Awaited::LoadTime | Awaited::TurnEnd | Awaited::Questions { .. }) | None, _) => {
+                Missed::Ready
+            }
         };
         let agent = self.place.agent.label().into_owned();
         AgentError::SlowStart { agent, missed, limit: wait, said: self.place.last_words() }

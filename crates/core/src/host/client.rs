@@ -13,6 +13,7 @@ use crate::model::{Seq, TurnId};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
+use super::connection::Connection;
 use super::fault::Refusal;
 use super::local_socket::LocalSocket;
 use super::meta::PROTOCOL;
@@ -71,6 +72,8 @@ pub enum FromHost {
         /// Its id.
         id: RpcId,
     },
+    /// The host serves this client no more, or not at all.
+    Refused(Refusal),
     /// Anything else.
     Other,
 }
@@ -86,7 +89,8 @@ impl HostClient {
     /// A client of a host in this very process.
     pub async fn in_process(host: &Arc<Host>) -> Result<Self, HostError> {
         let ((near, near_incoming), (far, far_incoming)) = wire::memory(limits());
-        host.works.see_through(serve_connection(far, far_incoming, Arc::clone(host), false));
+        let connection = Arc::new(Connection::new(Arc::clone(host), false));
+        host.works.see_through(serve_connection(far, far_incoming, connection));
         Self::initialized(near, near_incoming).await?.ok_or(HostError::Lost)
     }
 
@@ -146,6 +150,7 @@ impl HostClient {
                     let bad = |_| HostError::BadAnswer { method: method.to_owned() };
                     return serde_json::from_str(&result?).map_err(bad);
                 }
+                FromHost::Refused(refusal) => return Err(refusal.into()),
                 other => meanwhile(other),
             }
         }
@@ -191,6 +196,9 @@ fn read(inbound: Inbound) -> FromHost {
         }
         Inbound::Request { id, message } if message.method() == Some("elicitation/create") => {
             FromHost::Elicitation { id, params: message.params().unwrap_or("null").into() }
+        }
+        Inbound::Stray(message) if message.id() == Some(&RpcId::null()) => {
+            message.error().map_or(FromHost::Other, |error| FromHost::Refused(Refusal::read(error)))
         }
         Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
     }

@@ -110,6 +110,9 @@ impl Connection {
         };
         let opened = self.host.fork(&record, new).await.map_err(|error| self.with_logins(error))?;
         room.filled_by(opened.session.record_id());
+        if self.is_confined() {
+            self.host.confined_records.insert(opened.session.record_id());
+        }
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);

@@ -5,6 +5,7 @@
 //! whatever its agent asks.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub(super) struct Connection {
     logins: OnceLock<Box<str>>,
     /// How it has logged in with its agent.
     pub(super) logged_in: LoggedIn,
+    /// Whether the client has sent `initialize`.
+    initialized: AtomicBool,
 }
 
 /// A session that a client has in use, and asks for something.
@@ -106,7 +109,13 @@ impl Connection {
             elicited,
             logins,
             logged_in,
+            initialized: AtomicBool::default(),
         }
+    }
+
+    /// Whether the client has sent `initialize`.
+    pub(super) fn is_initialized(&self) -> bool {
+        self.initialized.load(Ordering::Relaxed)
     }
 
     /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
@@ -196,6 +205,9 @@ impl Connection {
         let opened = opened.map_err(|error| self.with_logins(error))?;
         room.filled_by(opened.session.record_id());
         let record = opened.session.record_id().clone();
+        if opened.created && self.is_confined() {
+            self.host.confined_records.insert(&record);
+        }
         self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(record);
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
@@ -300,6 +312,7 @@ impl AgentService for Connection {
     }
 
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
+        self.initialized.store(true, Ordering::Relaxed);
         let meta = self.defaults.take(client)?;
         let offer = self.offer_of_agent(&meta, client.protocol, to_everybody).await?;
         if let Some(ways) = offer.login_methods() {
@@ -404,6 +417,7 @@ impl AgentService for Connection {
     async fn delete_session(&self, session: AcpSessionId, aside: Aside) -> Result<Meta, CallError> {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
+        self.may_end(&record, "delete other sessions")?;
         let Some(kept) = kept else { return self.delete_theirs(&session, &aside).await };
         if !self.knows(&kept) {
             // To this client it is not there, and what is not there is deleted.

@@ -32,8 +32,13 @@ impl Connection {
         }
         let given = RestoreSession { besides: self.besides_of(aside), ..given };
         match Box::pin(self.host.engine.delete_everywhere(record, given, PATIENCE)).await {
-            Ok(AtAgent::Deleted) => Ok(Meta::new()),
-            Ok(AtAgent::Kept(why)) => Ok(kept_by_agent(&why)),
+            Ok(at_agent) => {
+                self.host.confined_records.remove(record);
+                Ok(match at_agent {
+                    AtAgent::Deleted => Meta::new(),
+                    AtAgent::Kept(why) => kept_by_agent(&why),
+                })
+            }
             Err(error) => Err(self.refused(&error)),
         }
     }

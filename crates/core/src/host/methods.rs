@@ -94,6 +94,7 @@ impl Connection {
 
     /// Cancels whatever turn runs, whoever asked for it; the first that waits, if none runs.
     async fn cancel(&self, of: OfSession) -> Result<String, CallError> {
+        self.may_end(&record(&of.session_id)?, "cancel the turns of other sessions")?;
         let session = self.session(&of.session_id).await?;
         let had_work = session.status().has_work;
         session.cancel(None).await.map_err(|error| self.refused(&error))?;
@@ -102,6 +103,7 @@ impl Connection {
 
     /// Closes the record for everybody: its turns are cancelled, its agent is told and ended.
     async fn close(&self, of: OfSession) -> Result<String, CallError> {
+        self.may_end(&record(&of.session_id)?, "close other sessions")?;
         let session = self.session(&of.session_id).await?;
         let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
         session.close().await.map_err(|error| self.refused(&error))?;
@@ -157,6 +159,9 @@ impl Connection {
     /// Stops the host, or only if nobody else is there and no session is live: that is decided where clients come in,
     /// so that none comes in between.
     async fn stop(&self, call: &ExtensionCall) -> Result<String, CallError> {
+        if self.is_confined() {
+            return Err(fault::not_allowed("stop the host"));
+        }
         let Stop { if_idle } = if call.params.is_some() { read(call)? } else { Stop::default() };
         let stops = !if_idle || self.host.stop_if_idle().await;
         if stops {

@@ -10,6 +10,7 @@ mod bridge;
 mod choosing;
 mod client;
 mod coming_back;
+mod confined_records;
 mod connection;
 mod defaults;
 mod deleting;
@@ -81,6 +82,7 @@ use crate::engine::{Engine, Question, SessionError};
 use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
 
+use confined_records::ConfinedRecords;
 use elsewhere::Shares;
 use importing::Importer;
 use scopes::Scopes;
@@ -131,6 +133,7 @@ pub struct Host {
     turn_owners: Arc<TurnOwners>,
     patience: ClientPatience,
     shares: Shares,
+    confined_records: ConfinedRecords,
     /// Numbers the connections.
     connections: AtomicU64,
     server_file: ServerFile,
@@ -140,6 +143,8 @@ pub struct Host {
     started_at: Timestamp,
     /// How many clients are connected.
     clients: Arc<watch::Sender<usize>>,
+    /// Whether all places for clients are taken.
+    is_full: watch::Sender<bool>,
     /// True once somebody wants the host to go.
     stopping: watch::Sender<bool>,
     /// The way to the door, where it is known whether there is anything to do.
@@ -178,11 +183,13 @@ impl Host {
             turn_owners: Arc::default(),
             patience,
             shares: Shares::default(),
+            confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),
             server_file,
             importer,
             version,
             clients: Arc::default(),
+            is_full: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
             idle_stops: OnceLock::new(),
         }

@@ -212,6 +212,11 @@ impl Host {
                 self.make(new, &settings, unwanted).await
             }
             Some(there) => {
+                self.may_end(
+                    &there.id,
+                    is_confined,
+                    "close the session of this name; give its own another name",
+                )?;
                 let opened = self.make(new, &settings, unwanted).await?;
                 self.replace(there.id, opened, scope).await
             }

@@ -15,18 +15,19 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, MutexGuard, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
+use crate::acp::render::KnownIds;
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
 use crate::acp::{pass_on_params, with_told_calls};
 use crate::engine::{Advice, ClientOffer, Question, QuestionKind};
 use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcError, RpcId, WireError};
 
@@ -71,14 +72,15 @@ pub(super) fn route(
 ) -> (mpsc::Sender<Question>, impl Future<Output = ()> + Send + 'static) {
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
     let routing = async move {
+        let told_ids = Arc::new(ToldIds::new(store, record.clone()));
         let mut open = JoinSet::new();
         let mut is_over = false;
         while !is_over || !open.is_empty() {
             tokio::select! {
                 question = asked.recv(), if !is_over && open.len() < QUESTIONS => match question {
                     Some(question) => {
-                        let (askable, store) = (Arc::clone(&askable), Arc::clone(&store));
-                        open.spawn(settle(question, askable, store, record.clone(), own.clone()));
+                        let (askable, told_ids) = (Arc::clone(&askable), Arc::clone(&told_ids));
+                        open.spawn(settle(question, askable, told_ids, record.clone(), own.clone()));
                     }
                     None => is_over = true,
                 },
@@ -93,7 +95,7 @@ pub(super) fn route(
 async fn settle(
     question: Question,
     askable: Arc<Askable>,
-    store: Arc<dyn Store>,
+    told_ids: Arc<ToldIds>,
     record: RecordId,
     own: Option<TurnClient>,
 ) {
@@ -111,7 +113,7 @@ async fn settle(
         }
         (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
     }
-    let Some(params) = told_params(&question, &store, &record).await else {
+    let Some(params) = told_params(&question, &told_ids, &record).await else {
         question.answer(Advice::Reject);
         return;
     };
@@ -314,15 +316,47 @@ async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClien
 
 /// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
 /// about no session, or what is told cannot be known.
-async fn told_params(question: &Question, store: &Arc<dyn Store>, record: &RecordId) -> Option<String> {
+async fn told_params(question: &Question, told_ids: &ToldIds, record: &RecordId) -> Option<String> {
     let params = pass_on_params(question.params(), record.as_str())?;
     let row = question.lineage();
     if row == LineageIndex::FIRST {
         return Some(params);
     }
-    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(question.seq()));
-    let known = kept.known_ids().await.ok()?;
-    Some(with_told_calls(params, |id| known.other_call(id, row)))
+    let known = told_ids.up_to(question.seq()).await.ok()?;
+    Some(with_told_calls(params, |id| known.ids.other_call(id, row)))
+}
+
+/// The ids that agents have used in a record, read as far as a question needs them. Each event is read once for all
+/// questions of a turn.
+struct ToldIds {
+    store: Arc<dyn Store>,
+    record: RecordId,
+    read: Mutex<ReadIds>,
+}
+
+struct ReadIds {
+    ids: KnownIds,
+    /// The first event that was not read.
+    next: Seq,
+}
+
+impl ToldIds {
+    fn new(store: Arc<dyn Store>, record: RecordId) -> Self {
+        let read = ReadIds { ids: KnownIds::default(), next: Seq::FIRST };
+        Self { store, record, read: Mutex::new(read) }
+    }
+
+    /// The ids up to this event, or beyond it: what comes after a question changes no id that the question names.
+    async fn up_to(&self, seq: Seq) -> Result<MutexGuard<'_, ReadIds>, StoreError> {
+        let mut read = self.read.lock().await;
+        if read.next <= seq {
+            let kept = KeptEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
+            let ReadIds { ids, next } = &mut *read;
+            kept.learn_ids(ids, *next).await?;
+            *next = seq.next();
+        }
+        Ok(read)
+    }
 }
 
 /// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.

@@ -274,14 +274,20 @@ impl KeptEvents {
     /// The ids that agents have used so far.
     pub(super) async fn known_ids(&self) -> Result<KnownIds, StoreError> {
         let mut known = KnownIds::default();
-        let (mut pages, mut stretch) = (self.pages(Seq::FIRST), Stretch::default());
+        self.learn_ids(&mut known, Seq::FIRST).await?;
+        Ok(known)
+    }
+
+    /// Adds the ids that agents have used from an event on.
+    pub(super) async fn learn_ids(&self, known: &mut KnownIds, from: Seq) -> Result<(), StoreError> {
+        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
                 known.take(event);
                 stretch.done(event).await;
             }
         }
-        Ok(known)
+        Ok(())
     }
 }
 

@@ -68,7 +68,7 @@ impl RunError {
     }
 }
 
-/// Runs a home's host, whose lock it has, until it is stopped or has nothing to do. `ready` is called when it
+/// Runs a home's host, whose lock it has, until it is stopped, has nothing to do or has lost its store. `ready` is called when it
 /// listens, with what it found on its way up.
 ///
 /// It takes hold of the whole process: orphans come to it, and whatever descends from it is taken for an agent's.
@@ -86,13 +86,18 @@ pub async fn run(
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
     let swept = leftovers::end(&store, &id, (&place, &home), &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
-    let importer = Importer { store: file, host: id, name_of, one_at_a_time: tokio::sync::Mutex::default() };
+    let importer = Importer {
+        store: Arc::clone(&file),
+        host: id,
+        name_of,
+        one_at_a_time: tokio::sync::Mutex::default(),
+    };
     let host = Host::made_of(engine, store, server_file, Some(importer), version.clone(), patience);
     let host = Arc::new(host);
     let door = Door::open(place, lock, version)?;
     ready(&host, &swept);
     // Until nothing is left of this host there is no other.
-    let _lock = serve(door, &host, &home, linger).await;
+    let _lock = serve(door, &host, &home, linger, || file.is_in_place()).await;
     orphans.release().await;
-    Ok(())
+    if file.is_in_place() { Ok(()) } else { Err(StoreError::Gone { path: file.path().to_owned() }.into()) }
 }

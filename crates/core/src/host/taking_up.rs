@@ -16,7 +16,7 @@ use crate::wire::WireError;
 use super::attachment::{self, Attachment, Gate, Paused};
 use super::connection::{Connection, client_session, problem, record_of};
 use super::fault;
-use super::meta::{AgentMeta, ReplayMeta, RestoreMeta};
+use super::meta::{AgentMeta, FallbackMeta, ReplayMeta, RestoreMeta};
 use super::opening::Opened;
 use super::others_turns::{OthersTurns, wants_states};
 use super::replaying::{CursorError, KeptEvents, Replaying, standing};
@@ -39,6 +39,9 @@ impl Connection {
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         if !meta.start.settings.is_empty() {
             self.may_choose()?;
+        }
+        if meta.wishes.fallback == Some(FallbackMeta::Reset) || meta.return_to.is_some() {
+            self.may_end(&record_of(&call.session), "reset other sessions")?;
         }
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {

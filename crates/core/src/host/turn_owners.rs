@@ -127,8 +127,12 @@ impl Connection {
         }
     }
 
+    /// Who a turn belongs to. An orphaned turn of the user is not for a program that an agent started.
     fn owner_of(&self, record: &RecordId, turn: &OpenTurn) -> TurnOwner {
-        self.host.turn_owners.owner(record, &turn.request, self.number)
+        match self.host.turn_owners.owner(record, &turn.request, self.number) {
+            TurnOwner::Disconnected if self.may_end(record, "cancel").is_err() => TurnOwner::OtherClient,
+            owner => owner,
+        }
     }
 }
 

@@ -12,6 +12,9 @@ use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
 const MAX_HELD_BYTES: usize = 256 * 1024;
+/// How many requests of one turn may wait for an answer. An agent that asks for more at once is refused the rest, so that
+/// no request takes longer for those before it.
+pub(super) const OPEN_REQUESTS: usize = 1024;
 
 impl SessionMachine {
     /// Sends the next prompt, if the session is idle; without one, its idle time begins.
@@ -221,6 +224,7 @@ impl SessionMachine {
                 Decision::Approve if can_approve => Permit::Approve,
                 // What cannot be approved in its own words is not, and the turn says so.
                 Decision::Approve | Decision::Reject => Permit::Reject,
+                Decision::Ask if asked.len() >= OPEN_REQUESTS => Permit::Reject,
                 Decision::Ask => {
                     asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve });
                     return self.do_(Effect::Consult(ask));
@@ -241,6 +245,7 @@ impl SessionMachine {
             State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
+            State::Prompting(Prompting { asked, .. }) if asked.len() >= OPEN_REQUESTS => Permit::Declined,
             State::Prompting(Prompting { asked, .. }) => {
                 asked.push(Asked { ask: ask.clone(), tool: None, can_approve: false });
                 return self.do_(Effect::Consult(ask));

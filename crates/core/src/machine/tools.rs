@@ -5,6 +5,7 @@
 
 use crate::model::{Decision, PermissionPolicy, Ruling, ToolKind, ToolUse};
 
+use super::prompting::OPEN_REQUESTS;
 use super::state::{Asked, Prompting, State};
 use super::{AskId, Effect, Permit, SessionMachine};
 
@@ -27,6 +28,7 @@ impl SessionMachine {
                 Decision::Reject => self.answer(ask, Permit::Reject),
                 // The permission was given, and counted, when the agent asked for it.
                 Decision::Ask if granted => self.do_(Effect::Permit(ask, Permit::Approve)),
+                Decision::Ask if asked.len() >= OPEN_REQUESTS => self.answer(ask, Permit::Reject),
                 Decision::Ask => {
                     // Whoever is asked is asked in our words, and has a yes among them.
                     asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve: true });

@@ -16,7 +16,12 @@ pub enum Awaited {
     /// The agent has the prompt and has to say that it is done with it.
     TurnEnd,
     /// Somebody has to answer what the agent asks.
-    Questions(Vec<AskId>),
+    Questions {
+        /// The one that was asked first of those that are open.
+        first: AskId,
+        /// How many are open.
+        open: usize,
+    },
     /// The agent's process has to go.
     AgentEnd,
 }
@@ -42,11 +47,11 @@ impl SessionMachine {
                 asked.and_then(|passed| answer(&passed.pass.method))
             }
             State::Prompting(Prompting { stopping: Some(_), .. }) => answer("session/cancel"),
-            State::Prompting(Prompting { asked, .. }) if !asked.is_empty() => {
-                Some(Awaited::Questions(asked.iter().map(|open| open.ask.clone()).collect()))
-            }
-            State::Prompting(Prompting { inserted: true, .. }) => Some(Awaited::TurnEnd),
-            State::Prompting(_) => answer("session/prompt"),
+            State::Prompting(Prompting { asked, inserted, .. }) => match (asked.first(), inserted) {
+                (Some(first), _) => Some(Awaited::Questions { first: first.ask.clone(), open: asked.len() }),
+                (None, true) => Some(Awaited::TurnEnd),
+                (None, false) => answer("session/prompt"),
+            },
             State::Closing(advertised, _) if !advertised.close => answer("session/cancel"),
             State::Closing(..) => answer("session/close"),
             State::Deleting => answer("session/delete"),

@@ -78,6 +78,12 @@ pub enum StoreError {
         #[source]
         source: SqliteFailure,
     },
+    /// The file, or its log, was removed or replaced while it was open.
+    #[error("the store {} was removed or replaced while it was in use", path.display())]
+    Gone {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// There is no such record.
     #[error("there is no record {0}")]
     NoRecord(RecordId),
@@ -147,6 +153,7 @@ impl StoreError {
             Self::NetworkFileSystem { .. } => "STORE_ON_NETWORK",
             Self::Full { .. } => "STORE_FULL",
             Self::Failed { .. } => "STORE_FAILED",
+            Self::Gone { .. } => "STORE_GONE",
             Self::NoRecord(_) => "NO_SESSION",
             Self::RecordExists(_) => "RECORD_EXISTS",
             Self::ScopeTaken { .. } => "SCOPE_TAKEN",
@@ -173,6 +180,9 @@ impl StoreError {
             }
             Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
             Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
+            Self::Gone { .. } => {
+                Some("put it back, then run the command again: another host starts with what is there")
+            }
             Self::ScopeTaken { .. } => Some("close that session first, or choose another name"),
             Self::LeaseLost { .. } => Some("the other host goes on with the session"),
             Self::Failed { .. } => {

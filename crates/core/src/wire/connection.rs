@@ -182,6 +182,20 @@ impl Peer {
         }
     }
 
+    /// Waits until the peer takes no more: writing to it has failed. It never comes otherwise.
+    pub async fn write_failed(&self) {
+        let mut done = self.0.writing_done.clone();
+        drop(done.wait_for(|done| *done).await);
+        if !self.has_write_failed() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether writing to the peer has failed.
+    pub fn has_write_failed(&self) -> bool {
+        self.0.outbox.write_error().is_some()
+    }
+
     /// Waits until the peer has had something to take for this long, or up to twice as long, and has taken nothing.
     pub async fn takes_nothing_for(&self, time: Duration) {
         loop {

@@ -14,6 +14,12 @@ use crate::acp::settings::option_id;
 use crate::model::ProtocolVersion;
 use crate::wire::splice::{Splice, Step, elements, locate};
 
+/// How long a list may be that is remembered, in bytes. A longer one is stored and passed on as any update is, and a client
+/// that comes later is told what was offered before.
+const LIST_BYTES: usize = 1 << 20;
+/// The same of the whole result that a session was set up with.
+const SETUP_BYTES: usize = 2 << 20;
+
 /// What a session offers, each as raw JSON. What the agent does not offer is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Offered {
@@ -54,7 +60,8 @@ impl Offered {
     /// it is no object.
     pub(super) fn after_setup(&self, result: &str) -> Option<Self> {
         let told: Told<'_> = serde_json::from_str(result).ok()?;
-        let setup = result.trim_ascii().starts_with('{').then(|| result.into());
+        let is_kept = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
+        let setup = is_kept.then(|| result.into());
         let told = self.told(told.modes, told.config_options, told.commands).unwrap_or_else(|| self.clone());
         Some(Self { setup, ..told })
     }
@@ -136,6 +143,7 @@ impl Offered {
         // What tells nothing changes nothing.
         modes.or(config_options).or(commands)?;
         let newer = |told: Option<&RawValue>, known: &Option<Box<str>>| {
+            let told = told.filter(|told| told.get().len() <= LIST_BYTES);
             told.map(|told| told.get().into()).or_else(|| known.clone())
         };
         Some(Self {
@@ -229,6 +237,20 @@ mod tests {
         ] {
             assert_eq!(set(ProtocolVersion::V1, r#""b""#, broken), Err(problem), "{broken}");
         }
+    }
+
+    #[test]
+    fn modes_options_and_commands_that_are_too_long_are_not_remembered() {
+        let begun = offered([Some(r#"{"currentModeId":"a"}"#), Some("[1]"), Some("[2]")]);
+        let long = format!("[{:?}]", "x".repeat(LIST_BYTES));
+        let options = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{long}}}"#);
+        let commands =
+            format!(r#"{{"sessionUpdate":"available_commands_update","availableCommands":{long}}}"#);
+        for update in [options, commands] {
+            assert_eq!(begun.after_update(&format!(r#"{{"update":{update}}}"#)), Some(begun.clone()));
+        }
+        let result = format!(r#"{{"modes":{long},"configOptions":{long}}}"#);
+        assert_eq!(begun.after_setup(&result), Some(begun));
     }
 
     #[test]

@@ -52,8 +52,8 @@ impl From<Waiting> for WaitingMeta {
             Awaited::LoadTime => ("load-time", None),
             Awaited::Answer(method) => ("answer", Some(method.into_string())),
             Awaited::TurnEnd => ("turn-end", None),
-            Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
-            Awaited::Questions(_) => ("permission", None),
+            Awaited::Questions { .. } if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
+            Awaited::Questions { .. } => ("permission", None),
             Awaited::AgentEnd => (Self::AGENT_END, None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));

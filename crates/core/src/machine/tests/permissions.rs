@@ -1,5 +1,6 @@
 //! What becomes of a permission that nobody can be asked, by the policy of its turn.
 
+use super::super::prompting::OPEN_REQUESTS;
 use super::cases::ended;
 use super::*;
 use crate::model::ToolPolicy;
@@ -147,4 +148,25 @@ fn an_answer_that_comes_after_its_turn_grants_nothing() {
     ] {
         assert_eq!(feed(&mut machine, [late]), []);
     }
+}
+
+#[test]
+fn permission_requests_beyond_the_bound_of_open_ones_are_rejected_at_once() {
+    let (mut machine, _) = asked(unasked(Unasked::Wait));
+    let tool = |n: usize| {
+        let Input::Permission { tool, has_options, can_approve, .. } = permission("edit") else { panic!() };
+        Input::Permission { ask: AskId(format!("{n}").into()), tool, has_options, can_approve }
+    };
+    for n in 1..OPEN_REQUESTS {
+        feed(&mut machine, [tool(n)]);
+    }
+    assert!(
+        matches!(machine.awaited(), Some(Awaited::Questions { first, open: OPEN_REQUESTS }) if first == ask())
+    );
+    let over = AskId("over".into());
+    let Input::Permission { tool, has_options, can_approve, .. } = tool(0) else { panic!() };
+    let more = Input::Permission { ask: over.clone(), tool, has_options, can_approve };
+    assert_eq!(feed(&mut machine, [more]), [Effect::Permit(over.clone(), Permit::Reject)]);
+    let form = Input::Elicitation { ask: over.clone() };
+    assert_eq!(feed(&mut machine, [form]), [Effect::Permit(over, Permit::Declined)]);
 }

@@ -11,7 +11,7 @@ fn every_state_in_which_something_is_waited_for_says_what() {
         Some(Awaited::LoadTime) => "the time to load".to_owned(),
         Some(Awaited::Answer(method)) => method.into_string(),
         Some(Awaited::TurnEnd) => "turn's end".to_owned(),
-        Some(Awaited::Questions(asked)) => format!("{} answer", asked.len()),
+        Some(Awaited::Questions { open, .. }) => format!("{open} answer"),
         Some(Awaited::AgentEnd) => "end".to_owned(),
     };
     let found: Vec<_> = states().iter().map(|(name, machine)| format!("{name}: {}", said(machine))).collect();

@@ -207,8 +207,13 @@ fn sizes(path: &Path) -> (u64, u64) {
     (size(&real), log)
 }
 
-fn log_of(path: &Path) -> PathBuf {
+pub(super) fn log_of(path: &Path) -> PathBuf {
+    companion(path, "-wal")
+}
+
+/// One of the files that SQLite has beside a store.
+pub(super) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push("-wal");
+    name.push(suffix);
     name.into()
 }

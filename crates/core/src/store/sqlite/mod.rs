@@ -12,7 +12,9 @@ mod erase;
 mod fault;
 mod file;
 mod filesystem;
+mod in_place;
 mod ledger;
+mod log_damage;
 mod read;
 mod rows;
 mod schema;
@@ -37,7 +39,9 @@ use self::fault::Fault;
 pub use self::fault::SqliteFailure;
 use self::file::Opening;
 pub use self::filesystem::FileSystem;
+use self::in_place::OpenFiles;
 pub use self::ledger::ImportedFile;
+use self::log_damage::OpenStore;
 use self::threads::{QUEUE, ReadRequest, Writer};
 use self::write::Write;
 use super::{
@@ -101,6 +105,9 @@ pub struct SqliteStore {
     // Dropped first: the connection that closes last empties the log, and only the writer's can.
     reader: Reader,
     writer: Option<(Arc<Desk>, Worker<WriteRequest>)>,
+    files: Option<Arc<OpenFiles>>,
+    /// Dropped last, when no connection is left.
+    _open: OpenStore,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -127,10 +134,12 @@ impl SqliteStore {
         let path = opening.path.to_owned();
         let known = opening.migrations.known();
         let not_opened = |source| StoreError::Open { path: path.clone(), source };
+        let open = OpenStore::new(&path).map_err(|fault| fault.into_error("open", &path))?;
         let writer = match opening.options.access {
             Access::ReadOnly => None,
             Access::ReadWrite => Some(Writer::open(opening)?),
         };
+        let files = writer.as_ref().map(Writer::files);
         let connection = opening.reader()?;
         let idle = opening.options.idle;
         let writer = writer.map(|writer| start_writer(writer, idle)).transpose().map_err(not_opened)?;
@@ -138,12 +147,18 @@ impl SqliteStore {
             Reads::OnCallersThread => Reader::Here(Mutex::new(connection)),
             Reads::OnOwnThread => Reader::Thread(start_reader(connection).map_err(not_opened)?),
         };
-        Ok(Self { path, known, reader, writer })
+        Ok(Self { path, known, reader, writer, files, _open: open })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the file, and its log, are still there under their names. Every write fails once they are not. A store that
+    /// is only read always is.
+    pub fn is_in_place(&self) -> bool {
+        self.files.as_ref().is_none_or(|files| files.are_in_place())
     }
 
     /// Which format the file has, and what is wrong with it as far as can be seen in this time.

@@ -67,10 +67,14 @@ pub(super) fn inspect(connection: &Connection, known: i64) -> Result<Found, Faul
     let application_id: i32 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let pages: i64 = look.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let format = format(&look)?;
+    // The tables come with their format, in one transaction.
+    let has_tables =
+        format == 0 && look.query_row("SELECT count(*) > 0 FROM sqlite_schema", [], |row| row.get(0))?;
     look.commit()?;
     match (application_id, format) {
         // The mark is the first thing ever written, so a file with pages and without it is not ours.
         (0, _) if pages == 0 => Ok(Found::Unfinished),
+        (APPLICATION_ID, 0) if has_tables => Err(Fault::Damaged("it has tables and no format".to_owned())),
         (APPLICATION_ID, 0) => Ok(Found::Unfinished),
         (APPLICATION_ID, ..0) => Err(Fault::Damaged(format!("its format is {format}"))),
         (APPLICATION_ID, _) => Ok(match format.cmp(&known) {

@@ -198,7 +198,9 @@ fn a_format_that_no_version_has_is_damage() {
     }
     // With tables in it a file is not a new one, whatever its format says.
     sql(&path, "PRAGMA user_version = 0");
-    assert_eq!(open(&path, Access::ReadWrite, Migrations::OURS).unwrap_err().code(), "STORE_CORRUPT");
+    for access in [Access::ReadWrite, Access::ReadOnly] {
+        assert_eq!(open(&path, access, Migrations::OURS).unwrap_err().code(), "STORE_CORRUPT");
+    }
 }
 
 #[tokio::test]

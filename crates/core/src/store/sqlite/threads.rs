@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::fault::{Fault, sql_error};
 use super::file::Opening;
+use super::in_place::OpenFiles;
 use super::schema;
 use super::write::{Heads, Write};
 use crate::store::{Durability, Lease, StoreError};
@@ -43,6 +44,7 @@ pub(super) type Answer = Result<Option<Lease>, StoreError>;
 pub(super) struct Writer {
     connection: Connection,
     path: PathBuf,
+    files: Arc<OpenFiles>,
     /// The format we write.
     known: i64,
     /// How long to wait for another process.
@@ -72,6 +74,7 @@ impl Writer {
         Ok(Self {
             connection,
             path: opening.path.to_owned(),
+            files: Arc::new(OpenFiles::new(opening.path)),
             known: opening.migrations.known(),
             busy_timeout: opening.options.busy_timeout,
             durability: None,
@@ -80,6 +83,11 @@ impl Writer {
             heads: Heads::default(),
             state: None,
         })
+    }
+
+    /// The files that it writes to.
+    pub(super) fn files(&self) -> Arc<OpenFiles> {
+        Arc::clone(&self.files)
     }
 
     /// Whether the log is to be copied into the file, whatever else is to be done.
@@ -246,7 +254,8 @@ impl Writer {
 
     fn end_with(&self, answers: Vec<Answer>) -> Result<Vec<Answer>, Failure> {
         match self.execute("COMMIT") {
-            Ok(()) => Ok(answers),
+            Ok(()) if self.files.are_in_place() => Ok(answers),
+            Ok(()) => Err(Failure::Gone),
             // When a sync has failed, the system may say of the next one that all is well although it is not.
             Err(error) if is_failed_sync(&error) => Err(Failure::everyones(error)),
             Err(error) => Err(Failure::someones(error)),
@@ -298,6 +307,8 @@ enum Failure {
     Someones(Arc<rusqlite::Error>),
     /// Another program has changed the format of the file to this one.
     Format(i64),
+    /// The file was removed or replaced. What was written is in no file that has a name.
+    Gone,
 }
 
 impl Failure {
@@ -317,6 +328,7 @@ impl Failure {
     fn to_error(&self, writer: &Writer) -> StoreError {
         match self {
             Self::Everyones(error) | Self::Someones(error) => sql_error(error, "write", &writer.path),
+            Self::Gone => StoreError::Gone { path: writer.path.clone() },
             Self::Format(found) => schema::other_format(&writer.path, *found, writer.known),
         }
     }

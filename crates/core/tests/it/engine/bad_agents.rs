@@ -3,6 +3,7 @@
 
 use acpx_core::model::{EventKind, PermissionMode, Verdict};
 use acpx_core::wire::Limits;
+use acpx_testkit::Step;
 
 use super::*;
 
@@ -271,4 +272,19 @@ async fn tool_calls_that_have_other_ids_when_they_are_replayed_are_the_same_conv
     let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
     let tools = conversation.entries().iter().filter(|entry| matches!(entry, Entry::Tool(_))).count();
     assert_eq!((tools, stop_reason(&prompt(&good, "go").await)), (1, "end_turn"));
+}
+
+#[tokio::test]
+async fn a_prompt_that_an_agent_with_closed_stdin_cannot_read_fails_at_once() {
+    let bench = Bench::with(quick());
+    let closed = bench.home.join("closed");
+    let close = |turn: Script| turn.end("end_turn").step(Step::CloseStdin).touch(&closed).hang();
+    let (session, _) = bench.open(&bad(close)).await;
+    assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
+    while !closed.exists() {
+        tokio::task::yield_now().await;
+    }
+    let died = r#"the agent "scripted" died (it closed its input)"#;
+    assert_eq!(failure(&prompt(&session, "two").await), ("AGENT_DIED", died));
+    assert_eq!(stop_reason(&prompt(&session, "three").await), "end_turn");
 }

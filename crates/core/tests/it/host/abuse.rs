@@ -101,10 +101,10 @@ async fn two_thousand_requests_of_somebody_who_does_not_read_hurt_nobody() {
 
 #[tokio::test]
 async fn many_who_stay_leave_room_for_agents_and_whoever_waits_comes_in_when_they_go() {
-    let bench = Bench::new();
+    let bench = Bench::new().with_files(120);
     let (mut client, record) = served(&bench).await;
     let mut crowd = Vec::new();
-    for _ in 0..600 {
+    for _ in 0..60 {
         crowd.push(bench.raw().await);
     }
     assert_eq!(prompt(&mut client, &record, "well?").await["stopReason"], "end_turn");

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
-use acpx_core::host::{FromHost, HostClient, HostLock, published};
+use acpx_core::host::{FromHost, HostClient, HostError, HostLock, published};
 use acpx_core::model::{AgentEnd, Lifecycle, ProcessIdentity};
 use acpx_testkit::{Script, starts_of};
 use serde_json::{Value, json};
@@ -251,4 +251,38 @@ async fn a_host_that_is_to_stop_if_it_is_idle_stays_for_a_live_session_and_for_a
     }
     assert!(client.next().await.is_none());
     eventually("the host is gone", || !host.is_alive()).await;
+}
+
+#[tokio::test]
+async fn a_host_whose_store_was_removed_or_replaced_acknowledges_no_prompt_and_exits() {
+    type Loss = fn(&Bench);
+    let store = |bench: &Bench| bench.place.store();
+    let log = |bench: &Bench| bench.place.home().join("acpx.db-wal");
+    let losses: [(&str, Loss); 4] = [
+        ("removed", |bench| std::fs::remove_file(bench.place.store()).unwrap()),
+        ("replaced", |bench| {
+            let copy = bench.home.join("copy");
+            std::fs::copy(bench.place.store(), &copy).unwrap();
+            std::fs::rename(copy, bench.place.store()).unwrap();
+        }),
+        ("home moved", |bench| std::fs::rename(bench.place.home(), bench.home.join("moved")).unwrap()),
+        ("log removed", |bench| std::fs::remove_file(bench.place.home().join("acpx.db-wal")).unwrap()),
+    ];
+    for (name, lose) in losses {
+        let bench = Bench::new();
+        let mut client = bench.client().await;
+        let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+        assert_eq!(prompt(&mut client, &record, "kept").await["stopReason"], "end_turn");
+        assert!(store(&bench).exists() && log(&bench).exists(), "{name}");
+        let (host, agent) = (bench.host_process(), bench.agent_of(&record).await);
+        lose(&bench);
+        let params = prompt_params(&record, "lost", json!({}));
+        match client.call::<Value>("session/prompt", &params).await {
+            Err(HostError::Refused(refusal)) => assert_eq!(refusal.code(), "STORE_GONE", "{name}"),
+            // It may have gone before it was asked.
+            Err(HostError::Lost) => {}
+            other => panic!("{name}: {other:?}"),
+        }
+        eventually("the host and its agent are gone", || !host.is_alive() && !agent.is_alive()).await;
+    }
 }

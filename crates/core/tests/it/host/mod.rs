@@ -96,6 +96,14 @@ impl Bench {
         bench
     }
 
+    /// The same with a host that may open so many files.
+    fn with_files(mut self, files: usize) -> Self {
+        let shell = ["-c".into(), format!("ulimit -n {files}; exec \"$0\" \"$@\"").into()];
+        let host = std::mem::replace(&mut self.launcher.program, PathBuf::from("/bin/sh"));
+        self.launcher.args.splice(0..0, shell.into_iter().chain([host.into()]));
+        self
+    }
+
     /// Where its host has its socket.
     fn sockets(&self) -> PathBuf {
         self.home.join("run").join(format!("acpx-{}", rustix::process::getuid().as_raw()))

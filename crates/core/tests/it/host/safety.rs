@@ -12,7 +12,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::settings::{offering, options, with_settings};
-use super::{Bench, prompt_params};
+use super::{Bench, eventually, prompt_params};
 use crate::engine::{everything, received};
 
 fn mode(path: &Path) -> u32 {
@@ -165,6 +165,117 @@ async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its
     let target = OpenOptions::new().write(true).open(to).unwrap();
     drop(client);
     bench.is_confined(&record, &asking, target, File::open(from).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_made() {
+    let bench = Bench::new();
+    let began = bench.home.join("began");
+    let served = |script: Script, session: &str| {
+        let turn = Script::new().touch(&began).expect("session/cancel").end("cancelled");
+        script.initialize(everything()).serve([
+            ("session/new", Script::new().reply(json!({ "sessionId": session }))),
+            ("session/resume", Script::new().reply(json!({}))),
+            ("session/prompt", turn),
+        ])
+    };
+    let argv = bench.agent(&served(served(Script::new(), "s1").next_start(), "s2"));
+    let mut user = bench.client().await;
+    let shell = bench.shell_params(&argv, json!({}));
+    let made: Value = user.call("session/new", &shell).await.unwrap();
+    let record = made["sessionId"].as_str().unwrap();
+    user.ask("session/prompt", &prompt_params(record, "runs on", json!({}))).await.unwrap();
+    eventually("the turn runs", || began.exists()).await;
+    // The turn outlives its client, so any other client of the user may cancel it.
+    user.close().await;
+    let (of, initialize) = (json!({ "sessionId": record }), json!({ "protocolVersion": 1 }));
+    let mut reset = bench.resume_params(record);
+    reset["_meta"]["acpx"]["fallback"] = json!("reset");
+    let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": of });
+    let close = line(2, "session/close", of.clone());
+    let lines = [
+        line(0, "initialize", initialize.clone()),
+        line(1, "session/resume", bench.resume_params(record)),
+        format!("{cancel}\n{close}"),
+        line(3, "session/resume", reset),
+        line(4, "session/new", shell),
+        line(5, "_acpx/cancel", of.clone()),
+        line(6, "_acpx/close", of.clone()),
+        line(7, "session/delete", of.clone()),
+        line(8, "_acpx/host/stop", json!({})),
+        line(9, "session/new", bench.new_params(&argv)),
+    ];
+    let (mut child, stdin, stdout) = bench.started_by_an_agent();
+    let said = speak(stdin, stdout, &lines);
+    let answer = |id: u64| said.iter().find(|message| message["id"] == id).unwrap();
+    for id in 3..=8 {
+        let code = &answer(id)["error"]["data"]["acpx"]["code"];
+        assert_eq!(code, "NOT_ALLOWED", "{}", answer(id));
+    }
+    child.wait().unwrap();
+    let mut user = bench.client().await;
+    let cancelled: Value = user.call("_acpx/cancel", &of).await.unwrap();
+    assert_eq!(cancelled, json!({ "cancelled": true }), "the turn still ran");
+    // Another program of the agents ends the session that the first one made.
+    let made = answer(9);
+    let of = json!({ "sessionId": made["result"]["sessionId"] });
+    assert!(of["sessionId"].is_string(), "{made}");
+    let lines = [
+        line(0, "initialize", initialize),
+        line(1, "_acpx/cancel", of.clone()),
+        line(2, "_acpx/close", of.clone()),
+        line(3, "session/delete", of),
+    ];
+    let (mut child, stdin, stdout) = bench.started_by_an_agent();
+    let said = speak(stdin, stdout, &lines);
+    assert!(said.iter().all(|message| message.get("error").is_none()), "{said:?}");
+    child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_programs_started_by_agents_are_bounded_and_the_user_gets_in() {
+    let bench = Bench::new().with_files(64);
+    drop(bench.client().await);
+    // The host has 21 places. Half of them are the user's alone.
+    let mut programs: Vec<_> = (0..40).map(|_| bench.started_by_an_agent()).collect();
+    let (mut served, mut refused) = (0, 0);
+    for (_, stdin, stdout) in &mut programs {
+        // One that is refused may be gone before it has said anything.
+        drop(writeln!(stdin, "{}", line(0, "initialize", json!({ "protocolVersion": 1 }))));
+        let mut text = String::new();
+        BufReader::new(stdout).read_line(&mut text).unwrap();
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        match answer["error"]["data"]["acpx"]["code"].as_str() {
+            None => served += 1,
+            Some(code) => {
+                assert_eq!((code, &answer["id"]), ("NOT_ALLOWED", &Value::Null), "{answer}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((served, refused), (10, 30));
+    let status: Value = bench.client().await.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!(status["clients"], 11);
+    for (mut program, stdin, _) in programs {
+        drop(stdin);
+        program.wait().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn clients_that_never_sent_initialize_give_their_places_to_others() {
+    let stall = std::time::Duration::from_millis(50);
+    let bench = Bench::impatient(stall, stall).with_files(64);
+    let mut first = bench.client().await;
+    let socket = published(&bench.place).unwrap().socket;
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(tokio::net::UnixStream::connect(&socket).await.unwrap());
+    }
+    let mut second = bench.client().await;
+    for client in [&mut first, &mut second] {
+        client.call::<Value>("_acpx/host/status", &json!({})).await.unwrap();
+    }
 }
 
 fn line(id: u64, method: &str, params: Value) -> String {

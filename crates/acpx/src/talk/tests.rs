@@ -1,0 +1,94 @@
+//! Talks with a host that is slow: it accepts nobody else, or answers nothing.
+
+use std::io::sink;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use acpx_core::host::meta::PROTOCOL;
+use acpx_core::host::{HostInfo, HostLock};
+use acpx_core::model::ProcessIdentity;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+
+use super::{Outcome, Talk, Trouble};
+use crate::asking::Asking;
+use crate::output::{Console, Mode};
+use crate::patience::Patience;
+use crate::reach::Reach;
+
+/// A host that accepts one client. It answers `initialize` and so many requests for its status, and then the prompt. What
+/// it was asked comes out when the client is gone.
+fn slow_host(reach: &Reach, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
+    let lock = HostLock::try_take(&reach.place).unwrap().expect("no host runs");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let process = ProcessIdentity::of_this_process();
+    let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned() };
+    let text = serde_json::to_string(&info).unwrap();
+    std::fs::write(reach.place.home().join("host.lock"), text).unwrap();
+    tokio::spawn(async move {
+        let _lock = lock;
+        let (source, mut target) = listener.accept().await.unwrap().0.into_split();
+        let mut lines = BufReader::new(source).lines();
+        let mut asked = Vec::new();
+        let mut prompt = Value::Null;
+        while let Some(line) = lines.next_line().await.unwrap() {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            let method = request["method"].as_str().unwrap().to_owned();
+            let mut answered = Vec::new();
+            match method.as_str() {
+                "initialize" => answered.push(&request["id"]),
+                "session/prompt" => prompt = request["id"].clone(),
+                "_acpx/host/status" if probes > 0 => {
+                    probes -= 1;
+                    answered.push(&request["id"]);
+                    answered.extend((probes == 0).then_some(&prompt));
+                }
+                _ => {}
+            }
+            for id in answered {
+                let answer = json!({ "jsonrpc": "2.0", "id": id, "result": {} });
+                target.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+            asked.push(method);
+        }
+        asked
+    })
+}
+
+/// Prompts a host that answers so many probes, each in this time; what came of it, and what the host was asked.
+async fn prompted(probes: usize, patience: Duration) -> (Result<Outcome, Trouble>, Vec<String>) {
+    let home = tempfile::tempdir().unwrap();
+    let run = home.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
+    let reach = Reach::of_home(home.path().join("home")).unwrap();
+    reach.place.make_home().unwrap();
+    let host = slow_host(&reach, run.join("s"), probes);
+    let mut console = Console::over(Mode::default(), sink(), sink());
+    let mut talk = Talk::new(&mut console, Patience::new(None).unwrap(), Some(&reach));
+    talk.silence = (Duration::from_millis(10), patience);
+    talk.heard_something();
+    let mut client = reach.running().await.unwrap().expect("the host listens");
+    let outcome = talk.prompt(&mut client, "record", &Asking::sample()).await;
+    drop(client);
+    (outcome, host.await.unwrap())
+}
+
+#[tokio::test]
+async fn a_host_that_accepts_no_other_client_is_probed_over_the_connection() {
+    let (outcome, asked) = prompted(3, Duration::from_mins(1)).await;
+    assert!(matches!(&outcome, Ok(Outcome::Answered(answer, None)) if &**answer == "{}"), "{outcome:?}");
+    let probe = "_acpx/host/status";
+    assert_eq!(asked, ["initialize", "session/prompt", probe, probe, probe]);
+}
+
+#[tokio::test]
+async fn a_turn_is_not_cancelled_because_the_host_is_silent() {
+    let (outcome, asked) = prompted(0, Duration::from_millis(10)).await;
+    let Err(Trouble::Failed(error)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.code(), "HOST_SILENT");
+    assert_eq!(asked, ["initialize", "session/prompt", "_acpx/host/status"]);
+}

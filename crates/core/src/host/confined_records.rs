@@ -1,0 +1,45 @@
+//! What a program that an agent started may end: the turns that it asked for, and sessions that such programs made. The
+//! sessions of its user are not among them.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::acp::agent::CallError;
+use crate::model::RecordId;
+
+use super::connection::Connection;
+use super::{Host, fault};
+
+/// The records that programs of agents have made since the host began.
+#[derive(Debug, Default)]
+pub(super) struct ConfinedRecords(Mutex<HashSet<RecordId>>);
+
+impl ConfinedRecords {
+    pub(super) fn insert(&self, record: &RecordId) {
+        self.lock().insert(record.clone());
+    }
+
+    pub(super) fn remove(&self, record: &RecordId) {
+        self.lock().remove(record);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<RecordId>> {
+        // Nothing panics while it holds the lock, and every step leaves the set whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host {
+    /// An error if a client may not do this to a record, because the client is confined and the record is its user's.
+    pub(super) fn may_end(&self, record: &RecordId, is_confined: bool, what: &str) -> Result<(), CallError> {
+        let is_refused = is_confined && !self.confined_records.lock().contains(record);
+        if is_refused { Err(fault::not_allowed(what)) } else { Ok(()) }
+    }
+}
+
+impl Connection {
+    /// An error if this client may not do this to a record, because an agent started it and the record is its user's.
+    pub(super) fn may_end(&self, record: &RecordId, what: &str) -> Result<(), CallError> {
+        self.host.may_end(record, self.is_confined(), what)
+    }
+}
