@@ -106,7 +106,9 @@ impl CallError {
                 error(RpcError::METHOD_NOT_FOUND, "Method not found", json!({ "method": method }))
             }
             Self::UnknownSession(session) => {
-                error(RpcError::RESOURCE_NOT_FOUND, "Resource not found", json!({ "sessionId": session }))
+                let details = format!("{self}; open one of the listed sessions, or begin a new one");
+                let data = json!({ "sessionId": session, "details": details });
+                error(RpcError::RESOURCE_NOT_FOUND, "Resource not found", data)
             }
             Self::NotInitialized(method) => error(
                 RpcError::INVALID_REQUEST,

@@ -25,6 +25,7 @@ use super::service::AgentService;
 use super::sessions::Sessions;
 use super::setup::{Meta, SessionSetup};
 use super::states;
+use crate::acp::told_error::for_client;
 use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
@@ -269,7 +270,10 @@ impl<S: AgentService> Worker<S> {
         match result {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
             Err(CallError::Unanswered) => None,
-            Err(error) => self.peer.respond_error(&id, &error.to_rpc()).await.ok(),
+            Err(error) => {
+                let error = for_client(error.to_rpc(), self.link.client().error_data);
+                self.peer.respond_error(&id, &error).await.ok()
+            }
         };
     }
 
