@@ -20,7 +20,7 @@ use crate::wire::{self, Incoming, Limits, Peer};
 use super::connection::{self, Connection};
 use super::door::Door;
 use super::local_socket::LocalSocket;
-use super::{ClientPatience, Host, HostLock};
+use super::{ClientPatience, Host, HostLock, unprompted};
 
 /// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
 const GRACE: Duration = Duration::from_secs(2);
@@ -57,6 +57,8 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
     let mut not_before = Instant::now();
     let mut glances = tokio::time::interval(LOOK);
     glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut sweeps = tokio::time::interval_at(Instant::now() + unprompted::FIRST_LOOK, unprompted::EVERY);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
         tokio::select! {
@@ -80,6 +82,10 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
             }
             // What fails now is tried again.
             _ = glances.tick() => drop(door.keep_open()),
+            _ = sweeps.tick() => {
+                let host = Arc::clone(host);
+                host.clone().works.see_through(async move { host.remove_unprompted().await });
+            }
         }
     }
     // Whoever asks from here on is told that the host goes anyway.
