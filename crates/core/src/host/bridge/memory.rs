@@ -296,9 +296,12 @@ impl Memory {
         if session.is_none() && request.is_none() {
             return;
         }
+        let named = edits::request_id_of(message);
         for (id, asked) in &mut self.open {
             let is_prompt = &*asked.method == "session/prompt";
-            let is_meant = is_prompt && session.is_some() && asked.session == session;
+            let is_named =
+                named.is_none() || asked.named.as_ref().map(|prompt| &prompt.name) == named.as_ref();
+            let is_meant = is_prompt && is_named && session.is_some() && asked.session == session;
             asked.is_cancelled |= is_meant || request.as_ref() == Some(id);
         }
     }
