@@ -63,6 +63,11 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
     error.with_data(&told.unwrap_or_else(|| format!(r#"{{"{DETAILS}":{sentence}}}"#)))
 }
 
+/// Whether an error has data of ours.
+pub(crate) fn has_ours(error: &RpcError) -> bool {
+    error.data.as_deref().is_some_and(|data| locate(data.get(), &[Step::Key("acpx")]).is_some())
+}
+
 /// What happened and what to do next.
 fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&Ours>) -> String {
     let Some(Ours { code, hint, message, acp }) = ours else {

@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 
 use super::error::CallError;
 use super::setup::{Meta, PromptAnswer, to_json};
-use crate::acp::told_error::for_client;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 
@@ -39,7 +38,7 @@ pub(super) fn stopped(answer: &PromptAnswer) -> String {
 
 /// A turn has failed, as a client reads that wants all data of an error or not.
 pub(super) fn failed(error: &CallError, wants_data: bool) -> String {
-    idle("error", Some(for_client(error.to_rpc(), wants_data)), None, None)
+    idle("error", Some(error.for_client(wants_data)), None, None)
 }
 
 fn idle(reason: &str, error: Option<RpcError>, usage: Option<&RawValue>, meta: Option<&Meta>) -> String {

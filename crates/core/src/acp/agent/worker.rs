@@ -25,7 +25,6 @@ use super::service::AgentService;
 use super::sessions::Sessions;
 use super::setup::{Meta, SessionSetup};
 use super::states;
-use crate::acp::told_error::for_client;
 use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
@@ -271,7 +270,7 @@ impl<S: AgentService> Worker<S> {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
             Err(CallError::Unanswered) => None,
             Err(error) => {
-                let error = for_client(error.to_rpc(), self.link.client().error_data);
+                let error = error.for_client(self.link.client().error_data);
                 self.peer.respond_error(&id, &error).await.ok()
             }
         };
