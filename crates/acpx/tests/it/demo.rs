@@ -217,7 +217,12 @@ async fn modes_are_told_at_setup_and_kept() {
     assert_eq!(set, json!({ "result": {} }));
     let unknown = client.call("session/set_mode", json!({ "sessionId": session, "modeId": "fly" })).await;
     let problem = "is \"fly\", and this session has the modes ask, code";
-    assert_eq!(unknown["error"]["data"], json!({ "field": "modeId", "problem": problem }));
+    assert_eq!(
+        unknown["error"]["data"],
+        json!({
+            "field": "modeId", "problem": problem, "details": format!("Invalid params: modeId {problem}"),
+        })
+    );
     client.prompt(&session, "hello").await;
     assert!(client.leave().success());
 

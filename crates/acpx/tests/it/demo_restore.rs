@@ -89,6 +89,13 @@ async fn a_kill_in_mid_turn_loses_the_answer_and_keeps_the_prompt() {
     assert_eq!((recalled, end), (vec![said("You said before:\n1. one\n2. wait")], ended("end_turn")));
 }
 
+/// The data of an error about a session that is not there.
+pub(crate) fn not_found(session: &str) -> Value {
+    let details =
+        format!("there is no session {session}; open one of the listed sessions, or begin a new one");
+    json!({ "sessionId": session, "details": details })
+}
+
 #[tokio::test]
 async fn a_session_that_was_never_prompted_is_not_kept_unless_asked() {
     let home = TempHome::new();
@@ -97,7 +104,7 @@ async fn a_session_that_was_never_prompted_is_not_kept_unless_asked() {
     let unknown = json!({
         "code": -32002,
         "message": "Resource not found",
-        "data": { "sessionId": session },
+        "data": not_found(&session),
     });
     for method in ["session/load", "session/resume"] {
         assert_eq!(client.call(method, restore(&session)).await, json!({ "error": unknown }));
@@ -149,14 +156,15 @@ async fn load_and_resume_fail_in_every_way_real_agents_do() {
     };
     let details = |text: &str| Some(json!({ "details": text }));
     let rollout = format!("no rollout found for thread id {session}");
-    let invalid = json!({ "field": "sessionId", "problem": "is unknown" });
+    let told = "Invalid params: sessionId is unknown";
+    let invalid = json!({ "field": "sessionId", "problem": "is unknown", "details": told });
     let table = [
-        ("not-found", error(-32002, "Resource not found", Some(json!({ "sessionId": session })))),
+        ("not-found", error(-32002, "Resource not found", Some(not_found(&session)))),
         ("not-found-plain", error(-32002, "Resource not found", None)),
         ("not-found-internal", error(-32603, "Internal error", details("Session not found"))),
         ("no-rollout", error(-32603, "Internal error", details(&rollout))),
         ("service-failure", error(-32603, "OpenCode service failure", None)),
-        ("invalid-params", error(-32602, "Invalid params: sessionId is unknown", Some(invalid))),
+        ("invalid-params", error(-32602, told, Some(invalid))),
         (
             "busy-active-writer",
             error(
@@ -212,8 +220,10 @@ async fn the_list_is_newest_first_by_directory_and_page() {
     let elsewhere = client.call("session/list", json!({ "cwd": "/elsewhere" })).await;
     assert_eq!(elsewhere, json!({ "result": { "sessions": [] } }));
     let bad = client.call("session/list", json!({ "cursor": "nonsense" })).await;
-    let problem = json!({ "field": "cursor", "problem": "is none that this agent gave" });
-    assert_eq!(bad["error"]["data"], problem);
+    let problem = "is none that this agent gave";
+    let details = format!("Invalid params: cursor {problem}");
+    let data = json!({ "field": "cursor", "problem": problem, "details": details });
+    assert_eq!(bad["error"]["data"], data);
 }
 
 #[tokio::test]
@@ -226,7 +236,7 @@ async fn a_closed_session_is_kept_and_a_deleted_one_is_gone() {
     let unknown = json!({ "error": {
         "code": -32002,
         "message": "Resource not found",
-        "data": { "sessionId": session },
+        "data": not_found(&session),
     }});
     assert_eq!(client.call("session/close", id.clone()).await, json!({ "result": {} }));
     assert_eq!(client.prompt(&session, "two").await, (vec![], unknown.clone()));

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use crate::demo_process::DemoProcess;
+use crate::demo_restore::not_found;
 
 /// What the client has been told, in words.
 #[derive(Clone, Default)]
@@ -162,7 +163,7 @@ async fn the_official_client_lives_a_whole_session_with_it() {
         let gone =
             connection.send_request(LoadSessionRequest::new(session.clone(), "/work")).block_task().await;
         let unknown = serde_json::to_value(gone.unwrap_err()).unwrap();
-        let data = json!({ "sessionId": session });
+        let data = not_found(&session.to_string());
         assert_eq!(unknown, json!({ "code": -32002, "message": "Resource not found", "data": data }));
         Ok(())
     })

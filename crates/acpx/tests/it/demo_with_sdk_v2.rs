@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use crate::demo_process::DemoProcess;
+use crate::demo_restore::not_found;
 
 /// More updates than any test here hears before it listens.
 const UPDATES: usize = 256;
@@ -230,7 +231,7 @@ async fn the_official_client_of_version_2_lists_resumes_replays_and_deletes() {
         connection.send_request(DeleteSessionRequest::new(session.clone())).block_task().await?;
         let gone = connection.send_request(resume()).block_task().await;
         let unknown = serde_json::to_value(gone.unwrap_err()).unwrap();
-        let data = json!({ "sessionId": session });
+        let data = not_found(&session.to_string());
         assert_eq!(unknown, json!({ "code": -32002, "message": "Resource not found", "data": data }));
         Ok(())
     })

@@ -1,7 +1,14 @@
-//! The error of an agent as clients are told it: in the agent's own words, with what we say of it beside them. The answer
-//! to a request says it, and in version 2 the state that ends a turn does; both are made here.
+//! The error that a client receives. Agents, the host and the bridge make errors with all that is known of them under
+//! `data.acpx`; [`for_client`] is the one place that reduces them to what an editor can show: one sentence in
+//! `data.details`. The answer to a request passes through it, and in version 2 the state that ends a turn does.
 
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::client::described;
 use crate::wire::RpcError;
+use crate::wire::encode::json_string;
 use crate::wire::splice::{Step, locate, put, without};
 
 /// The stable code of an error that wants a login.
@@ -10,12 +17,85 @@ pub(crate) const LOGIN_WANTED: &str = "AUTH_REQUIRED";
 /// Where an error tells the ways to log in, as several agents do.
 const LOGINS: &str = "authMethods";
 
+/// The member of `data` that editors show.
+const DETAILS: &str = "details";
+
+/// What [`for_client`] reads of `data`.
+#[derive(Deserialize)]
+struct Data {
+    acpx: Option<Ours>,
+    details: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Ours {
+    code: String,
+    hint: Option<String>,
+    /// What happened, in our words, where the error's message is the agent's.
+    message: Option<String>,
+    /// The agent's own error object.
+    acp: Option<Box<RawValue>>,
+}
+
+/// The error as a client receives it. `data.details` is one sentence: what happened and what to do next, or the agent's
+/// own words where it refused a request. Errors -32603 and -32000 have nothing else in their data, since editors show
+/// the rest as JSON. A client that `wants_data` receives everything.
+pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
+    let data = error.data.as_deref().map_or("{}", RawValue::get);
+    let data = if data.starts_with('{') { data } else { "{}" };
+    let Data { acpx, details } = serde_json::from_str(data).unwrap_or(Data { acpx: None, details: None });
+    let is_short = matches!(error.code, RpcError::INTERNAL | RpcError::AUTH_REQUIRED);
+    let names_subject = matches!(error.code, RpcError::INVALID_PARAMS | RpcError::RESOURCE_NOT_FOUND);
+    if acpx.is_none() && !is_short && !names_subject {
+        return error;
+    }
+    let own = details.as_ref().and_then(Value::as_str);
+    let sentence = json_string(&sentence(&error, own, acpx.as_ref()));
+    let told = match (wants_data, is_short) {
+        (true, _) if own.is_some() => return error,
+        (true, _) => put(data, &[DETAILS], &sentence),
+        (false, true) => None,
+        (false, false) => {
+            let bare = without(data, &["acpx"]);
+            put(bare.as_deref().unwrap_or(data), &[DETAILS], &sentence)
+        }
+    };
+    error.with_data(&told.unwrap_or_else(|| format!(r#"{{"{DETAILS}":{sentence}}}"#)))
+}
+
+/// Whether an error has data of ours.
+pub(crate) fn has_ours(error: &RpcError) -> bool {
+    error.data.as_deref().is_some_and(|data| locate(data.get(), &[Step::Key("acpx")]).is_some())
+}
+
+/// What happened and what to do next.
+fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&Ours>) -> String {
+    let Some(Ours { code, hint, message, acp }) = ours else {
+        return own.map_or_else(|| described(error), str::to_owned);
+    };
+    let words = || match (acp, own) {
+        (Some(_), Some(own)) => own.to_owned(),
+        (Some(acp), None) => described(&RpcError::read(acp.get())),
+        (None, _) => message.clone().unwrap_or_else(|| error.message.clone()),
+    };
+    let what = match &**code {
+        // The agent knows best what to do next.
+        "AGENT_REFUSED" => return words(),
+        LOGIN_WANTED => words(),
+        _ => message.clone().unwrap_or_else(|| error.message.clone()),
+    };
+    match hint {
+        Some(hint) => format!("{what}; {hint}"),
+        None => what,
+    }
+}
+
 /// The error object `acp` of an agent, with what we say of it, an object of JSON, under `acpx` in its data. What the
 /// agent calls the session is nothing to a client, and data that is no object gives way to ours.
 pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
     let RpcError { code, message, data } = RpcError::read(acp);
     let theirs = data.filter(|data| data.get().starts_with('{'));
-    let theirs = theirs.as_deref().map_or("{}", serde_json::value::RawValue::get);
+    let theirs = theirs.as_deref().map_or("{}", RawValue::get);
     let named = without(theirs, &["sessionId"]);
     let told = put(named.as_deref().unwrap_or(theirs), &["acpx"], acpx);
     RpcError::new(code, message).with_data(&told.unwrap_or_else(|| format!(r#"{{"acpx":{acpx}}}"#)))
@@ -25,10 +105,87 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
 /// JSON, if the agent has not told them itself.
 pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>) -> RpcError {
     error.code = RpcError::AUTH_REQUIRED;
-    let data = error.data.as_deref().map_or("{}", serde_json::value::RawValue::get);
+    let data = error.data.as_deref().map_or("{}", RawValue::get);
     let is_told = locate(data, &[Step::Key(LOGINS)]).is_some();
     match ways.filter(|_| !is_told).and_then(|ways| put(data, &[LOGINS], ways)) {
         Some(told) => error.with_data(&told),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(error: &Value, wants_data: bool) -> Value {
+        serde_json::to_value(for_client(RpcError::read(&error.to_string()), wants_data)).unwrap()
+    }
+
+    #[test]
+    fn internal_and_login_errors_have_only_details_in_their_data() {
+        let refused =
+            |acp: Value| json!({ "code": "AGENT_REFUSED", "hint": "h", "message": "m", "acp": acp });
+        let table = [
+            (json!({}), "no"),
+            (json!("Missing provider"), "no: Missing provider"),
+            (json!({ "details": "why" }), "why"),
+            (json!({ "details": 7 }), "no"),
+            (json!({ "acpx": { "code": "AGENT_DIED", "hint": "prompt again" } }), "no; prompt again"),
+            (json!({ "acpx": { "code": "SHUT_DOWN" } }), "no"),
+            (json!({ "details": "theirs", "acpx": refused(json!({})) }), "theirs"),
+            (json!({ "acpx": refused(json!({ "code": 1, "message": "a", "data": "b" })) }), "a: b"),
+            (
+                json!({ "authMethods": [], "acpx": { "code": "AUTH_REQUIRED", "hint": "log in", "message": "m",
+                    "acp": { "code": -32000, "message": "Authentication required" } } }),
+                "Authentication required; log in",
+            ),
+            (
+                json!({ "deep": [1], "acpx": { "code": "SESSION_NOT_RESTORED", "hint": "h", "message": "m", "acp": {} } }),
+                "m; h",
+            ),
+        ];
+        for (data, details) in table {
+            for code in [-32603, -32000] {
+                let error = json!({ "code": code, "message": "no", "data": data });
+                let expected = json!({ "code": code, "message": "no", "data": { "details": details } });
+                assert_eq!(told(&error, false), expected, "{data}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_errors_keep_their_data_and_get_details() {
+        let hinted = json!({ "code": "C", "hint": "do it" });
+        let table = [
+            (
+                -32602,
+                json!({ "field": "cwd", "acpx": hinted }),
+                json!({ "field": "cwd", "details": "no; do it" }),
+            ),
+            (-32602, json!({ "field": "cwd" }), json!({ "field": "cwd", "details": "no" })),
+            (-32002, json!({ "sessionId": "s" }), json!({ "sessionId": "s", "details": "no" })),
+            (-32600, json!({ "acpx": hinted }), json!({ "details": "no; do it" })),
+            (4711, json!({ "deep": 1, "acpx": hinted }), json!({ "deep": 1, "details": "no; do it" })),
+            (-32601, json!({ "method": "m" }), json!({ "method": "m" })),
+            (4711, json!("text"), json!("text")),
+        ];
+        for (code, data, expected) in table {
+            let error = json!({ "code": code, "message": "no", "data": data });
+            let expected = json!({ "code": code, "message": "no", "data": expected });
+            assert_eq!(told(&error, false), expected, "{data}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_wants_error_data_receives_all_of_it_and_details() {
+        let data = json!({ "deep": 1, "acpx": { "code": "AGENT_DIED", "hint": "h" } });
+        let error = json!({ "code": -32603, "message": "no", "data": data });
+        let mut expected = error.clone();
+        expected["data"]["details"] = json!("no; h");
+        assert_eq!(told(&error, true), expected);
+        expected["data"]["details"] = json!("theirs");
+        assert_eq!(told(&expected, true), expected);
     }
 }

@@ -428,6 +428,11 @@ impl Engine {
         self.0.shared.live.subscribe()
     }
 
+    /// Whether a client has this record in use.
+    pub fn is_held(&self, record: &RecordId) -> bool {
+        *self.0.shared.holds.of(record).borrow() > 0
+    }
+
     /// What time it is, by the engine's clock.
     pub fn now(&self) -> Timestamp {
         (self.0.shared.settings.clock)()

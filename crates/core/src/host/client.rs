@@ -100,6 +100,7 @@ impl HostClient {
         let capabilities = json!({
             "session": { "configOptions": { "boolean": {} } },
             "elicitation": { "form": {}, "url": {} },
+            "_meta": { "acpx": { "errorData": true } },
         });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         match client.call::<serde_json::Value>("initialize", &params).await {

@@ -398,6 +398,9 @@ impl AgentService for Connection {
         let attachment = self.attachments().remove(&record);
         if let Some(attachment) = attachment {
             attachment.end().await;
+            if self.host.remove_if_unprompted(&record).await.map_err(|error| self.refused(&error))? {
+                return Ok(());
+            }
             let session = self.host.engine.running(&record).await;
             if let Some(session) = session.map_err(|error| self.refused(&error))?
                 && !session.is_held()

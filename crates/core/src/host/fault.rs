@@ -14,7 +14,7 @@ use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Step, locate, put};
+use crate::wire::splice::put;
 
 use super::HostError;
 use super::connection::client_session;
@@ -46,9 +46,6 @@ struct FaultData {
     field: Option<String>,
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// The problem and what to do next, for a client that shows nothing else of an error.
-    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
-    details: Option<String>,
     acpx: FaultMeta,
 }
 
@@ -148,10 +145,9 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let hint = error.hint().map(Cow::into_owned);
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
-        SessionError::Agent(AgentError::DirectoryMoved { .. }) | SessionError::WorksElsewhere { .. } => {
-            return in_another_directory(error, fault);
-        }
-        SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
+        SessionError::Directory { .. }
+        | SessionError::WorksElsewhere { .. }
+        | SessionError::Agent(AgentError::DirectoryMoved { .. } | AgentError::WorksElsewhere { .. }) => "cwd",
         SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
         SessionError::Agent(AgentError::McpUnsupported { index, .. }) => &format!("mcpServers[{index}]"),
         SessionError::Prompt(_) => "prompt",
@@ -162,7 +158,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Agent(AgentError::NotOffered { .. }) => {
             return passed_on(RpcError::METHOD_NOT_FOUND, with_causes(error), fault);
         }
-        _ => return with_details(of_agent(with_causes(error), fault)),
+        _ => return of_agent(with_causes(error), fault),
     };
     wrong(field, with_causes(error), fault)
 }
@@ -174,8 +170,7 @@ pub(super) fn without_session(error: CallError) -> CallError {
     let put_hint = |data: &RawValue| {
         let code = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx.code;
         let hint = AgentError::hint_without_session(&code)?;
-        let data = put(data.get(), &["acpx", "hint"], &json_string(hint))?;
-        put(&data, &["details"], &json_string(&details(&error.message, hint)))
+        put(data.get(), &["acpx", "hint"], &json_string(hint))
     };
     CallError::PassedOn(match error.data.as_deref().and_then(put_hint) {
         Some(data) => error.with_data(&data),
@@ -185,16 +180,7 @@ pub(super) fn without_session(error: CallError) -> CallError {
 
 /// A parameter is wrong, and this is what is wrong with it.
 fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
-    let details = acpx.hint.as_ref().map(|hint| details(&problem, hint));
-    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), details, acpx };
-    CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
-}
-
-/// The session belongs to another directory. What an editor shows of it says how to move the session.
-fn in_another_directory(error: &SessionError, acpx: FaultMeta) -> CallError {
-    let problem = with_causes(error);
-    let details = acpx.hint.as_ref().map(|hint| format!("{problem}. To go on, {hint}"));
-    let data = FaultData { field: Some("cwd".to_owned()), problem: Some(problem.clone()), details, acpx };
+    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
@@ -327,32 +313,12 @@ fn of_agent(message: String, fault: FaultMeta) -> CallError {
     CallError::PassedOn(told_error::in_its_words(acp.get(), &acpx))
 }
 
-/// The same error with `details`, unless the agent's own data has some.
-fn with_details(error: CallError) -> CallError {
-    let CallError::PassedOn(error) = error else { return error };
-    let put_details = |data: &RawValue| {
-        let FaultMeta { hint, message, .. } = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx;
-        let is_there = locate(data.get(), &[Step::Key("details")]).is_some();
-        let details = details(message.as_ref().unwrap_or(&error.message), &hint.filter(|_| !is_there)?);
-        put(data.get(), &["details"], &json_string(&details))
-    };
-    CallError::PassedOn(match error.data.as_deref().and_then(put_details) {
-        Some(data) => error.with_data(&data),
-        None => error,
-    })
-}
-
-fn details(message: &str, hint: &str) -> String {
-    format!("{message}; {hint}")
-}
-
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
     CallError::PassedOn(rpc_error(number, message, acpx))
 }
 
 fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
-    let details = acpx.hint.as_ref().map(|hint| details(&message, hint));
-    with_fault(number, message, &FaultData { details, acpx, ..FaultData::default() })
+    with_fault(number, message, &FaultData { acpx, ..FaultData::default() })
 }
 
 fn with_fault(number: i64, message: String, data: &FaultData) -> RpcError {

@@ -48,6 +48,7 @@ mod taking_up;
 mod title;
 mod turn_owners;
 mod turns;
+mod unprompted;
 mod watched;
 mod works;
 
@@ -88,6 +89,7 @@ use importing::Importer;
 use scopes::Scopes;
 use seats::{Askable, ConnectionId, TurnClient};
 use turn_owners::TurnOwners;
+use unprompted::LastUses;
 use works::Works;
 
 /// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
@@ -137,6 +139,7 @@ pub struct Host {
     /// Numbers the connections.
     connections: AtomicU64,
     server_file: ServerFile,
+    last_uses: LastUses,
     /// Takes sessions of npm acpx over, if there is a file to take them into.
     importer: Option<Importer>,
     version: String,
@@ -186,6 +189,7 @@ impl Host {
             confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),
             server_file,
+            last_uses: LastUses::default(),
             importer,
             version,
             clients: Arc::default(),

@@ -24,7 +24,7 @@ use crate::wire::{self, Incoming, Limits, Peer, RpcId, encode};
 use super::connection::{self, Connection};
 use super::door::Door;
 use super::local_socket::LocalSocket;
-use super::{ClientPatience, Host, HostLock, fault};
+use super::{ClientPatience, Host, HostLock, fault, unprompted};
 
 /// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
 const GRACE: Duration = Duration::from_secs(2);
@@ -74,6 +74,8 @@ pub(super) async fn serve(
     glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let max_clients = max_clients();
     let confined = Arc::new(Semaphore::new(MAX_CONFINED.min(max_clients / 2)));
+    let mut sweeps = tokio::time::interval_at(Instant::now() + unprompted::FIRST_LOOK, unprompted::EVERY);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_full = clients.len() >= max_clients;
         host.is_full.send_if_modified(|was| std::mem::replace(was, is_full) != is_full);
@@ -103,6 +105,10 @@ pub(super) async fn serve(
                 }
                 // What fails now is tried again.
                 drop(door.keep_open());
+            }
+            _ = sweeps.tick() => {
+                let host = Arc::clone(host);
+                host.clone().works.see_through(async move { host.remove_unprompted().await });
             }
         }
     }

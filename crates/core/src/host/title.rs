@@ -7,8 +7,8 @@ use crate::store::{Store, StoreError};
 
 /// The title of a record, if anything was said in it or its agent has given it one.
 pub async fn title(store: &dyn Store, record: &Record) -> Result<Option<String>, StoreError> {
-    if let Some(given) = record.title.as_ref().filter(|title| !title.trim().is_empty()) {
-        return Ok(Some(given.clone()));
+    if let Some(given) = record.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
+        return Ok(Some(given.to_owned()));
     }
     if record.last_turn.is_none() {
         return Ok(None);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::acp::agent::Aside;
 use crate::engine::OpenTurn;
-use crate::model::{RecordId, RequestId};
+use crate::model::{RecordId, RequestId, TurnId};
 
 use super::attachment::Attachment;
 use super::connection::Connection;
@@ -124,6 +124,23 @@ impl Connection {
         let told = self.attachments().get(record).map(|attachment: &Attachment| attachment.until(last));
         if let Some(told) = told {
             told.await;
+        }
+    }
+
+    /// What to tell a client of version 1 whose prompt waits behind turns that are not its own; `None` if it does not.
+    pub(super) fn waiting_notice(
+        &self,
+        record: &RecordId,
+        open: &[OpenTurn],
+        own: TurnId,
+    ) -> Option<&'static str> {
+        let mut before =
+            open.iter().take_while(|turn| turn.id != own).map(|turn| self.owner_of(record, turn));
+        match before.find(|owner| *owner != TurnOwner::Caller)? {
+            TurnOwner::Disconnected => Some(
+                "This prompt waits for an earlier turn whose client has disconnected. Cancel to stop both.",
+            ),
+            _ => Some("This prompt waits for the turn of another client. It is sent when that has ended."),
         }
     }
 

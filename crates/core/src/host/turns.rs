@@ -26,12 +26,13 @@ use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::Attachment;
-use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
+use super::connection::{Connection, InUse, acpx_meta, client_session, problem, record_of};
 use super::fault;
 use super::meta::{
     AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TermsMeta, TurnMeta,
     UnmetMeta,
 };
+use super::others_turns::wants_states;
 use super::own_prompts::OwnPrompt;
 use super::replaying::KeptEvents;
 use super::seats::Presence;
@@ -272,6 +273,7 @@ impl<'a> Waiting<'a> {
             own.is_turn(turn);
         }
         self.tell_accepted(turn, request).await;
+        self.tell_waiting(turn).await;
         let mut over = pin!(over);
         let mut cancellable = true;
         loop {
@@ -287,6 +289,26 @@ impl<'a> Waiting<'a> {
                 },
             }
         }
+    }
+
+    /// Tells a client of version 1 that its prompt waits behind the turn of another client: its protocol has no state for
+    /// that. It is no part of the conversation.
+    async fn tell_waiting(&self, turn: TurnId) {
+        let client = self.link.client();
+        if client.protocol != ProtocolVersion::V1 || wants_states(&client) {
+            return;
+        }
+        let record = self.session.record_id();
+        // A session that is over has no turn to wait for.
+        let Ok(open) = self.session.open_turns().await else { return };
+        let Some(notice) = self.connection.waiting_notice(record, &open, turn) else { return };
+        let update = serde_json::json!({
+            "sessionUpdate": "agent_thought_chunk",
+            "content": { "type": "text", "text": format!("[acpx] {notice}\n") },
+            "_meta": { "acpx": { "notice": "waiting" } },
+        });
+        // A client that is gone does not miss it.
+        drop(self.link.tell(&client_session(record), &update.to_string()).await);
     }
 
     async fn tell_accepted(&self, turn: TurnId, request: &RequestId) {

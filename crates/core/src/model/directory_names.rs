@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use super::AbsolutePath;
 
 /// By which of its names an agent is asked for the sessions of a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Named {
     /// With every link followed: so a program knows the directory that it was started in.
+    #[default]
     Really,
     /// As it was written, where that is another: so an editor may have given it to the agent.
     AsWritten,

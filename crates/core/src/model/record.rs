@@ -81,6 +81,13 @@ impl Record {
         (is_adopted && self.last_turn.is_none()).then_some(self.updated_at)
     }
 
+    /// Whether an ACP client created it and no client has ever prompted. What a shell makes has a scope, and what was
+    /// adopted, imported or forked has a conversation.
+    pub fn is_unprompted(&self) -> bool {
+        let is_created = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Created);
+        is_created && self.scope.is_none() && self.last_turn.is_none()
+    }
+
     /// Its directory with every link followed, if that was ever looked up. A record that was imported while its directory
     /// was gone has the path as it is written, until its agent first starts.
     pub fn known_real_cwd(&self) -> Option<&AbsolutePath> {

@@ -155,6 +155,18 @@ impl Store for MemoryStore {
         })
     }
 
+    fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(async move {
+            let kept = self.kept();
+            let all = RecordFilter::default();
+            let is_meant =
+                |record: &&Record| all.takes(record) && record.is_unprompted() && record.updated_at < before;
+            let mut found: Vec<&Record> = kept.values().map(|found| &found.record).filter(is_meant).collect();
+            found.sort_by_key(|record| (record.updated_at, record.id.clone()));
+            Ok(found.into_iter().take(limit).map(|record| record.id.clone()).collect())
+        })
+    }
+
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
             let ScopeQuery { agent, directories, name, closed } = query;

@@ -205,6 +205,10 @@ pub trait Store: Send + Sync {
     /// does not end because its record is not wanted any more.
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>>;
 
+    /// Up to `limit` records that are [unprompted](Record::is_unprompted) and last changed before a time, the oldest
+    /// first. Deleted ones are not among them.
+    fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>>;
+
     /// Up to `limit` events of a record, in order, from `from` on, and no more than [`PAGE_BYTES`] of bodies
     /// (but always at least one event if there is one). This and the methods below need the record: without it
     /// they are [`StoreError::NoRecord`].

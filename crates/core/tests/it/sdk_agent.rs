@@ -129,6 +129,7 @@ async fn initialize_is_understood_both_ways() {
         "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
         "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
+        "_meta": { "acpx": { "errorData": true } },
     });
     let info = json!({ "name": "acpx", "version": env!("CARGO_PKG_VERSION") });
     let heard = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });

@@ -42,6 +42,7 @@ use self::scopes::{
     records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     two_open_records_of_a_directory_cannot_have_one_scope,
+    unprompted_records_are_those_of_acp_clients_without_a_turn,
 };
 use self::settings::{
     a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
@@ -104,6 +105,7 @@ promises! {
     records_are_listed_by_agent_and_directory,
     records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
+    unprompted_records_are_those_of_acp_clients_without_a_turn,
     a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
     no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,

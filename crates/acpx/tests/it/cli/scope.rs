@@ -165,9 +165,9 @@ fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shel
     let cwd = format!("{}/", place.work().display());
     let answer = editor.call("session/new", json!({ "cwd": cwd, "mcpServers": [] }));
     let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
-    // The editor hears of its directory as it has written it, and people see the same directory twice.
+    // Only the shell lists what was never prompted.
     let listed = editor.call("session/list", json!({}));
-    assert_eq!(listed["result"]["sessions"][0]["cwd"], json!(cwd));
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(closed));
     let rows = place.json(&["demo", "sessions", "list"]);
     let marks = rows.as_array().unwrap().iter().map(|row| (id(row), row.get("byIdOnly").cloned()));
     assert_eq!(marks.collect::<Vec<_>>(), [(session.clone(), Some(json!(true))), (closed.clone(), None)]);
@@ -186,6 +186,9 @@ fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shel
     let close = format!("{alone}; close it: acpx demo sessions close {session}");
     assert_eq!(hint(&["sessions", "close"]), close);
     place.ok(&["demo", "-s", &session, "hello"]);
+    // The editor hears of its directory as it has written it, and people see the same directory twice.
+    let listed = editor.call("session/list", json!({}));
+    assert_eq!(listed["result"]["sessions"][0]["cwd"], json!(cwd));
     place.ok(&["demo", "sessions", "close", &session]);
     assert_eq!(hint(&["sessions", "close"]), format!("the last one there, {closed}, is closed already"));
     let delete = format!("one is closed; delete it: acpx demo sessions delete {closed}");

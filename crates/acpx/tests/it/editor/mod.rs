@@ -24,6 +24,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How many lines the program may be ahead of its test; then it waits.
 const LINES: usize = 1024;
 
+/// The params of an `initialize` whose client wants all data of errors.
+pub(crate) fn wanting_error_data(version: u64) -> Value {
+    let wants = json!({ "_meta": { "acpx": { "errorData": true } } });
+    let capabilities = if version == 1 { "clientCapabilities" } else { "capabilities" };
+    json!({ "protocolVersion": version, capabilities: wants })
+}
+
 /// An editor that speaks in lines. Dropped, it dies, and its agent with it.
 pub(crate) struct Editor {
     child: Child,
@@ -36,7 +43,7 @@ impl Editor {
     /// An editor that has begun to speak with the demo agent.
     pub(crate) fn new(place: &Place) -> Self {
         let mut editor = Self::silent(place, &["demo", "acp"]);
-        let answer = editor.call("initialize", json!({ "protocolVersion": 1 }));
+        let answer = editor.call("initialize", wanting_error_data(1));
         assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
         editor
     }

@@ -3,7 +3,7 @@
 use acpx_testkit::Script;
 use serde_json::json;
 
-use super::Editor;
+use super::{Editor, wanting_error_data};
 use crate::acpx::Place;
 
 fn initialized(place: &Place, agent: &str) -> serde_json::Value {
@@ -74,10 +74,15 @@ fn an_agent_that_cannot_be_started_is_a_clear_error_of_initialize() {
     let place = Place::new();
     let mut editor = Editor::silent(&place, &["--agent", "/nowhere/agent", "acp"]);
     for _ in 0..2 {
-        let answer = editor.call("initialize", json!({ "protocolVersion": 1 }));
+        let answer = editor.call("initialize", wanting_error_data(1));
         let fault = &answer["error"]["data"]["acpx"];
         assert_eq!(fault["code"], "AGENT_NOT_FOUND", "{answer}");
         assert!(fault["hint"].is_string(), "{answer}");
+        // Zed and Toad show what is here, and nothing else.
+        let answer = editor.call("initialize", json!({ "protocolVersion": 1 }));
+        let hint = fault["hint"].as_str().unwrap();
+        let details = format!("the agent command \"/nowhere/agent\" was not found; {hint}");
+        assert_eq!(answer["error"]["data"], json!({ "details": details }));
     }
     let early = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
     assert_eq!(early["error"]["code"], -32600, "{early}");
@@ -96,7 +101,7 @@ fn an_editor_whose_session_wants_a_login_is_told_the_ways_to_log_in() {
     ]);
     place.scripted(&script);
     let mut editor = Editor::silent(&place, &["scripted", "acp"]);
-    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    editor.call("initialize", wanting_error_data(1));
     let refused = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
     let error = &refused["error"];
     assert_eq!((&error["code"], &error["data"]["authMethods"]), (&json!(-32000), &answer["authMethods"]));

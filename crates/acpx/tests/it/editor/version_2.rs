@@ -12,7 +12,9 @@ const AGENTS: [&[&str]; 2] = [&["demo", "acp"], &["--protocol", "2", "demo", "ac
 fn editor(place: &Place, arguments: &[&str]) -> Editor {
     let mut editor = Editor::silent(place, arguments);
     let info = json!({ "name": "editor", "version": "7" });
-    let answer = editor.call("initialize", json!({ "protocolVersion": 2, "info": info }));
+    let answer = editor.call("initialize", json!({
+        "protocolVersion": 2, "info": info, "capabilities": { "_meta": { "acpx": { "errorData": true } } },
+    }));
     assert_eq!(answer["result"]["protocolVersion"], 2, "{answer}");
     editor
 }

@@ -164,6 +164,8 @@ fn one_who_is_elsewhere_prompts_no_more_sessions_than_may_be_at_work_however_slo
     let sessions: Vec<String> = (0..34)
         .map(|_| {
             let session = socket.open(&place);
+            let prompt = socket.ask_prompt(&session, "first", json!({}));
+            socket.hear_answer(&prompt);
             socket.call("session/close", json!({ "sessionId": session }));
             session
         })

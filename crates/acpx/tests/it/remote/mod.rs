@@ -22,6 +22,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
 use crate::acpx::Place;
+use crate::editor::wanting_error_data;
 use crate::started::Started;
 
 /// How long something may take to come. Only a test that fails waits for so long.
@@ -142,8 +143,9 @@ impl Socket {
 
     pub(crate) fn with_token(served: &Served, token: Option<&str>) -> Self {
         let mut socket = Self::silent(served, token).unwrap();
-        let meta = json!({ "acpx": { "seq": true } });
-        let answer = socket.call("initialize", json!({ "protocolVersion": 1, "_meta": meta }));
+        let mut greeting = wanting_error_data(1);
+        greeting["_meta"] = json!({ "acpx": { "seq": true } });
+        let answer = socket.call("initialize", greeting);
         assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
         socket
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::process::{Process, Speaker};
+use crate::editor::wanting_error_data;
 
 /// An editor, alive or between two lives.
 pub(super) struct Editor {
@@ -111,11 +112,10 @@ impl Editor {
     /// The params of its `initialize`.
     pub(super) fn greeting(&self) -> Value {
         let info = json!({ "name": format!("editor-{}", self.version), "version": "1" });
-        let meta = json!({ "acpx": { "seq": true } });
-        match self.version {
-            1 => json!({ "protocolVersion": 1, "clientInfo": info, "_meta": meta }),
-            version => json!({ "protocolVersion": version, "info": info, "_meta": meta }),
-        }
+        let mut greeting = wanting_error_data(self.version);
+        greeting["_meta"] = json!({ "acpx": { "seq": true } });
+        greeting[if self.version == 1 { "clientInfo" } else { "info" }] = info;
+        greeting
     }
 
     /// Asks for something; the id of the request.

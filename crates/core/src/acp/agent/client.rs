@@ -10,6 +10,9 @@ use super::params::{Field, Member, ParamProblem};
 use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
 
+/// Where a client's capabilities say that it wants `data.acpx` in errors.
+const ERROR_DATA: &str = "/_meta/acpx/errorData";
+
 /// What a client said of itself.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +35,8 @@ pub struct ClientFacts {
     pub fs: FileAccess,
     /// It runs commands for an agent.
     pub terminal: bool,
+    /// It wants all that is known of an error, in `data.acpx`.
+    pub error_data: bool,
     /// The `_meta` object of its `initialize`, as received.
     pub meta: Option<Box<str>>,
     /// The ways to log in that it was offered, a list of JSON.
@@ -95,6 +100,7 @@ impl ClientFacts {
             boolean_options: at("/session/configOptions/boolean"),
             fs: FileAccess { read: at("/fs/readTextFile"), write: at("/fs/writeTextFile") },
             terminal: at("/terminal"),
+            error_data: at(ERROR_DATA),
             elicitation: elicitation(&capabilities),
             ..self.named(&value(&info))
         })
@@ -108,8 +114,11 @@ impl ClientFacts {
             name.required()?.string()?;
             version.required()?.string()?;
         }
-        let elicitation = elicitation(&value(&capabilities));
-        let shows_all = Self { notices: true, compaction: true, boolean_options: true, elicitation, ..self };
+        let capabilities = value(&capabilities);
+        let elicitation = elicitation(&capabilities);
+        let error_data = capabilities.pointer(ERROR_DATA).is_some_and(advertised);
+        let shows_all =
+            Self { notices: true, compaction: true, boolean_options: true, elicitation, error_data, ..self };
         Ok(shows_all.named(&value(&info)))
     }
 

@@ -5,6 +5,7 @@ use std::error::Error;
 use serde_json::{Value, json};
 
 use super::params::ParamProblem;
+use crate::acp::told_error;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Malformed, RpcError, WireError};
 
@@ -92,7 +93,16 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The error object that goes to the client.
+    /// The error as a client receives it that wants all data of an error or not. One that a service passes on without
+    /// anything of ours in it stays as it is.
+    pub(super) fn for_client(&self, wants_data: bool) -> RpcError {
+        match self {
+            Self::PassedOn(error) if !told_error::has_ours(error) => error.clone(),
+            _ => told_error::for_client(self.to_rpc(), wants_data),
+        }
+    }
+
+    /// The error object with all its data.
     pub fn to_rpc(&self) -> RpcError {
         let error =
             |code, message: &str, data: Value| RpcError::new(code, message).with_data(&data.to_string());
@@ -106,7 +116,9 @@ impl CallError {
                 error(RpcError::METHOD_NOT_FOUND, "Method not found", json!({ "method": method }))
             }
             Self::UnknownSession(session) => {
-                error(RpcError::RESOURCE_NOT_FOUND, "Resource not found", json!({ "sessionId": session }))
+                let details = format!("{self}; open one of the listed sessions, or begin a new one");
+                let data = json!({ "sessionId": session, "details": details });
+                error(RpcError::RESOURCE_NOT_FOUND, "Resource not found", data)
             }
             Self::NotInitialized(method) => error(
                 RpcError::INVALID_REQUEST,

@@ -55,7 +55,7 @@ impl<S: AgentService> Worker<S> {
         let state = match ended {
             Ok(answer) => states::stopped(answer),
             Err(CallError::Unanswered) => return,
-            Err(error) => states::failed(error),
+            Err(error) => states::failed(error, self.link.client().error_data),
         };
         // A client that is gone misses it.
         self.link.tell(session, &state).await.ok();

@@ -164,6 +164,8 @@ impl<S: AgentService> Server<S> {
         }
         let client = ClientFacts::read(params, self.to_everybody.latest())?;
         let version = client.protocol;
+        // A refusal is told as the client wants errors.
+        self.worker.link = self.worker.link.to(client.clone(), false);
         let service = Arc::clone(&self.worker.service);
         let offer = async { service.offer(&client, self.to_everybody.clone()).await };
         let gone = async {
@@ -280,7 +282,7 @@ impl<S: AgentService> Server<S> {
     fn prompt(&mut self, id: RpcId, call: PromptCall) {
         let worker = self.worker.clone();
         let service_queues = self.offer.as_ref().is_some_and(Offer::service_tells_states);
-        match worker.sessions.begin_turn(&call.session, service_queues) {
+        match worker.sessions.begin_turn(&call, service_queues) {
             Some(mut turn) => {
                 let waited_for = turn.insertion.take();
                 let (session, blocks) = (call.session.clone(), call.blocks.clone());

@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::call::Aside;
+use super::call::{Aside, PromptCall};
 use super::ended::{End, Ended};
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
+use crate::wire::splice::{Step, locate, text_of};
 
 /// The active sessions of one connection.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub(super) struct Sessions {
 /// A turn that has not ended, as others see it.
 #[derive(Debug)]
 struct Slot {
+    /// The client's name for its prompt, if it gave one.
+    name: Option<String>,
     signal: Arc<CancelSignal>,
     inserted: Ended,
     ended: Ended,
@@ -61,9 +64,9 @@ impl Sessions {
 
     /// Begins a turn if the session is active; `None` if it is not. It waits for the turn before it, or only until that one's prompt is
     /// queued if the service queues prompts itself.
-    pub(super) fn begin_turn(&self, session: &AcpSessionId, service_queues: bool) -> Option<RunningTurn> {
+    pub(super) fn begin_turn(&self, call: &PromptCall, service_queues: bool) -> Option<RunningTurn> {
         let mut active = self.active();
-        let turns = active.get_mut(session)?;
+        let turns = active.get_mut(&call.session)?;
         turns.retain(|turn| !turn.ended.is_over());
         let last = turns.last().map(|turn| if service_queues { &turn.inserted } else { &turn.ended });
         let before = last.cloned().unwrap_or(Ended::already());
@@ -71,7 +74,8 @@ impl Sessions {
         let signal = Arc::new(signal);
         let (insertion, inserted) = Ended::later();
         let (end, ended) = Ended::later();
-        turns.push(Slot { signal: Arc::clone(&signal), inserted, ended });
+        let name = prompt_name(call.meta.as_deref());
+        turns.push(Slot { name, signal: Arc::clone(&signal), inserted, ended });
         Some(RunningTurn { cancellation, signal, before, insertion: Some(insertion), _end: end })
     }
 
@@ -81,12 +85,13 @@ impl Sessions {
         self.active().get(session).is_some_and(|turns| turns.iter().any(works))
     }
 
-    /// Tells the session's turns on this connection to stop; whether it is active.
+    /// Tells the session's turns on this connection to stop, or the one that the client names; whether it is active.
     pub(super) fn cancel(&self, session: &AcpSessionId, aside: &Aside) -> bool {
+        let named = prompt_name(aside.meta.as_deref());
         let mut active = self.active();
         let Some(turns) = active.get_mut(session) else { return false };
         turns.retain(|turn| !turn.ended.is_over());
-        for turn in turns.iter() {
+        for turn in turns.iter().filter(|turn| named.is_none() || turn.name == named) {
             turn.signal.give_with(CancelCause::Asked, aside);
         }
         true
@@ -103,4 +108,11 @@ impl Sessions {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The name of a prompt in the `_meta` of a request or of a cancel, if it has one.
+fn prompt_name(meta: Option<&str>) -> Option<String> {
+    let meta = meta?;
+    let range = locate(meta, &["acpx", "requestId"].map(Step::Key))?;
+    text_of(&meta[range]).map(Into::into)
 }

@@ -36,9 +36,9 @@ pub(super) fn stopped(answer: &PromptAnswer) -> String {
     idle(answer.reason.as_str(), None, answer.usage(), meta)
 }
 
-/// A turn has failed.
-pub(super) fn failed(error: &CallError) -> String {
-    idle("error", Some(error.to_rpc()), None, None)
+/// A turn has failed, as a client reads that wants all data of an error or not.
+pub(super) fn failed(error: &CallError, wants_data: bool) -> String {
+    idle("error", Some(error.for_client(wants_data)), None, None)
 }
 
 fn idle(reason: &str, error: Option<RpcError>, usage: Option<&RawValue>, meta: Option<&Meta>) -> String {

@@ -269,7 +269,10 @@ impl<S: AgentService> Worker<S> {
         match result {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
             Err(CallError::Unanswered) => None,
-            Err(error) => self.peer.respond_error(&id, &error.to_rpc()).await.ok(),
+            Err(error) => {
+                let error = error.for_client(self.link.client().error_data);
+                self.peer.respond_error(&id, &error).await.ok()
+            }
         };
     }
 

@@ -46,6 +46,7 @@ pub use permission::{Escalation, PermissionRequest};
 pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
 pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
+pub(super) use words::described;
 
 /// A connection to an agent that has answered `initialize`.
 pub struct AgentConnection {

@@ -152,6 +152,9 @@ fn initialize_params(version: ProtocolVersion) -> String {
         .config_options(options)
         .notices(v1::NoticeCapabilities::new())
         .compaction(v1::CompactionCapabilities::new());
+    // An agent that is a host of ours tells in errors where a failed turn ended.
+    let error_data = serde_json::json!({ "errorData": true });
+    let ours = serde_json::Map::from_iter([("acpx".to_owned(), error_data)]);
     let is_v2 = version == ProtocolVersion::V2;
     json(&InitializeParams {
         protocol_version: version.number(),
@@ -160,9 +163,10 @@ fn initialize_params(version: ProtocolVersion) -> String {
             .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
             .session(session)
             .terminal(true)
-            .auth(v1::AuthCapabilities::new().terminal(true)),
+            .auth(v1::AuthCapabilities::new().terminal(true))
+            .meta(ours.clone()),
         client_info: v1::Implementation::new(name, own),
-        capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2)),
+        capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2).meta(ours)),
         info: is_v2.then(|| v2::Implementation::new(name, own)),
     })
 }

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::wire::RpcError;
+
 /// What an agent's error says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
@@ -22,6 +24,12 @@ const PARAMETERS: [&str; 5] = ["cwd", "mcpServers", "additionalDirectories", "se
 const MAX_NAMED: usize = 4;
 /// How long a description may be.
 const MAX_CHARS: usize = 500;
+
+/// An agent's error in one line.
+pub(in crate::acp) fn described(error: &RpcError) -> String {
+    let data = error.data.as_deref().and_then(|data| serde_json::from_str(data.get()).ok());
+    describe(&error.message, &data.unwrap_or_default()).text
+}
 
 /// Describes an error.
 pub(super) fn describe(message: &str, data: &Value) -> Description {

@@ -26,8 +26,7 @@ use crate::wire::splice::{Step, locate};
 #[derive(Debug, Default)]
 pub(crate) struct SessionState {
     now: Stand,
-    /// The ways to log in that the client was offered, a list of JSON.
-    logins: Option<Box<str>>,
+    errors: ErrorForm,
     /// The turn of ours that runs, and the name of its prompt.
     turn: Option<RunningTurn>,
     /// The id of its prompt, as JSON, and the agent's answer to it: what version 1 says of a turn's end.
@@ -46,6 +45,15 @@ pub(crate) struct SessionState {
     ended: Option<(Seq, Box<str>)>,
     /// The last event, and when it was kept.
     heard: Option<(Seq, Timestamp)>,
+}
+
+/// How the client receives errors.
+#[derive(Debug, Default)]
+struct ErrorForm {
+    /// The ways to log in that it was offered, a list of JSON.
+    logins: Option<Box<str>>,
+    /// Whether it wants all data of an error.
+    wants_data: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -108,7 +116,8 @@ pub(super) struct Envelope<'a> {
 impl SessionState {
     /// How a session stands before any event, for this client.
     pub(crate) fn to(client: &ClientFacts) -> Self {
-        Self { logins: client.logins.clone(), ..Self::default() }
+        let errors = ErrorForm { logins: client.logins.clone(), wants_data: client.error_data };
+        Self { errors, ..Self::default() }
     }
 
     /// Takes the next event; the update that tells what changes by it, where the agent does not say so itself.
@@ -280,7 +289,7 @@ impl SessionState {
                 }
                 self.now = Stand::Idle;
                 let told = match error {
-                    Some(error) => failed(over, &error, answer.as_ref(), self.logins.as_deref()),
+                    Some(error) => failed(over, &error, answer.as_ref(), &self.errors),
                     None => stopped(stop_reason.as_deref().unwrap_or("error"), answer.as_ref()),
                 };
                 self.ended = Some((event.seq, told.clone()));
@@ -310,7 +319,8 @@ pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
         Fact::TurnStarted { .. } => Some(running_update()),
         Fact::TurnEnded { turn, error: Some(error), .. } => {
             let turn = RunningTurn { turn: *turn, request_id: request_id.to_owned() };
-            Some(failed(turn, error, None, None))
+            // Only hosts receive it, and they want all data.
+            Some(failed(turn, error, None, &ErrorForm { logins: None, wants_data: true }))
         }
         Fact::TurnEnded { stop_reason, .. } => Some(stopped(stop_reason.as_deref().unwrap_or("error"), None)),
         _ => None,
@@ -338,7 +348,7 @@ fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
 }
 
 /// The update that ends a turn which failed: the error as a client of version 1 gets it for an answer.
-fn failed(turn: RunningTurn, error: &FactError, answer: Option<&Answer>, logins: Option<&str>) -> Box<str> {
+fn failed(turn: RunningTurn, error: &FactError, answer: Option<&Answer>, form: &ErrorForm) -> Box<str> {
     let FactError { code, message } = error;
     let said = Said { code, hint: AgentError::hint_of(code), turn, acp: None, message: None };
     let json = |said: &Said<'_>| serde_json::to_string(said).expect("text, numbers and raw JSON are JSON");
@@ -354,7 +364,8 @@ fn failed(turn: RunningTurn, error: &FactError, answer: Option<&Answer>, logins:
         None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),
     };
     let is_login = code == told_error::LOGIN_WANTED;
-    let told = if is_login { told_error::wanting_login(told, logins) } else { told };
+    let told = if is_login { told_error::wanting_login(told, form.logins.as_deref()) } else { told };
+    let told = told_error::for_client(told, form.wants_data);
     let told = serde_json::to_string(&told).expect("an error has only text, numbers and raw JSON");
     format!(r#"{{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{told}}}"#).into()
 }

@@ -6,22 +6,55 @@
 use std::borrow::Cow;
 
 use crate::acp::Cursor;
+use crate::acp::told_error::for_client;
 use crate::model::Seq;
 use crate::wire::splice::{self, Object, Splice, Step, locate, text_of};
-use crate::wire::{Message, RpcId, encode};
+use crate::wire::{Message, RpcError, RpcId, encode};
 
 /// Withdraws a request, in either direction.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// An `initialize` with what the bridge says of its client, in the place of what the client may have said there.
 pub(super) fn with_client(message: &Message, client: &str) -> Option<String> {
-    with_params(message, &splice::put(message.params()?, &["_meta", "acpx", "client"], client)?)
+    let params = splice::put(message.params()?, &["_meta", "acpx", "client"], client)?;
+    let wanting = splice::put(&params, &error_data(message), "true");
+    with_params(message, wanting.as_deref().unwrap_or(&params))
 }
 
 /// An `initialize` that wants the numbers of events, and to be told of the turns of others.
 pub(super) fn with_numbers(message: &Message) -> Option<String> {
     let params = splice::put(message.params()?, &["_meta", "acpx", "seq"], "true")?;
     with_params(message, &splice::put(&params, &["_meta", "acpx", "states"], "true")?)
+}
+
+/// An `initialize` whose client wants all data of an error: a bridge reads where a failed turn ended.
+pub(super) fn with_error_data(message: &Message) -> Option<String> {
+    with_params(message, &splice::put(message.params()?, &error_data(message), "true")?)
+}
+
+/// Whether the client that initializes wants all data of an error.
+pub(super) fn wants_error_data(message: &Message) -> bool {
+    let params = message.params().unwrap_or_default();
+    locate(params, &error_data(message).map(Step::Key)).is_some_and(|range| &params[range] == "true")
+}
+
+/// Where a client says so, in its version of the protocol.
+fn error_data(message: &Message) -> [&'static str; 4] {
+    let params = message.params().unwrap_or_default();
+    let version = locate(params, &[Step::Key("protocolVersion")]);
+    let version = version.and_then(|range| serde_json::from_str::<f64>(&params[range]).ok());
+    let is_first = version.is_some_and(|version| version < 2.0);
+    let capabilities = if is_first { "clientCapabilities" } else { "capabilities" };
+    [capabilities, "_meta", "acpx", "errorData"]
+}
+
+/// A response or an update that ends a turn, with its error as a client receives it that does not want all data.
+pub(super) fn with_error_for_client(message: &Message) -> Option<String> {
+    let params = ["params", "update", "error"].map(Step::Key);
+    let path = if message.error().is_some() { &params[2..] } else { &params[..] };
+    let range = locate(message.line(), path)?;
+    let error = for_client(RpcError::read(&message.line()[range.clone()]), false);
+    replaced(message, range, &serde_json::to_string(&error).ok()?)
 }
 
 /// Whether the client that initializes wants the numbers of events.

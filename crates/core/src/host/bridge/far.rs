@@ -117,6 +117,7 @@ mod tests {
 
     use super::*;
     use crate::acp::far_host;
+    use crate::acp::told_error::for_client;
     use crate::host::fault;
     use crate::wire::{Inbound, RpcId, encode, memory};
 
@@ -246,7 +247,7 @@ mod tests {
             client.asks(1, "initialize").await;
             assert_eq!(client.hears_answer().await, Some(encode::response(&id(1), HOST)));
             client.asks(2, "session/list").await;
-            let lost = encode::error_response(&id(2), &fault::unanswered("session/list"));
+            let lost = encode::error_response(&id(2), &for_client(fault::unanswered("session/list"), true));
             assert_eq!(client.hears_answer().await, Some(lost));
             client.asks(3, "session/close").await;
             assert_eq!(client.hears_answer().await, Some(encode::response(&id(3), HOST)));

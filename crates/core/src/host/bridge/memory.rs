@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::acp::told_error::for_client;
 use crate::acp::{far_host, session_of};
 use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
@@ -25,7 +26,7 @@ pub(super) struct Memory {
     given_ids: u64,
     /// The `initialize` that a host has answered.
     greeting: Option<Message>,
-    wants_seq: bool,
+    wishes: Wishes,
     sessions: HashMap<String, Setup>,
     /// The number of the last event that the client was told, by session.
     told: HashMap<String, u64>,
@@ -40,6 +41,14 @@ pub(super) struct Memory {
     is_another_host: bool,
     /// Whether the client was told that the way to the host is gone.
     is_away: bool,
+}
+
+/// What the client wants beside the protocol.
+struct Wishes {
+    /// The numbers of events.
+    seq: bool,
+    /// All data of an error.
+    error_data: bool,
 }
 
 /// The params that a session was set up with.
@@ -95,11 +104,12 @@ impl Memory {
     /// Nothing was said yet.
     pub(super) fn new(terms: Terms) -> Self {
         Self {
+            // The client of a bridge to another machine is a host.
+            wishes: Wishes { seq: false, error_data: terms.loses_lines },
             terms,
             prefix: format!("acpx-{}", crate::model::new_uuid()),
             given_ids: 0,
             greeting: None,
-            wants_seq: false,
             sessions: HashMap::new(),
             told: HashMap::new(),
             open: HashMap::new(),
@@ -146,9 +156,16 @@ impl Memory {
                 if let Some(asked) = self.forget(id) {
                     self.answered(&asked, message);
                 }
-                Pass::ToClient(message.line().to_string())
+                let is_error = message.error().is_some();
+                let line = is_error.then(|| self.error_for_client(message)).flatten();
+                Pass::ToClient(line.unwrap_or_else(|| message.line().to_string()))
             }
         }
+    }
+
+    /// A line with its error as the client receives it, if that is another line.
+    fn error_for_client(&self, message: &Message) -> Option<String> {
+        if self.wishes.error_data { None } else { edits::with_error_for_client(message) }
     }
 
     /// The host is gone: what the client is to hear of that at once. What it was asked is withdrawn.
@@ -222,18 +239,19 @@ impl Memory {
         if let Some(asked) = self.forget(id) {
             self.not_replayed(&asked);
         }
-        encode::error_response(id, error)
+        encode::error_response(id, &for_client(error.clone(), self.wishes.error_data))
     }
 
     fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
         let line = match method {
             "initialize" => {
                 // What is told here is kept, and gone on from by whoever comes after this bridge.
-                self.wants_seq = edits::wants_seq(message) || self.terms.loses_lines;
+                self.wishes.seq = edits::wants_seq(message) || self.terms.loses_lines;
+                self.wishes.error_data |= edits::wants_error_data(message);
                 match &self.terms.greeting {
                     Greeting::Client(client) => edits::with_client(message, client),
                     Greeting::Numbers => edits::with_numbers(message),
-                    Greeting::Nothing => None,
+                    Greeting::Nothing => edits::with_error_data(message),
                 }
             }
             "session/prompt" if self.terms.is_host => {
@@ -278,9 +296,12 @@ impl Memory {
         if session.is_none() && request.is_none() {
             return;
         }
+        let named = edits::request_id_of(message);
         for (id, asked) in &mut self.open {
             let is_prompt = &*asked.method == "session/prompt";
-            let is_meant = is_prompt && session.is_some() && asked.session == session;
+            let is_named =
+                named.is_none() || asked.named.as_ref().map(|prompt| &prompt.name) == named.as_ref();
+            let is_meant = is_prompt && is_named && session.is_some() && asked.session == session;
             asked.is_cancelled |= is_meant || request.as_ref() == Some(id);
         }
     }
@@ -333,8 +354,13 @@ impl Memory {
             return Pass::Nothing;
         }
         // The end of a turn tells its place to everybody.
-        let is_told = update.seq.is_none() || self.wants_seq || edits::ends_turn(message);
-        let line = if is_told { None } else { update.without_seq(is_replay) };
+        let line = if edits::ends_turn(message) {
+            self.error_for_client(message)
+        } else if update.seq.is_none() || self.wishes.seq {
+            None
+        } else {
+            update.without_seq(is_replay)
+        };
         line.map_or_else(as_it_is, Pass::ToClient)
     }
 

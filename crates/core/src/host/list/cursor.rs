@@ -13,20 +13,14 @@ use crate::model::{AcpSessionId, Named, RecordId};
 pub(super) struct Cursor {
     /// The record that was made last when the listing began; `None` if there was none.
     pub(super) began: Option<RecordId>,
-    pub(super) place: Place,
-}
-
-/// Which page it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// That after this record of ours.
-    Ours(RecordId),
-    /// One of the agent's.
-    Theirs(Theirs),
+    /// The record of ours that the page comes after, as long as there are more of ours.
+    pub(super) after: Option<RecordId>,
+    /// Where the agent's own sessions go on after our last record, unless all were listed.
+    pub(super) theirs: Option<Theirs>,
 }
 
 /// Where a page of the agent's own sessions begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Theirs {
     /// By which name of the directory the agent is asked.
     pub(super) named: Named,
@@ -77,7 +71,7 @@ impl Told {
 struct Text {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     began: Option<String>,
-    /// The record of ours that it is after.
+    /// The record of ours that it comes after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<String>,
     /// By which name of the directory the agent is asked.
@@ -91,15 +85,12 @@ struct Text {
 
 impl Cursor {
     pub(super) fn text(self) -> String {
-        let began = self.began.map(|record| record.to_string());
-        let text = match self.place {
-            Place::Ours(after) => {
-                Text { began, after: Some(after.to_string()), theirs: None, cursor: None, told: None }
-            }
-            Place::Theirs(Theirs { named, cursor, told }) => {
-                Text { began, after: None, theirs: Some(word(named).to_owned()), cursor, told: told.text() }
-            }
+        let id = |record: RecordId| record.to_string();
+        let (theirs, cursor, told) = match self.theirs {
+            Some(Theirs { named, cursor, told }) => (Some(word(named).to_owned()), cursor, told.text()),
+            None => (None, None, None),
         };
+        let text = Text { began: self.began.map(id), after: self.after.map(id), theirs, cursor, told };
         serde_json::to_string(&text).expect("a cursor has only text")
     }
 
@@ -107,15 +98,16 @@ impl Cursor {
     pub(super) fn read(text: &str) -> Option<Self> {
         let Text { began, after, theirs, cursor, told } = serde_json::from_str(text).ok()?;
         let began = began.map(RecordId::new).transpose().ok()?;
-        let place = match (after, theirs) {
-            (Some(after), None) => Place::Ours(RecordId::new(after).ok()?),
-            (None, Some(theirs)) => {
+        let after = after.map(RecordId::new).transpose().ok()?;
+        let theirs = match theirs {
+            Some(theirs) => {
                 let told = told.as_deref().map_or(Some(Told::default()), Told::read)?;
-                Place::Theirs(Theirs { named: named(&theirs)?, cursor, told })
+                Some(Theirs { named: named(&theirs)?, cursor, told })
             }
-            _ => return None,
+            None if cursor.is_some() || told.is_some() => return None,
+            None => None,
         };
-        Some(Self { began, place })
+        (after.is_some() || theirs.is_some()).then_some(Self { began, after, theirs })
     }
 }
 
@@ -145,17 +137,19 @@ mod tests {
         let mut told = Told::default();
         assert!(told.add(&session("s1")) && told.add(&session("s2")));
         let theirs = |named, cursor: Option<&str>, told: &Told| {
-            Place::Theirs(Theirs { named, cursor: cursor.map(str::to_owned), told: told.clone() })
+            Some(Theirs { named, cursor: cursor.map(str::to_owned), told: told.clone() })
         };
-        for place in [
-            Place::Ours(record("a:b")),
-            theirs(Named::Really, None, &Told::default()),
-            theirs(Named::AsWritten, None, &told),
-            theirs(Named::Really, Some(""), &told),
-            theirs(Named::AsWritten, Some("x:\u{1f}\"\\"), &Told::default()),
+        for (after, theirs) in [
+            (Some("a:b"), None),
+            (Some("a"), Some(Theirs::default())),
+            (Some("a"), theirs(Named::AsWritten, Some("2"), &told)),
+            (None, Some(Theirs::default())),
+            (None, theirs(Named::AsWritten, None, &told)),
+            (None, theirs(Named::Really, Some(""), &told)),
+            (None, theirs(Named::AsWritten, Some("x:\u{1f}\"\\"), &Told::default())),
         ] {
             for began in [None, Some(record("a\"b"))] {
-                let cursor = Cursor { began, place: place.clone() };
+                let cursor = Cursor { began, after: after.map(record), theirs: theirs.clone() };
                 assert_eq!(Cursor::read(&cursor.clone().text()), Some(cursor));
             }
         }
@@ -166,7 +160,7 @@ mod tests {
             "null",
             r#"{"began":"a"}"#,
             r#"{"after":""}"#,
-            r#"{"after":"a","theirs":"really"}"#,
+            r#"{"after":"a","cursor":"2"}"#,
             r#"{"theirs":"Really"}"#,
             r#"{"theirs":"really","told":"x"}"#,
             r#"{"theirs":"really","more":1}"#,

@@ -1,4 +1,4 @@
-//! The pages of `session/list` after our records: the sessions that the agent itself has.
+//! The sessions that the agent itself has, for `session/list`.
 //!
 //! Those that were told as records of ours are left out. A record that was made since the listing began, or whose agent
 //! is called otherwise there, was not: it is told where the agent tells its session, under the id that it has here.
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::acp::agent::{CallError, Meta, SessionPage, SessionSummary};
+use crate::acp::agent::{CallError, Meta, SessionSummary};
 use crate::acp::client::ListedSession;
 use crate::engine::{NewSession, SessionError};
 use crate::model::{
@@ -17,15 +17,22 @@ use crate::model::{
 };
 use crate::store::Owner;
 use crate::wire::RpcError;
+use crate::wire::encode::json_string;
+use crate::wire::splice::put;
 
-use super::cursor::{Cursor, Place, Theirs};
-use super::{Host, row, unknown_cursor};
-use crate::host::connection::{Connection, acpx_meta};
+use super::cursor::Theirs;
+use super::{Host, PATIENCE, row, unknown_cursor};
+use crate::host::connection::Connection;
 use crate::host::fault;
-use crate::host::meta::ListMeta;
 
-/// How long an agent may take to start and to tell what it has.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A page of the agent's own sessions.
+pub(super) struct TheirPage {
+    pub(super) rows: Vec<SessionSummary>,
+    /// Where the next one begins, if there may be more.
+    pub(super) next: Option<Theirs>,
+    /// Why the agent listed nothing, if it failed.
+    pub(super) problem: Option<String>,
+}
 
 /// What is listed: with which agent, and where.
 struct Listed {
@@ -37,15 +44,17 @@ struct Listed {
     began: Option<RecordId>,
 }
 
-/// A page of what the agent has.
+/// A page of what the agent has. The first one may be asked for again if the agent takes longer than `limit`.
 pub(super) async fn page(
     client: &Connection,
     began: Option<RecordId>,
     theirs: Theirs,
     cwd: Option<AbsolutePath>,
     agent: NewSession,
-) -> Result<SessionPage, CallError> {
+    limit: Duration,
+) -> Result<TheirPage, CallError> {
     let (host, Theirs { named, cursor, mut told }) = (&client.host, theirs);
+    let failed = |why| TheirPage { rows: Vec::new(), next: None, problem: Some(why) };
     let directory = match &cwd {
         // One whose disk does not answer is looked for as it is written.
         Some(cwd) => Some(DirectoryNames::new(cwd, host.engine.disk().real(cwd).await.ok())),
@@ -54,18 +63,23 @@ pub(super) async fn page(
     let listed = Listed { agent: agent.agent.clone(), cwd, directory, began };
     let wanted = listed.directory.as_ref().map(|it| it.get(named));
     let asked = host.engine.remote_sessions(agent, wanted, cursor.as_deref());
-    let page = match timeout(PATIENCE, asked).await {
+    let page = match timeout(limit, asked).await {
         Ok(Ok(Some(page))) => page,
-        Ok(Ok(None)) => {
-            return Ok(SessionPage { sessions: Vec::new(), next_cursor: None, meta: Meta::new() });
-        }
+        Ok(Ok(None)) => return Ok(TheirPage { rows: Vec::new(), next: None, problem: None }),
         Ok(Err(SessionError::Agent(AgentError::Refused { code: RpcError::INVALID_PARAMS, .. })))
             if cursor.is_some() =>
         {
             return Err(unknown_cursor());
         }
-        Ok(Err(error)) => return Ok(unheard(error.to_string())),
-        Err(_) => return Ok(unheard(format!("the agent took longer than {} s", PATIENCE.as_secs()))),
+        Ok(Err(error)) => return Ok(failed(error.to_string())),
+        Err(_) if limit < PATIENCE => {
+            return Ok(TheirPage {
+                rows: Vec::new(),
+                next: Some(Theirs { named, cursor, told }),
+                problem: None,
+            });
+        }
+        Err(_) => return Ok(failed(format!("the agent took longer than {} s", limit.as_secs()))),
     };
     let is_here = |row: &SessionSummary| {
         listed.directory.as_ref().is_none_or(|directory| directory.lists(named, &row.cwd))
@@ -86,8 +100,7 @@ pub(super) async fn page(
         None if has_other => Some(Theirs { named: Named::AsWritten, cursor: None, told }),
         None => None,
     };
-    let next = next.map(|theirs| Cursor { began: listed.began, place: Place::Theirs(theirs) }.text());
-    Ok(SessionPage { sessions, next_cursor: next, meta: Meta::new() })
+    Ok(TheirPage { rows: sessions, next, problem: None })
 }
 
 impl Listed {
@@ -136,17 +149,22 @@ impl Listed {
         let is_in_force = |lineage: &Lineage| lineage.current().session == owner.session;
         let is_here =
             self.directory.as_ref().is_none_or(|directory| kept.real_cwd == *directory.get(Named::Really));
-        if is_here && is_in_force(&kept.lineage) && client.knows(&kept) {
+        if is_here && is_in_force(&kept.lineage) && client.knows(&kept) && !kept.is_unprompted() {
             return row(&client.host, kept).await.map(Some);
         }
         Ok(None)
     }
 }
 
-/// A session that does not say where it works cannot be brought back by anybody.
+/// A session that does not say where it works cannot be brought back by anybody. The row is as the agent wrote it, with
+/// its title trimmed.
 fn their_row(row: ListedSession) -> Option<SessionSummary> {
-    let ListedSession { session, updated_at, title, cwd, row } = row;
+    let ListedSession { session, updated_at, title, cwd, mut row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
+    let trimmed = title.as_deref().map(str::trim).filter(|trimmed| Some(*trimmed) != title.as_deref());
+    if let Some(told) = trimmed.and_then(|trimmed| put(&row, &["title"], &json_string(trimmed))) {
+        row = told.into();
+    }
     let (additional_directories, meta) = (Vec::new(), Meta::new());
     Some(SessionSummary {
         session,
@@ -175,10 +193,4 @@ async fn in_directory(
     }
     let real: HashMap<_, _> = looking.join_all().await.into_iter().map(|(real, path)| (path, real)).collect();
     rows.into_iter().filter(|row| real.get(&row.cwd) == real.get(cwd)).collect()
-}
-
-/// The page without the agent's sessions, and why.
-fn unheard(why: String) -> SessionPage {
-    let meta = acpx_meta(&ListMeta { remote_error: Some(why) });
-    SessionPage { sessions: Vec::new(), next_cursor: None, meta }
 }

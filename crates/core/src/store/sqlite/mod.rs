@@ -281,6 +281,10 @@ impl Store for SqliteStore {
         )
     }
 
+    fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(self.read(move |connection| read::unprompted(connection, before, limit)))
+    }
+
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         Box::pin(self.read(move |connection| scope::find(connection, &query)))
     }

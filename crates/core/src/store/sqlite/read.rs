@@ -12,8 +12,8 @@ use super::fault::Fault;
 use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
 use super::scope;
 use crate::model::{
-    AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn,
-    TurnId,
+    AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, LineageReason, Record, RecordId, RequestId, Seq,
+    Timestamp, Turn, TurnId,
 };
 use crate::store::page::Page;
 use crate::store::{Owner, RecordFilter, StoreError};
@@ -180,6 +180,27 @@ fn command_of(agent: &AgentKey) -> Option<(String, String)> {
     let (program, args) = command.split_first()?;
     // A key that is written in another way than ours is not the key of any agent.
     (rows::list(&command) == agent.as_str()).then(|| (program.clone(), rows::list(args)))
+}
+
+/// Records that an ACP client created and no client has ever prompted, if they last changed before a time.
+pub(super) fn unprompted(
+    connection: &Connection,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<RecordId>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM records WHERE deleted_at IS NULL AND updated_at < ? AND last_turn IS NULL \
+         AND scope_agent IS NULL AND ? = (SELECT reason FROM lineage WHERE record = key AND row = 1) \
+         ORDER BY updated_at, id LIMIT ?",
+    )?;
+    let values = params![before.as_millis(), LineageReason::Created.as_str(), bounded(limit)];
+    let mut found = statement.query(values)?;
+    let mut records = Vec::new();
+    while let Some(row) = found.next()? {
+        let id: String = row.get(0)?;
+        records.push(RecordId::new(id).map_err(|_| Fault::Damaged("a record has no id".to_owned()))?);
+    }
+    Ok(records)
 }
 
 /// The records whose last run has no end.

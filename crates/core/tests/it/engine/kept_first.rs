@@ -99,6 +99,10 @@ impl Store for GatedStore {
         self.inner.find(query)
     }
 
+    fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
+        self.inner.unprompted(before, limit)
+    }
+
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
         self.inner.running()
     }

@@ -65,6 +65,7 @@ async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says
         "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
         "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
+        "_meta": { "acpx": { "errorData": true } },
     });
     assert_eq!(params["clientCapabilities"], offers);
 }

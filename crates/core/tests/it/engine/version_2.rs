@@ -33,7 +33,12 @@ async fn a_turn_goes_from_its_insertion_to_idle_and_its_lines_are_kept_as_versio
     let info = json!({"name": "acpx", "version": env!("CARGO_PKG_VERSION")});
     let elicitation = json!({"form": {}, "url": {}});
     assert_eq!((&initialize["protocolVersion"], &initialize["info"]), (&json!(2), &info));
-    assert_eq!(initialize["capabilities"], json!({"elicitation": elicitation}));
+    assert_eq!(
+        initialize["capabilities"],
+        json!({
+            "elicitation": elicitation, "_meta": { "acpx": { "errorData": true } },
+        })
+    );
     assert_eq!(
         (&initialize["clientInfo"], &initialize["clientCapabilities"]["elicitation"]),
         (&info, &elicitation)

@@ -51,7 +51,7 @@ fn conversation(lines: &[Value]) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
+async fn session_list_has_our_records_and_those_of_the_agent_each_once() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
@@ -66,21 +66,19 @@ async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
     let link = bench.home.join("link");
     std::os::unix::fs::symlink(bench.home.path(), &link).unwrap();
     let first = editor.call("session/list", json!({ "cwd": link })).await.unwrap();
-    assert_eq!(ids(&first), [ours.as_str()]);
+    assert_eq!(ids(&first), [ours.as_str(), "theirs"]);
     let row = &first["sessions"][0];
     assert_eq!((&row["title"], &row["cwd"]), (&json!("fix the tests"), &json!(bench.home.path())));
     assert_eq!(row["_meta"]["acpx"], json!({ "acpxRecordId": ours, "acpxSessionId": "s1" }));
     assert!(row["updatedAt"].is_string(), "{row}");
 
-    let next = json!({ "cwd": link, "cursor": first["nextCursor"] });
-    let rest = editor.call("session/list", next).await.unwrap();
     let theirs = json!({
         "sessionId": "theirs", "cwd": bench.home.path(), "title": "Theirs",
         "updatedAt": "2026-11-15T00:00:00Z",
     });
-    assert_eq!(rest["sessions"], json!([theirs]));
+    assert_eq!(first["sessions"][1], theirs);
     // An agent that follows links itself tells it by both names of the directory, and it is listed once.
-    let next = json!({ "cwd": link, "cursor": rest["nextCursor"] });
+    let next = json!({ "cwd": link, "cursor": first["nextCursor"] });
     assert_eq!(editor.call("session/list", next).await.unwrap(), json!({ "sessions": [] }));
 
     let error = editor.call("session/list", json!({ "cursor": "nowhere" })).await.unwrap_err();
@@ -119,17 +117,17 @@ async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
     let bench = Bench::new();
     // It is asked what it can do, makes a session, and is broken from then on.
     let asked = Script::new().initialize(capabilities()).next_start();
-    let broken = asked.initialize(capabilities()).session_new("s1").next_start().exit(3);
+    let prompted = asked.initialize(capabilities()).session_new("s1").prompt(|turn| turn.end("end_turn"));
+    let broken = prompted.next_start().exit(3);
     let mut editor = bench.editor(&bench.agent(&broken)).await;
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
     let made = editor.call("session/new", new).await.unwrap();
+    editor.turn(made["sessionId"].as_str().unwrap(), "x").await;
     // While it runs, it is the one that is asked.
     editor.call("session/close", json!({ "sessionId": made["sessionId"] })).await.unwrap();
     let first = editor.call("session/list", json!({})).await.unwrap();
-    assert_eq!(ids(&first), [made["sessionId"].as_str().unwrap()]);
-    let rest = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
-    assert_eq!((ids(&rest), rest.get("nextCursor")), (Vec::new(), None));
-    let why = rest["_meta"]["acpx"]["remoteError"].as_str().expect("why");
+    assert_eq!((ids(&first), first.get("nextCursor")), (vec![made["sessionId"].as_str().unwrap()], None));
+    let why = first["_meta"]["acpx"]["remoteError"].as_str().expect("why");
     assert!(why.contains("ended before it answered initialize"), "{why}");
 
     let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
@@ -163,7 +161,7 @@ async fn a_session_of_the_agents_own_becomes_a_record_with_its_history_and_keeps
     let more = [("user_message_chunk", "go on"), ("agent_message_chunk", "done")];
     assert_eq!(conversation(&told), [history, more].concat());
     let page = other.call("session/list", json!({})).await.unwrap();
-    assert_eq!(ids(&page), ["theirs"]);
+    assert_eq!(ids(&page), ["theirs", "s1", "elsewhere"]);
     assert_eq!(setups(&argv), ["session/load"]);
 }
 
@@ -188,6 +186,7 @@ async fn a_session_of_an_agent_that_is_called_by_its_command_line_here_is_not_ma
     let agent = json!({ "argv": argv });
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [], "_meta": { "acpx": { "agent": agent } } });
     let ours: Value = client.call("session/new", &new).await.unwrap();
+    super::prompt(&mut client, ours["sessionId"].as_str().unwrap(), "x").await;
 
     let mut editor = bench.editor(&argv).await;
     let error = editor.call("session/load", bench.load_params("s1")).await.unwrap_err();
@@ -195,12 +194,10 @@ async fn a_session_of_an_agent_that_is_called_by_its_command_line_here_is_not_ma
     assert_eq!(editor.call("session/delete", json!({ "sessionId": "s1" })).await, Ok(json!({})));
     // By the id that it has here it is there, whoever calls its agent how, and so it is listed.
     let ours = ours["sessionId"].as_str().unwrap();
-    let first = editor.call("session/list", json!({})).await.unwrap();
-    assert_eq!(ids(&first), Vec::<&str>::new());
-    let rest = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
-    assert_eq!(ids(&rest), ["theirs", ours, "elsewhere"]);
+    let page = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(&page), [ours, "theirs", "elsewhere"]);
     let known = json!({ "acpxRecordId": ours, "acpxSessionId": "s1" });
-    assert_eq!(rest["sessions"][1]["_meta"]["acpx"], known);
+    assert_eq!(page["sessions"][0]["_meta"]["acpx"], known);
     let answer = editor.call("session/resume", bench.load_params(ours)).await.unwrap();
     assert_eq!(answer["_meta"]["acpx"]["acpxSessionId"], "s1");
     assert_eq!(setups(&argv), ["session/new"]);
@@ -357,15 +354,15 @@ async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_t
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
-    editor.open(&bench).await;
+    let ours = editor.open(&bench).await;
+    editor.turn(&ours, "x").await;
+    let kept = bench.record(&ours).await;
     let starts = || methods(&argv).iter().filter(|method| *method == "initialize").count();
     let before = starts();
     // The session whose process it is has nothing to do with it, and is as it was.
-    let first = editor.call("session/list", json!({})).await.unwrap();
-    let kept = bench.record(first["sessions"][0]["sessionId"].as_str().unwrap()).await;
-    let page = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
-    assert_eq!((ids(&page), starts()), (vec!["theirs", "elsewhere"], before));
-    assert_eq!(bench.record(kept.id.as_str()).await, kept);
+    let page = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!((ids(&page), starts()), (vec![ours.as_str(), "theirs", "elsewhere"], before));
+    assert_eq!(bench.record(&ours).await, kept);
 
     let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
     let mut editor = bench.editor(&bench.agent(&without)).await;

@@ -252,10 +252,8 @@ async fn an_error_of_the_agent_is_the_client_s_error_with_ours_beside_it() {
     let params = super::prompt_params(&record, "x", json!({}));
     let mut told = editor.call("session/prompt", params).await.unwrap_err();
     let ours = told["data"].as_object_mut().unwrap().remove("acpx").unwrap();
-    assert_eq!(
-        told,
-        json!({ "code": -32055, "message": "Authentication\nrequired", "data": { "methods": ["x"] } })
-    );
+    let data = json!({ "methods": ["x"], "details": "Authentication required" });
+    assert_eq!(told, json!({ "code": -32055, "message": "Authentication\nrequired", "data": data }));
     assert_eq!((&ours["code"], &ours["acp"]), (&json!("AGENT_REFUSED"), &error));
     let message = ours["message"].as_str().unwrap();
     assert!(message.contains("refused session/prompt: Authentication required"), "{message}");

@@ -72,7 +72,7 @@ impl Linked {
             "data": {
                 "field": "cwd",
                 "problem": problem,
-                "details": format!("{problem}. To go on, {hint}"),
+                "details": format!("{problem}; {hint}"),
                 "acpx": { "code": code, "hint": hint },
             },
         })

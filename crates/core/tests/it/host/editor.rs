@@ -32,14 +32,27 @@ impl Bench {
         self.speaking(1, 1, argv).await
     }
 
-    /// An editor that speaks one version of the protocol, and whose agent is asked for another.
+    /// An editor that speaks one version of the protocol, and whose agent is asked for another. It wants all data of
+    /// errors.
     pub(super) async fn speaking(&self, version: u16, of_agent: u16, argv: &[String]) -> Editor {
+        let meta = json!({ "acpx": { "errorData": true } });
+        let takes = json!({ "elicitation": { "form": {}, "url": {} }, "_meta": meta });
+        self.speaking_with(version, of_agent, argv, takes).await
+    }
+
+    /// An editor with these capabilities.
+    pub(super) async fn speaking_with(
+        &self,
+        version: u16,
+        of_agent: u16,
+        argv: &[String],
+        takes: Value,
+    ) -> Editor {
         let mut editor = self.joined(version).await;
         let agent = json!({ "name": "scripted", "argv": argv, "protocol": of_agent });
         let client = json!({ "agent": agent, "environment": environment(), "cwd": self.home.path() });
         let meta = json!({ "acpx": { "client": client } });
         let info = json!({ "name": "editor", "version": "7" });
-        let takes = json!({ "elicitation": { "form": {}, "url": {} } });
         let capabilities = if version == 1 { "clientCapabilities" } else { "capabilities" };
         let mut params = json!({ "protocolVersion": version, "info": info, "_meta": meta });
         params[capabilities] = takes;

@@ -97,9 +97,15 @@ async fn an_agents_error_is_told_alike_as_an_answer_of_version_1_and_as_a_state_
         let told = |ways: Value| {
             if version == 1 { ways } else { json!([{ "methodId": "key", "name": "Key", "type": "agent" }]) }
         };
+        let login_details = format!("Internal error: Missing provider; {}", hint("AUTH_REQUIRED"));
         let table = [
-            (&odd, 4711, "AGENT_REFUSED", json!({ "deep": [1.0] })),
-            (&login, -32000, "AUTH_REQUIRED", json!({ "authMethods": told(methods.clone()) })),
+            (&odd, 4711, "AGENT_REFUSED", json!({ "deep": [1.0], "details": "no" })),
+            (
+                &login,
+                -32000,
+                "AUTH_REQUIRED",
+                json!({ "authMethods": told(methods.clone()), "details": login_details }),
+            ),
         ];
         for (error, number, code, data) in table {
             let argv = bench.agent(&script(error));
@@ -122,6 +128,53 @@ async fn an_agents_error_is_told_alike_as_an_answer_of_version_1_and_as_a_state_
             assert_eq!(failed, expected, "{version}");
         }
     }
+}
+
+#[tokio::test]
+async fn an_editor_receives_errors_with_details_and_without_data_acpx() {
+    for version in [1, 2] {
+        receives_details(version).await;
+    }
+}
+
+async fn receives_details(version: u16) {
+    let bench = Bench::new();
+    let refused =
+        json!({ "code": -32603, "message": "the prompt asked for a failure", "data": { "deep": 1 } });
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().reply_error(refused)),
+        ("session/load", Script::new().reply_error(json!({ "code": -32002, "message": "no" }))),
+        ("session/resume", Script::new().reply_error(json!({ "code": -32002, "message": "no" }))),
+    ]);
+    let dying = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s2" }))),
+        ("session/prompt", Script::new().exit(3)),
+        ("session/load", Script::new().reply_error(json!({ "code": -32002, "message": "no" }))),
+        ("session/resume", Script::new().reply_error(json!({ "code": -32002, "message": "no" }))),
+    ]);
+    let (agent, dying) = (bench.agent(&script), bench.agent(&dying));
+    let mut told = Vec::new();
+    for argv in [&agent, &dying] {
+        let mut editor = bench.speaking_with(version, 1, argv, json!({})).await;
+        let record = editor.open(&bench).await;
+        let id = editor.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+        told.push(match editor.answer(id).await.0 {
+            Err(error) => error,
+            Ok(_) => super::editor::last_state(&editor.until_idle().await)["error"].clone(),
+        });
+        let unknown = editor.call("session/resume", bench.load_params("no")).await.unwrap_err();
+        let details = "there is no session no; open one of the listed sessions, or begin a new one";
+        assert_eq!(unknown["data"], json!({ "sessionId": "no", "details": details }));
+        let bad = editor.call("session/new", json!({ "cwd": "here", "mcpServers": [] })).await.unwrap_err();
+        let names: Vec<&String> = bad["data"].as_object().unwrap().keys().collect();
+        assert_eq!((&bad["data"]["field"], names.len()), (&json!("cwd"), 3), "{bad}");
+    }
+    let message = "the prompt asked for a failure";
+    assert_eq!(told[0], json!({ "code": -32603, "message": message, "data": { "details": message } }));
+    let message = "the agent \"scripted\" died (exit code 3)";
+    let details = format!("{message}; the conversation is kept; the next prompt restores it");
+    assert_eq!(told[1], json!({ "code": -32603, "message": message, "data": { "details": details } }));
 }
 
 #[tokio::test]

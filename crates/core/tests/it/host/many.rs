@@ -104,7 +104,8 @@ async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_l
         assert_eq!(refused, json!({ "code": -32002, "message": message, "data": data }));
         // Of one that is not there nothing more is said.
         let unknown = two.call("session/prompt", prompt_params("no", "x", json!({}))).await.unwrap_err();
-        let data = json!({ "sessionId": "no" });
+        let details = "there is no session no; open one of the listed sessions, or begin a new one";
+        let data = json!({ "sessionId": "no", "details": details });
         assert_eq!(unknown, json!({ "code": -32002, "message": "Resource not found", "data": data }));
     }
 }

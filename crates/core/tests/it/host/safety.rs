@@ -304,7 +304,9 @@ impl Bench {
     /// Speaks to the host of a session as a program that may not decide, and sees that it does not.
     fn is_confined(&self, record: &str, agent: &[String], target: impl Write, source: impl Read) {
         // What a client offers to do itself is no way to allow it.
-        let offers = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
+        let meta = json!({ "acpx": { "errorData": true } });
+        let offers =
+            json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true, "_meta": meta });
         let mut wider = self.resume_params(record);
         wider["additionalDirectories"] = json!(["/"]);
         let freer = json!([{ "value": "plan" }]);

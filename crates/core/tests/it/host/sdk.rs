@@ -248,7 +248,8 @@ async fn an_unknown_session_is_named_in_the_error_whatever_is_asked_of_it() {
                 .await
                 .unwrap_err(),
         ];
-        let data = json!({ "sessionId": "nobody" });
+        let details = "there is no session nobody; open one of the listed sessions, or begin a new one";
+        let data = json!({ "sessionId": "nobody", "details": details });
         let expected = json!({ "code": -32002, "message": "Resource not found", "data": data });
         for error in errors {
             assert_eq!(serde_json::to_value(error).unwrap(), expected);
@@ -265,7 +266,9 @@ async fn a_session_needs_an_agent_to_be_named() {
     as_client(&bench, Answering::Never, async |talk| {
         let new = NewSessionRequest::new(bench.home.path());
         let error = talk.connection.send_request(new).block_task().await.unwrap_err();
-        let data = json!({ "field": "_meta.acpx.agent", "problem": "must name the agent to start" });
+        let (field, problem) = ("_meta.acpx.agent", "must name the agent to start");
+        let details = format!("Invalid params: {field} {problem}");
+        let data = json!({ "field": field, "problem": problem, "details": details });
         assert_eq!((i32::from(error.code), error.data), (-32602, Some(data)));
         Ok(())
     })

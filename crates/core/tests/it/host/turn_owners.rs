@@ -174,6 +174,12 @@ async fn session_cancel_ends_the_own_queued_prompt_and_the_orphaned_running_turn
         let next = prompt_params(&record, "next", json!({ "requestId": "next" }));
         let prompt = two.ask("session/prompt", next).await;
         two.until(|line| line["method"] == "_acpx/accepted").await;
+        if version == 1 {
+            assert_eq!(
+                notice(&two.next().await),
+                Some("waits for an earlier turn whose client has disconnected")
+            );
+        }
         two.notify("session/cancel", json!({ "sessionId": record })).await;
         let answer = two.answer(prompt).await.0;
         match version {
@@ -239,6 +245,63 @@ async fn session_cancel_leaves_the_turn_of_another_connected_client() {
         disconnect(&bench, two, 1).await;
         ends_uncancelled(&mut one, &argv, &record, running, &go).await;
     }
+}
+
+/// What a line tells of a prompt that waits.
+fn notice(line: &Value) -> Option<&str> {
+    let update = &line["params"]["update"];
+    assert_eq!(update["sessionUpdate"], "agent_thought_chunk", "{line}");
+    assert_eq!(update["_meta"], json!({ "acpx": { "notice": "waiting" } }), "{line}");
+    let text = update["content"]["text"].as_str()?.strip_prefix("[acpx] This prompt ")?;
+    Some(text.split_once('.')?.0)
+}
+
+#[tokio::test]
+async fn a_v1_prompt_behind_another_turn_is_announced_by_a_notice_and_not_stored() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let argv = bench.agent(&until_file(&began, &go));
+    let mut one = bench.editor(&argv).await;
+    let record = one.open(&bench).await;
+    let running = one.ask("session/prompt", prompt_params(&record, "first", json!({}))).await;
+    eventually("the turn runs", || began.exists()).await;
+    // Its own turn is no news to a client.
+    let own = one.ask("session/prompt", prompt_params(&record, "second", json!({}))).await;
+    one.until(|line| line["method"] == "_acpx/accepted").await;
+    let mut two = bench.editor(&argv).await;
+    let load = two.ask("session/load", bench.load_params(&record)).await;
+    two.answer(load).await.0.unwrap();
+    let third = two.ask("session/prompt", prompt_params(&record, "third", json!({}))).await;
+    two.until(|line| line["method"] == "_acpx/accepted").await;
+    assert_eq!(notice(&two.next().await), Some("waits for the turn of another client"));
+    std::fs::write(&go, "").unwrap();
+    for prompt in [running, own] {
+        let (answer, before) = one.answer(prompt).await;
+        assert_eq!(answer.unwrap()["stopReason"], "end_turn");
+        assert!(before.iter().all(|line| !line.to_string().contains("notice")), "{before:?}");
+    }
+    two.answer(third).await.0.unwrap();
+    let load = one.ask("session/load", bench.load_params(&record)).await;
+    let (_, replayed) = one.answer(load).await;
+    assert!(replayed.len() > 2 && !json!(replayed).to_string().contains("notice"), "{replayed:?}");
+}
+
+#[tokio::test]
+async fn session_cancel_that_names_one_own_prompt_leaves_the_others() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let argv = bench.agent(&until_file(&began, &go));
+    let mut editor = bench.editor(&argv).await;
+    let record = editor.open(&bench).await;
+    let named = |name: &str| prompt_params(&record, name, json!({ "requestId": name }));
+    let running = editor.ask("session/prompt", named("runs")).await;
+    eventually("the turn runs", || began.exists()).await;
+    let waiting = editor.ask("session/prompt", named("waits")).await;
+    editor.until(|line| line["params"]["requestId"] == "waits").await;
+    let cancel = json!({ "sessionId": record, "_meta": { "acpx": { "requestId": "waits" } } });
+    editor.notify("session/cancel", cancel).await;
+    assert_eq!(editor.answer(waiting).await.0.unwrap()["stopReason"], "cancelled");
+    ends_uncancelled(&mut editor, &argv, &record, running, &go).await;
 }
 
 #[tokio::test]

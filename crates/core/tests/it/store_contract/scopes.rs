@@ -310,6 +310,28 @@ pub(super) async fn records_are_listed_by_agent_and_directory(store: AnyStore) {
     }
 }
 
+pub(super) async fn unprompted_records_are_those_of_acp_clients_without_a_turn(store: AnyStore) {
+    let scope = Some(Scope { agent: AgentKey::new("claude"), name: None });
+    let adopted = Lineage::adopted(session("s1"), at(1));
+    let records = [
+        record("b", 2),
+        record("a", 2),
+        record("c", 1),
+        record("late", 9),
+        Record { scope, ..record("shell", 1) },
+        Record { lineage: adopted, ..record("adopted", 1) },
+        Record { lifecycle: Lifecycle::Deleted { at: at(1) }, ..record("deleted", 1) },
+    ];
+    for record in records {
+        create(&store, record).await;
+    }
+    let prompted = create(&store, record("prompted", 1)).await;
+    write(&store, &prompted, Change::Turn(turn(1, "q1", TurnState::Queued))).await.unwrap();
+    assert_eq!(store.unprompted(at(9), 9).await.unwrap(), [id("c"), id("a"), id("b")]);
+    assert_eq!(store.unprompted(at(9), 1).await.unwrap(), [id("c")]);
+    assert_eq!(store.unprompted(at(1), 9).await.unwrap(), []);
+}
+
 pub(super) async fn the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed(store: AnyStore) {
     let run = |pid, ended: Option<&str>| AgentRun {
         process: ProcessIdentity { pid, started: 1 << 40, boot: "0b7c-boot".to_owned() },

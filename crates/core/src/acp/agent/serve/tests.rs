@@ -277,6 +277,23 @@ fn failure(id: &RpcId, code: i64, message: &str, data: Value) -> Value {
     json!({ "id": id, "error": { "code": code, "message": message, "data": data } })
 }
 
+/// The answer to a request about a session that is not there.
+fn not_found(id: &RpcId, session: &str) -> Value {
+    failure(id, -32002, "Resource not found", not_found_data(session))
+}
+
+fn not_found_data(session: &str) -> Value {
+    let details =
+        format!("there is no session {session}; open one of the listed sessions, or begin a new one");
+    json!({ "sessionId": session, "details": details })
+}
+
+/// The data of an error about a parameter.
+fn wrong(field: &str, problem: &str) -> Value {
+    let details = format!("Invalid params: {field} {problem}");
+    json!({ "field": field, "problem": problem, "details": details })
+}
+
 #[tokio::test]
 async fn nothing_comes_before_initialize() {
     let mut client = Client::bare();
@@ -288,7 +305,7 @@ async fn nothing_comes_before_initialize() {
     });
     assert_eq!(early, json!({ "error": error }));
     let bad = client.call("initialize", json!({})).await;
-    assert_eq!(bad["error"]["data"], json!({ "field": "protocolVersion", "problem": "is missing" }));
+    assert_eq!(bad["error"]["data"], wrong("protocolVersion", "is missing"));
     assert_eq!(client.call("session/list", json!({})).await["error"]["code"], -32600);
 }
 
@@ -345,7 +362,7 @@ async fn an_unknown_session_is_not_found_by_its_id() {
     let workspace = json!({ "sessionId": "x", "cwd": "/w", "mcpServers": [] });
     let prompt = json!({ "sessionId": "x", "prompt": [] });
     let mode = json!({ "sessionId": "x", "modeId": "ask" });
-    let error = json!({ "code": -32002, "message": "Resource not found", "data": { "sessionId": "x" } });
+    let error = json!({ "code": -32002, "message": "Resource not found", "data": not_found_data("x") });
     let calls = [("session/load", workspace), ("session/prompt", prompt), ("session/set_mode", mode)];
     for (method, params) in calls {
         assert_eq!(client.call(method, params).await, json!({ "error": error }));
@@ -398,7 +415,7 @@ async fn a_list_has_its_rows_and_its_cursor() {
     let page = json!({ "result": { "sessions": [row], "nextCursor": "more" } });
     assert_eq!(client.call("session/list", json!({})).await, page);
     let refused = client.call("session/list", json!({ "cursor": "?" })).await;
-    assert_eq!(refused["error"]["data"], json!({ "field": "cursor", "problem": "is unknown" }));
+    assert_eq!(refused["error"]["data"], wrong("cursor", "is unknown"));
 }
 
 #[tokio::test]
@@ -510,8 +527,7 @@ async fn close_and_delete_answer_after_the_turn_they_end_and_then_the_session_is
         assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "cancelled" })));
         assert_eq!(client.next().await, result(&ending, json!({})));
         let late = client.prompt("s1", "hello").await;
-        let expected = failure(&late, -32002, "Resource not found", json!({ "sessionId": "s1" }));
-        assert_eq!(client.next().await, expected);
+        assert_eq!(client.next().await, not_found(&late, "s1"));
     }
 }
 
@@ -620,8 +636,7 @@ async fn a_client_that_has_gone_is_asked_nothing_and_what_it_sent_before_is_answ
     let unknown = client.prompt("nobody", "hello").await;
     client.peer.close().await.unwrap();
     let answers = [client.next().await, client.next().await];
-    let refusal = failure(&unknown, -32002, "Resource not found", json!({ "sessionId": "nobody" }));
-    assert!(answers.contains(&refusal));
+    assert!(answers.contains(&not_found(&unknown, "nobody")));
     assert!(answers.contains(&result(&asking, json!({ "stopReason": "cancelled" }))));
     client.served.await.unwrap();
     assert!(client.incoming.recv().await.is_none());

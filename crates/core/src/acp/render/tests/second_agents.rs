@@ -160,7 +160,8 @@ fn a_turn_that_fails_after_its_prompt_was_refused_late_keeps_the_code_of_the_ref
     log.fact(&Fact::TurnEnded { turn: 1, stop_reason: None, error: Some(error) });
     let told = live(&log, second());
     let error = &told.last().unwrap()["error"];
-    assert_eq!((&error["code"], &error["data"]["acpx"]["acp"]["message"]), (&json!(-32602), &json!("no")));
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("no")));
+    assert_eq!(error["data"], json!({ "details": "no" }));
 }
 
 #[test]

@@ -92,13 +92,16 @@ fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
     log.push(Direction::Ours, EventKind::Fact, &ended(1).to_body());
     let mut idle = state("idle");
     idle["stopReason"] = json!("error");
-    let acpx = json!({
-        "code": "AGENT_DIED",
-        "hint": "the conversation is kept; the next prompt restores it",
-        "turn": { "turn": 1, "requestId": "q1" },
-    });
-    idle["error"] = json!({ "code": -32603, "message": "it died", "data": { "acpx": acpx } });
+    let hint = "the conversation is kept; the next prompt restores it";
+    let mut data = json!({ "details": format!("it died; {hint}") });
+    idle["error"] = json!({ "code": -32603, "message": "it died", "data": data });
     assert_eq!(said(&live(&log, second())).last(), Some(&idle));
+    // A client that wants all data of an error has all of it.
+    let turn = json!({ "turn": 1, "requestId": "q1" });
+    data["acpx"] = json!({ "code": "AGENT_DIED", "hint": hint, "turn": turn });
+    idle["error"]["data"] = data;
+    let wanting = ClientFacts { error_data: true, ..ClientFacts::clone(&second()) };
+    assert_eq!(said(&live(&log, wanting.into())).last(), Some(&idle));
 }
 
 #[test]

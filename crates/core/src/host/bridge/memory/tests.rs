@@ -5,6 +5,8 @@ use super::*;
 use crate::wire::encode::{error_response, notification, request, response};
 
 const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
+/// The capabilities of a client that wants all data of an error.
+const WANTS: &str = r#"{"_meta":{"acpx":{"errorData":true}}}"#;
 
 fn memory() -> Memory {
     Memory { prefix: "p".to_owned(), ..Memory::new(Terms::near(CLIENT.to_owned())) }
@@ -64,6 +66,13 @@ fn resume(own: u64, from: &str) -> String {
     request(&RpcId::from_string(&format!("p-{own}")), "session/resume", &params)
 }
 
+/// The error of a request that no host has answered, as an editor receives it.
+fn lost(method: &str) -> RpcError {
+    let what = format!("the host went away before it answered {method}");
+    let details = format!("{what}; ask again: another host is there, and what was kept is there");
+    RpcError::internal(what).with_data(&serde_json::json!({ "details": details }).to_string())
+}
+
 fn from_seq(seq: u64) -> String {
     crate::acp::Cursor::json_from(crate::model::Seq(seq))
 }
@@ -71,11 +80,18 @@ fn from_seq(seq: u64) -> String {
 #[test]
 fn an_initialize_says_what_the_bridge_knows_of_its_client_and_not_what_the_client_says_there() {
     for (said, passed) in [
-        (r#"{ "protocolVersion":1.0 }"#, r#"{"_meta":{"acpx":{"client":CLIENT}}, "protocolVersion":1.0 }"#),
-        (r#"{"_meta":{"acpx":{"client":{"agent":7}}}}"#, r#"{"_meta":{"acpx":{"client":CLIENT}}}"#),
+        (
+            r#"{ "protocolVersion":1.0 }"#,
+            r#"{"clientCapabilities":WANTS,"_meta":{"acpx":{"client":CLIENT}}, "protocolVersion":1.0 }"#,
+        ),
+        (
+            r#"{"_meta":{"acpx":{"client":{"agent":7}}},"protocolVersion":2,"capabilities":{"a":1.0}}"#,
+            r#"{"_meta":{"acpx":{"client":CLIENT}},"protocolVersion":2,"capabilities":{"_meta":{"acpx":{"errorData":true}},"a":1.0}}"#,
+        ),
         ("7", "7"),
     ] {
-        let expected = request(&id(0), "initialize", &passed.replace("CLIENT", CLIENT));
+        let expected =
+            request(&id(0), "initialize", &passed.replace("CLIENT", CLIENT).replace("WANTS", WANTS));
         assert_eq!(memory().asks(0, "initialize", said), to_host(expected), "{said}");
     }
 }
@@ -117,7 +133,9 @@ fn the_number_of_an_event_is_for_the_bridge_unless_its_client_asked_for_it() {
 fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_left_off() {
     let mut memory = Memory::with_session();
     assert_eq!(memory.host_is_gone(), [""; 0]);
-    let params = format!(r#"{{"_meta":{{"acpx":{{"client":{CLIENT}}}}},"protocolVersion":1}}"#);
+    let params = format!(
+        r#"{{"clientCapabilities":{WANTS},"_meta":{{"acpx":{{"client":{CLIENT}}}}},"protocolVersion":1}}"#
+    );
     let greeting = request(&RpcId::from_string("p-1"), "initialize", &params);
     assert_eq!(memory.greeting().as_deref(), Some(&*greeting));
     let answer = |own: u64| message(&response(&RpcId::from_string(&format!("p-{own}")), "{}"));
@@ -185,8 +203,29 @@ fn whoever_hears_that_a_turn_failed_knows_what_happened_until_then() {
     memory.asks(2, "session/prompt", r#"{"sessionId":"s"}"#);
     let error = RpcError::internal("no").with_data(r#"{"acpx":{"code":"INTERRUPTED","turn":{"seq":9}}}"#);
     let line = error_response(&id(2), &error);
-    assert_eq!(memory.host_says(&message(&line)), to_client(line));
+    let told = error_response(&id(2), &RpcError::internal("no").with_data(r#"{"details":"no"}"#));
+    assert_eq!(memory.host_says(&message(&line)), to_client(told));
     assert_eq!(memory.resumes(), [resume(2, &from_seq(10))]);
+}
+
+#[test]
+fn the_data_of_an_error_is_for_the_bridge_unless_its_client_wants_it() {
+    let error = RpcError::internal("no").with_data(r#"{"acpx":{"code":"C","hint":"go on"}}"#);
+    let short = RpcError::internal("no").with_data(r#"{"details":"no; go on"}"#);
+    let state = |error: &RpcError| {
+        let error = serde_json::to_string(error).unwrap();
+        let update = format!(r#"{{"sessionUpdate":"state_update","state":"idle","error":{error}}}"#);
+        notification("session/update", &format!(r#"{{"sessionId":"s","update":{update}}}"#))
+    };
+    let wants = format!(r#"{{"protocolVersion":1,"clientCapabilities":{WANTS}}}"#);
+    for (params, told) in [(r#"{"protocolVersion":1}"#, &short), (&wants, &error)] {
+        let mut memory = memory();
+        memory.asks(0, "initialize", params);
+        memory.asks(1, "session/list", "{}");
+        let answer = memory.host_says(&message(&error_response(&id(1), &error)));
+        assert_eq!(answer, to_client(error_response(&id(1), told)));
+        assert_eq!(memory.host_says(&message(&state(&error))), to_client(state(told)));
+    }
 }
 
 #[test]
@@ -211,14 +250,14 @@ fn what_would_be_done_twice_or_ends_every_host_is_answered_instead() {
     memory.asks(0, "session/new", "{}");
     memory.asks(1, "_acpx/watch", "{}");
     let Pass::ToHost(rows) = memory.asks(2, "session/list", "{}") else { panic!() };
-    let lost = |number: u64, method: &str| to_client(error_response(&id(number), &fault::unanswered(method)));
+    let unanswered = |number: u64, method: &str| to_client(error_response(&id(number), &lost(method)));
     memory.host_is_gone();
-    let again = [lost(0, "session/new"), lost(1, "_acpx/watch"), to_host(rows.clone())];
+    let again = [unanswered(0, "session/new"), unanswered(1, "_acpx/watch"), to_host(rows.clone())];
     assert_eq!(memory.asked_again(), again);
     memory.host_is_gone();
     assert_eq!(memory.asked_again(), [to_host(rows)]);
     memory.host_is_gone();
-    assert_eq!(memory.asked_again(), [lost(2, "session/list")]);
+    assert_eq!(memory.asked_again(), [unanswered(2, "session/list")]);
     assert_eq!(memory.kept_bytes, 0);
 }
 
@@ -249,7 +288,8 @@ fn a_load_that_fails_leaves_its_client_where_it_was() {
         if let Some(seq) = replayed {
             memory.hears_update(seq);
         }
-        let refusal = error_response(&id(2), &RpcError::internal("withdrawn"));
+        let error = RpcError::internal("withdrawn").with_data(r#"{"details":"withdrawn"}"#);
+        let refusal = error_response(&id(2), &error);
         assert_eq!(memory.host_says(&message(&refusal)), to_client(refusal));
         assert_eq!(memory.resumes(), [resume(1, &from_seq(replayed.unwrap_or(0).max(50) + 1))]);
     }
@@ -283,7 +323,7 @@ fn without_a_host_everything_open_is_answered_once() {
     let mut memory = memory();
     memory.asks(1, "session/list", "{}");
     memory.asks(0, "session/prompt", "{}");
-    let error = RpcError::internal("no host");
+    let error = RpcError::internal("no host").with_data(r#"{"details":"no host"}"#);
     assert_eq!(memory.give_up(&error), [error_response(&id(1), &error), error_response(&id(0), &error)]);
     assert_eq!(memory.give_up(&error), [""; 0]);
 }
@@ -294,7 +334,7 @@ fn a_request_that_is_too_much_to_keep_passes_and_is_not_asked_again() {
     memory.kept_bytes = KEPT_BYTES;
     assert!(matches!(memory.asks(0, "session/list", "{}"), Pass::ToHost(_)));
     memory.host_is_gone();
-    let lost = error_response(&id(0), &fault::unanswered("session/list"));
+    let lost = error_response(&id(0), &lost("session/list"));
     assert_eq!(memory.asked_again(), [to_client(lost)]);
     assert_eq!(memory.kept_bytes, KEPT_BYTES);
 }
@@ -343,7 +383,7 @@ fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_
 #[test]
 fn to_another_machine_a_prompt_is_asked_for_again_however_often_once_the_host_has_it() {
     let prompt = request(&id(1), "session/prompt", r#"{"_meta":{"acpx":{"requestId":"p"}},"sessionId":"s"}"#);
-    let lost = error_response(&id(1), &fault::unanswered("session/prompt"));
+    let lost = error_response(&id(1), &for_client(fault::unanswered("session/prompt"), true));
     for is_accepted in [true, false] {
         let mut memory = Memory::new(Terms::far());
         memory.client_says(&message(&prompt));

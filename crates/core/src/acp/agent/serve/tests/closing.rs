@@ -105,10 +105,6 @@ fn cancelled(id: &RpcId) -> Value {
     result(id, json!({ "stopReason": "cancelled" }))
 }
 
-fn unknown(id: &RpcId, session: &str) -> Value {
-    failure(id, -32002, "Resource not found", json!({ "sessionId": session }))
-}
-
 #[tokio::test]
 async fn what_restores_a_session_waits_for_the_close_or_delete_before_it() {
     let ways = [("session/close", "close s1"), ("session/delete", "delete s1")];
@@ -120,7 +116,7 @@ async fn what_restores_a_session_waits_for_the_close_or_delete_before_it() {
             let end = client.about(ending, "s1").await;
             let restore = client.about(restoring, "s1").await;
             let early = client.prompt("s1", "early").await;
-            assert_eq!(client.next().await, unknown(&early, "s1"));
+            assert_eq!(client.next().await, not_found(&early, "s1"));
             client.nothing_yet().await;
             ledger.open_gate();
             assert_eq!(client.next().await, cancelled(&first));
@@ -167,7 +163,7 @@ async fn a_close_waits_for_the_load_before_it_and_closes_what_was_loaded() {
     assert_eq!(client.next().await, result(&load, json!({})));
     assert_eq!(client.next().await, result(&close, json!({})));
     let late = client.prompt("slow", "late").await;
-    assert_eq!(client.next().await, unknown(&late, "slow"));
+    assert_eq!(client.next().await, not_found(&late, "slow"));
     assert_eq!(ledger.read(), ["load slow", "close slow"]);
 }
 

@@ -178,8 +178,7 @@ async fn close_comes_after_the_last_words_and_the_idle_state_and_nothing_after_i
         assert_eq!(client.next().await, dropped(&held));
         assert_eq!(client.next().await, result(&end, json!({})));
         let late = client.prompt("s1", "hello").await;
-        let unknown = failure(&late, -32002, "Resource not found", json!({ "sessionId": "s1" }));
-        assert_eq!(client.next().await, unknown);
+        assert_eq!(client.next().await, not_found(&late, "s1"));
     }
 }
 
@@ -249,10 +248,10 @@ async fn modes_are_an_option_that_can_be_set() {
     let done = client.call("session/set_config_option", set("acpx.mode", "ask")).await;
     assert_eq!(done, json!({ "result": { "configOptions": options } }));
     let unknown = client.call("session/set_config_option", set("acpx.mode", "fly")).await;
-    assert_eq!(unknown["error"]["data"], json!({ "field": "value", "problem": "is unknown" }));
+    assert_eq!(unknown["error"]["data"], wrong("value", "is unknown"));
     let other = client.call("session/set_config_option", set("colour", "red")).await;
     let problem = "is \"colour\", which this session does not have";
-    assert_eq!(other["error"]["data"], json!({ "field": "configId", "problem": problem }));
+    assert_eq!(other["error"]["data"], wrong("configId", problem));
 }
 
 #[tokio::test]
