@@ -45,7 +45,10 @@ pub fn run() -> ExitCode {
         Some(index) => Err(UsageError::NotUnicode { shown: shown[index].clone() }.into()),
         None => run_with(&shown, &config),
     };
-    done.unwrap_or_else(|error| output::report(&error, config.format_for(format_wish(&shown))))
+    done.unwrap_or_else(|error| {
+        let is_usage_error = matches!(error, CliError::Usage(_) | CliError::Agent(_));
+        output::report(&error, config.format_for(format_wish(&shown, is_usage_error)))
+    })
 }
 
 fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliError> {

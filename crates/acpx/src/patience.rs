@@ -25,6 +25,8 @@ pub(crate) enum Stop {
     TimedOut(Duration),
     /// A person, or whoever started it, has had enough.
     Signalled,
+    /// It is to end, and its turn goes on without it.
+    Terminated,
     /// Its terminal is gone, which it outlives: nobody sees what it shows any more.
     HungUp,
 }
@@ -34,7 +36,7 @@ impl Stop {
     pub(crate) fn while_doing(self, doing: &str) -> CliError {
         match self {
             Self::TimedOut(limit) => CliError::TimedOut { doing: doing.into(), limit },
-            Self::Signalled | Self::HungUp => CliError::Signalled,
+            Self::Signalled | Self::Terminated | Self::HungUp => CliError::Signalled,
         }
     }
 }
@@ -45,8 +47,8 @@ pub(crate) struct Patience {
     /// How much later than at its limit the command stops by itself.
     grace: Duration,
     signals: [Signal; 3],
-    /// Whether a terminal that is gone is no reason to stop what was begun.
-    outlives_terminal: bool,
+    /// Whether what was begun goes on without the command, so that neither a terminal that is gone nor SIGTERM stops it.
+    goes_on_alone: bool,
     /// Whether it is gone and nobody was told.
     hung_up: bool,
 }
@@ -68,12 +70,12 @@ impl Patience {
             listen(SignalKind::hangup())?,
         ];
         let limit = limit.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
-        Ok(Self { limit, grace: Duration::ZERO, signals, outlives_terminal: false, hung_up: false })
+        Ok(Self { limit, grace: Duration::ZERO, signals, goes_on_alone: false, hung_up: false })
     }
 
-    /// The same for a command whose work goes on without its terminal.
-    pub(crate) fn outliving_terminal(self) -> Self {
-        Self { outlives_terminal: true, ..self }
+    /// The same for a command whose work goes on without it.
+    pub(crate) fn going_on_alone(self) -> Self {
+        Self { goes_on_alone: true, ..self }
     }
 
     /// How much of the time is left.
@@ -151,8 +153,8 @@ impl Patience {
         let [interrupt, terminate, hangup] = &mut self.signals;
         let stop = tokio::select! {
             _ = interrupt.recv() => Stop::Signalled,
-            _ = terminate.recv() => Stop::Signalled,
-            _ = hangup.recv() => if self.outlives_terminal { Stop::HungUp } else { Stop::Signalled },
+            _ = terminate.recv() => if self.goes_on_alone { Stop::Terminated } else { Stop::Signalled },
+            _ = hangup.recv() => if self.goes_on_alone { Stop::HungUp } else { Stop::Signalled },
             stop = timed_out => stop,
         };
         if let Stop::TimedOut(_) = stop {

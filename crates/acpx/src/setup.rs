@@ -153,10 +153,12 @@ pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> 
     let options = || answer["configOptions"].as_array().into_iter().flatten();
     let by = |member: &str, word: &str| options().find(|option| option[member] == word);
     let of = |word: &str| Some(&by("id", word).or_else(|| by("category", word))?["currentValue"]);
-    let modes = Some(&answer["modes"]["currentModeId"]).filter(|mode| mode.is_string());
+    let beside = |list: &str, current: &str| Some(&answer[list][current]).filter(|value| value.is_string());
+    let mode = || beside("modes", "currentModeId");
     let value = match option {
-        None => modes.or_else(|| of("mode")),
-        Some("mode") => of("mode").or(modes),
+        None => mode().or_else(|| of("mode")),
+        Some("mode") => of("mode").or_else(mode),
+        Some("model") => of("model").or_else(|| beside("models", "currentModelId")),
         Some(word) => of(word),
     };
     serde_json::from_value(value?.clone()).ok()

@@ -1,9 +1,10 @@
 //! One conversation of a command with the host: what it asks, what it shows meanwhile, and how it is stopped.
 //!
 //! Everything a host sends is shown in order. A turn that is to stop is cancelled and waited for, so that what
-//! is shown is how it ended; a second signal waits for nothing. Whatever a host is asked, a signal and the time
-//! limit are heard. A host that is silent for long is probed over the same connection. If it does not answer the probe
-//! the command fails, and the turn goes on in the host: only its user cancels it.
+//! is shown is how it ended; a second signal waits for nothing. SIGTERM ends a `prompt` alone and leaves its turn running.
+//! Whatever a host is asked, a signal and the time limit are heard. A host that is silent for long is probed over the same
+//! connection. If it does not answer the probe the command fails, and the turn goes on in the host: only its user cancels
+//! it.
 //!
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
@@ -107,6 +108,8 @@ pub(crate) enum Outcome {
     Queued,
     /// It was accepted, and its turn goes on in the host: stdout cannot be written.
     Unshown(io::Error),
+    /// It was accepted, and its turn goes on in the host: the command was told to end.
+    Detached,
     /// It was answered, after it was cancelled for this reason, if it was.
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
@@ -117,7 +120,7 @@ impl Trouble {
     /// The command was stopped while it did this. Whose time is over is told what took it.
     fn stopped(stop: Stop, doing: &str) -> Self {
         match stop {
-            Stop::Signalled | Stop::HungUp => Self::Stopped(stop),
+            Stop::Signalled | Stop::Terminated | Stop::HungUp => Self::Stopped(stop),
             Stop::TimedOut(_) => Self::Failed(stop.while_doing(doing)),
         }
     }
@@ -334,7 +337,7 @@ impl<'a> Talk<'a> {
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
-        let mut accepted = false;
+        let (mut accepted, mut detaches) = (false, false);
         if self.stopped.is_some() {
             until = Some(cancel(client, record, asking).await?);
         }
@@ -346,6 +349,9 @@ impl<'a> Talk<'a> {
                 && let Some(error) = self.unwritable.take()
             {
                 return Ok(Outcome::Unshown(error));
+            }
+            if accepted && detaches {
+                return Ok(Outcome::Detached);
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
                 // The turn of a host that does not answer is not ended for that.
@@ -379,7 +385,8 @@ impl<'a> Talk<'a> {
                         self.console.banner(NOT_SENT_YET);
                     }
                 }
-                Next::Stop(stop) if self.stopped.is_none() => {
+                Next::Stop(Stop::Terminated) if self.stopped.is_none() && !detaches => detaches = true,
+                Next::Stop(stop) if self.stopped.is_none() && !detaches => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
                     self.desk.iter_mut().for_each(Desk::cancel);

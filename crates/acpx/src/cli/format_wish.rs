@@ -14,13 +14,14 @@ pub(crate) struct FormatWish {
     pub(crate) strict: bool,
 }
 
-/// Reads the wish from the arguments after the program's name. It never fails.
-pub(crate) fn format_wish(arguments: &[String]) -> FormatWish {
+/// Reads the wish from the arguments after the program's name. It never fails. In a line that means nothing a flag counts
+/// wherever it stands; in another one a flag behind the first word of a prompt is text.
+pub(crate) fn format_wish(arguments: &[String], is_usage_error: bool) -> FormatWish {
     let mut wish = FormatWish::default();
     let mut rest = arguments.iter();
     let mut words = Words::None;
     while let Some(argument) = rest.next() {
-        if argument == "--" || words == Words::Text {
+        if argument == "--" || words == Words::Text && !is_usage_error {
             break;
         }
         if !argument.starts_with('-') || argument == "-" {

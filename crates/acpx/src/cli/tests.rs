@@ -684,7 +684,19 @@ fn the_wish_for_a_format_is_found_in_a_line_that_means_nothing() {
         (&["--format"], wish(None, false)),
     ];
     for (line, expected) in cases {
-        assert_eq!(format_wish(&words(line)), *expected, "{line:?}");
+        assert_eq!(format_wish(&words(line), false), *expected, "{line:?}");
+    }
+    let anywhere: &[(&[&str], FormatWish)] = &[
+        (
+            &["--nope", "a", "--nope2", "b", "--format", "json", "--json-strict", "status"],
+            wish(Some(Format::Json), true),
+        ),
+        (&["claude", "fix", "it", "--format=json"], wish(Some(Format::Json), false)),
+        (&["prompt", "--", "--format", "json"], wish(None, false)),
+        (&["--cwd", "--format", "json"], wish(None, false)),
+    ];
+    for (line, expected) in anywhere {
+        assert_eq!(format_wish(&words(line), true), *expected, "{line:?}");
     }
 }
 
@@ -705,7 +717,7 @@ proptest! {
         terminal: bool,
     ) {
         drop(parse(&line, &|_| Ok(vec!["mine".to_owned()]), terminal));
-        format_wish(&line);
+        format_wish(&line, terminal);
     }
 }
 

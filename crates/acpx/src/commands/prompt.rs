@@ -71,7 +71,7 @@ pub(super) fn run(
             view.wait_for_answers(&settings.policy);
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
-        let patience = Patience::since(begun, settings.timeout)?.outliving_terminal();
+        let patience = Patience::since(begun, settings.timeout)?.going_on_alone();
         let talk = Talk::new(&mut console, patience, Some(&reach));
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
@@ -91,6 +91,7 @@ pub(super) fn run(
                 done(shown, Exit::Success, "the prompt is queued all the same")
             }
             Answered::Unshown(error) => unshown_turn(error, &mut console),
+            Answered::Detached => detached_turn(&mut console),
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_what_was_missing(&typed, view.missing());
@@ -116,11 +117,20 @@ fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode,
     done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
 }
 
+/// Tells that a turn goes on whose command was told to end.
+fn detached_turn(console: &mut Console<'_>) -> Result<ExitCode, CliError> {
+    let shown = console.flush();
+    console.banner("the turn goes on; sessions watch shows it, and cancel ends it");
+    done(shown, Exit::Interrupted, "the turn goes on all the same; sessions watch shows it")
+}
+
 /// What came of it.
 enum Answered {
     Queued,
     /// The turn goes on, and cannot be shown.
     Unshown(io::Error),
+    /// The turn goes on, and the command was told to end.
+    Detached,
     Over(Box<Ending>),
 }
 
@@ -149,6 +159,7 @@ async fn ask(
     let outcome = match outcome {
         Outcome::Queued => return Ok(Answered::Queued),
         Outcome::Unshown(error) => return Ok(Answered::Unshown(error)),
+        Outcome::Detached => return Ok(Answered::Detached),
         outcome => outcome,
     };
     let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());

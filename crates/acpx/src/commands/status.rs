@@ -4,12 +4,13 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
-use acpx_core::model::{Timestamp, TurnId, TurnState};
+use acpx_core::model::{Record, Timestamp, TurnId, TurnState};
 use acpx_core::store::Store;
 
 use super::kept::{Kept, LOOKED_THROUGH, Which, agent_lives, last_usage};
 use super::pending;
 use super::waiting::{ask, is_in_doubt, waiting_for};
+use crate::config::{Surroundings, find_program};
 use crate::error::{CliError, Exit, Other, Remedy, Wanted};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
@@ -67,6 +68,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             usage: last_usage(&record, &recent),
             forgets: record.answered_turns > 0 && kept.forgets(&record, settings).await?,
             agent_lives,
+            missing_program: missing_program(&record, settings),
             host_lives,
             now: Timestamp::of_clock(SystemTime::now()),
             questions: &questions,
@@ -77,4 +79,18 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         Ok(())
     })?;
     Ok(Exit::Success.into())
+}
+
+/// The program that the next prompt would start, if it is not there. Whether it can be found without a PATH is up to the
+/// system.
+fn missing_program<'a>(record: &'a Record, settings: &'a Settings) -> Option<&'a str> {
+    let is_with_it = record.agent.key() == settings.agent.key();
+    let agent = if is_with_it { &settings.agent } else { &record.agent };
+    let environment = settings.environment();
+    let path = environment.get("PATH");
+    if agent.url().is_some() || path.is_none() {
+        return None;
+    }
+    let around = Surroundings { cwd: record.cwd.as_path(), path };
+    find_program(&agent.program, around).is_none().then_some(&*agent.program)
 }

@@ -48,6 +48,8 @@ pub(crate) enum ErrorClass {
     NoSession,
     Timeout,
     PermissionDenied,
+    /// A permission was asked for, and there was nobody to ask.
+    PromptUnavailable,
     ExecDisabled,
     Runtime,
     /// A signal ended the command.
@@ -63,7 +65,8 @@ impl ErrorClass {
             "TIMEOUT" | "QUEUE_TIMEOUT" | "IDLE_TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => {
                 Self::Timeout
             }
-            "PERMISSION_DENIED" | "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionDenied,
+            "PERMISSION_DENIED" => Self::PermissionDenied,
+            "PERMISSION_PROMPT_UNAVAILABLE" => Self::PromptUnavailable,
             "EXEC_DISABLED" => Self::ExecDisabled,
             "SIGNALLED" => Self::Interrupted,
             "USAGE" | "NO_OPTION" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" | "PUBLIC_ADDRESS" | "BAD_URL" => {
@@ -79,6 +82,7 @@ impl ErrorClass {
             Self::NoSession => "NO_SESSION",
             Self::Timeout => "TIMEOUT",
             Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::PromptUnavailable => "PERMISSION_PROMPT_UNAVAILABLE",
             Self::ExecDisabled => "EXEC_DISABLED",
             Self::Runtime | Self::Interrupted => "RUNTIME",
             Self::Usage => "USAGE",
@@ -91,6 +95,7 @@ impl ErrorClass {
             Self::NoSession => -32002,
             Self::Timeout => -32070,
             Self::PermissionDenied => -32071,
+            Self::PromptUnavailable => -32072,
             Self::ExecDisabled | Self::Runtime | Self::Interrupted => -32603,
             Self::Usage => -32602,
         }
@@ -101,7 +106,7 @@ impl ErrorClass {
         match self {
             Self::NoSession => Exit::NoSession,
             Self::Timeout => Exit::Timeout,
-            Self::PermissionDenied => Exit::PermissionDenied,
+            Self::PermissionDenied | Self::PromptUnavailable => Exit::PermissionDenied,
             Self::ExecDisabled | Self::Runtime => Exit::Failure,
             Self::Interrupted => Exit::Interrupted,
             Self::Usage => Exit::Usage,

@@ -62,12 +62,17 @@ pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord
 }
 
 /// Says which session is watched, and from where on. One that is closed says nothing until somebody goes on with it.
-pub(crate) fn watching(session: SessionLabel<'_>, from: &str, is_closed: bool, console: &mut Console<'_>) {
+pub(crate) fn watching(session: SessionLabel<'_>, from: &str, console: &mut Console<'_>) {
     let SessionLabel { record, name, cwd } = session;
-    let (name, closed) = (name.unwrap_or("cwd"), if is_closed { " · closed" } else { "" });
-    let cwd = cwd.display();
-    console
-        .banner(&format!("watching session {name} ({record}) · {cwd}{closed} · {from}, until interrupted"));
+    let (name, cwd) = (name.unwrap_or("cwd"), cwd.display());
+    console.banner(&format!("watching session {name} ({record}) · {cwd} · {from}, until interrupted"));
+}
+
+/// Says that a session which is to be watched is closed, so that only what is kept is shown.
+pub(crate) fn watching_closed(session: SessionLabel<'_>, console: &mut Console<'_>) {
+    let SessionLabel { record, name, cwd } = session;
+    let (name, cwd) = (name.unwrap_or("cwd"), cwd.display());
+    console.banner(&format!("session {name} ({record}) · {cwd} is closed; this is what there is"));
 }
 
 /// Says that a session that is watched was closed. Whoever goes on with it opens it again.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use acpx_core::model::SessionIdentity;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::clean::line;
@@ -27,7 +27,7 @@ pub(crate) fn json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         jsonrpc: "2.0",
         id: (),
         error: ErrorObject {
-            code: report.class.rpc_code(),
+            code: own_code(report).unwrap_or_else(|| report.class.rpc_code().into()),
             message: &report.message,
             data: Data {
                 acpx_code: report.class.code(),
@@ -43,6 +43,15 @@ pub(crate) fn json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     super::json_line(&line, out)
 }
 
+/// The code of the agent's own error, if the error is the agent's.
+fn own_code(report: &Report) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    serde_json::from_str::<Coded>(report.acp.as_ref()?.get()).ok().map(|error| error.code)
+}
+
 #[derive(Serialize)]
 struct Envelope<'a> {
     jsonrpc: &'static str,
@@ -53,7 +62,7 @@ struct Envelope<'a> {
 
 #[derive(Serialize)]
 struct ErrorObject<'a> {
-    code: i32,
+    code: i64,
     message: &'a str,
     data: Data<'a>,
 }

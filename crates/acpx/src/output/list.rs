@@ -43,20 +43,54 @@ enum RowObject<'a> {
     Remote(&'a RemoteSession),
 }
 
-/// Writes a list. In JSON it is one array; where an agent has more to list, the cursor is told beside it.
-pub(crate) fn list(
+/// A page of an agent's own list, as npm acpx has it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PageObject<'a> {
+    source: &'static str,
+    sessions: Vec<RowObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<&'a str>,
+}
+
+/// Writes what is kept. In JSON it is one array.
+pub(crate) fn list(rows: &[ListRow<'_>], console: &mut Console<'_>) -> io::Result<()> {
+    match console.mode.format {
+        Format::Json => json_line(&objects(rows), &mut *console.out)?,
+        Format::Quiet | Format::Text => lines(rows, console)?,
+    }
+    console.flush()
+}
+
+/// Writes a page of an agent's own list, with the cursor of the next one if there is one.
+pub(crate) fn remote_list(
     rows: &[ListRow<'_>],
     next_cursor: Option<&str>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
+    if console.mode.format == Format::Json {
+        let page = PageObject { source: "agent", sessions: objects(rows), next_cursor };
+        json_line(&page, &mut *console.out)?;
+        return console.flush();
+    }
+    lines(rows, console)?;
+    console.flush()?;
+    if let Some(cursor) = next_cursor {
+        console.say(&format!("more: --cursor {}", crate::agents::quote(cursor)));
+    }
+    Ok(())
+}
+
+fn objects<'a>(rows: &'a [ListRow<'a>]) -> Vec<RowObject<'a>> {
+    let object = |row: &'a ListRow<'a>| match row {
+        ListRow::Kept(record) => RowObject::Kept(Box::new((*record).into())),
+        ListRow::Remote(session) => RowObject::Remote(session),
+    };
+    rows.iter().map(object).collect()
+}
+
+fn lines(rows: &[ListRow<'_>], console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
-        Format::Json => {
-            let objects = rows.iter().map(|row| match row {
-                ListRow::Kept(record) => RowObject::Kept(Box::new((*record).into())),
-                ListRow::Remote(session) => RowObject::Remote(session),
-            });
-            json_line(&objects.collect::<Vec<_>>(), &mut *console.out)?;
-        }
         Format::Quiet => {
             for row in rows {
                 match row {
@@ -67,11 +101,7 @@ pub(crate) fn list(
                 }?;
             }
         }
-        Format::Text => text(rows, &mut *console.out)?,
-    }
-    console.flush()?;
-    if let Some(cursor) = next_cursor {
-        console.say(&format!("more: --cursor {}", crate::agents::quote(cursor)));
+        Format::Text | Format::Json => text(rows, &mut *console.out)?,
     }
     Ok(())
 }

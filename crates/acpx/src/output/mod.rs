@@ -37,7 +37,7 @@ use std::process::ExitCode;
 pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
 pub(crate) use self::banner::{
     AgentWord, SessionLabel, WORDS_NOT_BLOCKS, awake, created, keeps_its_own, keeps_its_version, prompting,
-    starting, watched_closed, watched_deleted, watching,
+    starting, watched_closed, watched_deleted, watching, watching_closed,
 };
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
@@ -50,7 +50,7 @@ pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as e
 pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
-pub(crate) use self::list::{ListRow, RemoteSession, list};
+pub(crate) use self::list::{ListRow, RemoteSession, list, remote_list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
 pub(crate) use self::question::{Reply, TerminalQuestion};

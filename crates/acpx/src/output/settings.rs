@@ -3,7 +3,7 @@
 use std::io;
 
 use acpx_core::host::meta::{ForgottenMeta, UnmetMeta};
-use acpx_core::model::{SessionIdentity, SettingValue};
+use acpx_core::model::{SessionIdentity, SettingName, SettingValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -138,6 +138,6 @@ pub(crate) fn unmet(unmet: &[UnmetMeta], console: &mut Console<'_>) {
 
 /// That a setting could not be restored, in words.
 pub(super) fn not_restored(option: Option<&str>, value: &SettingValue, reason: &str) -> String {
-    let setting = option.map_or_else(|| "the mode".to_owned(), |option| format!("the option {option}"));
+    let setting = SettingName::of_option(option);
     format!("{setting} could not be set to {value} again: {reason}")
 }

@@ -1,7 +1,8 @@
 //! How a session stands. The word is about the agent, and the members beside it are about the turns.
 //!
 //! The words are npm acpx's and mean the same: `running` to people and `alive` to programs is that the process is
-//! there; `idle` that there is none and the next prompt starts one; `dead` that the last one ended as it should not.
+//! there; `idle` that there is none and the next prompt starts one, however the last one ended; `dead` that its program
+//! cannot be started.
 //! One is ours: `ending` to people is that the process is there and has to go, which programs are told beside `alive`.
 
 mod settings;
@@ -39,6 +40,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) forgets: bool,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
+    /// The program that would be started for the next prompt, if it is not there.
+    pub(crate) missing_program: Option<&'a str>,
     /// Whether a host is there to go on with its turns.
     pub(crate) host_lives: bool,
     /// What it waits for, if that is known.
@@ -55,9 +58,9 @@ enum Standing {
     Running,
     /// The agent's process is there and is being ended.
     Ending,
-    /// No agent lives, as it should be; the next prompt starts one.
+    /// No agent lives; the next prompt starts one.
     Idle,
-    /// The last agent did not end as it should. The next prompt starts another.
+    /// No agent lives, and its program cannot be started.
     Dead,
 }
 
@@ -81,16 +84,19 @@ impl Standing {
 
 impl<'a> Snapshot<'a> {
     fn standing(&self) -> Standing {
-        let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
         let has_to_go = self.waiting.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
-        match (self.agent_lives, ended) {
+        match (self.agent_lives, self.missing_program) {
             (true, _) if has_to_go => Standing::Ending,
             (true, _) => Standing::Running,
             (false, None) => Standing::Idle,
-            (false, Some(Some(exit))) if exit.how == AgentEnd::Asked => Standing::Idle,
-            // Nobody saw the agent go, or it went in a way it should not.
             (false, Some(_)) => Standing::Dead,
         }
+    }
+
+    /// Whether the last agent went without being asked to.
+    fn ended_unexpectedly(&self) -> bool {
+        let run = self.record.agent_run.as_ref();
+        run.is_some_and(|run| run.ended.as_ref().is_none_or(|exit| exit.how != AgentEnd::Asked))
     }
 
     fn summary(&self) -> String {
@@ -105,11 +111,15 @@ impl<'a> Snapshot<'a> {
                 return "the agent is being ended; what waits goes to another".to_owned();
             }
             Standing::Ending => ("the agent is being ended", "starts another"),
-            Standing::Idle | Standing::Dead if was_sent => {
-                ("the turn that ran was interrupted", "restores the session")
+            Standing::Dead => {
+                let program = self.missing_program.unwrap_or_default();
+                return format!("the agent's program {program} cannot be started; acpx doctor says more");
+            }
+            Standing::Idle if was_sent => ("the turn that ran was interrupted", "restores the session"),
+            Standing::Idle if self.ended_unexpectedly() => {
+                ("the agent ended unexpectedly", "restores the session")
             }
             Standing::Idle => ("no agent runs", "starts one"),
-            Standing::Dead => ("the agent ended unexpectedly", "restores the session"),
         };
         let next =
             if self.forgets { "begins a fresh session, since the agent can restore none" } else { next };

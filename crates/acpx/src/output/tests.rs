@@ -96,14 +96,21 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
         r#"{"acpxSessionId":"s9","cwd":"/w","title":"a\tb","updatedAt":"2023-11-14T22:13:21.000Z"}]"#,
         "\n"
     );
-    let shown = formats(|console| list(&rows, None, console).unwrap());
+    let shown = formats(|console| list(&rows, console).unwrap());
     assert_eq!(shown, [text.to_owned(), "r1\nr1 [closed]\ns9\n".to_owned(), json.to_owned()]);
     assert_eq!(
-        formats(|console| list(&[], None, console).unwrap()),
+        formats(|console| list(&[], console).unwrap()),
         ["No sessions\n".to_owned(), String::new(), "[]\n".to_owned()]
     );
-    let more = written(mode(Format::Json), |console| list(&[], Some("c 2"), console).unwrap());
-    assert_eq!(more, ("[]\n".to_owned(), "[acpx] more: --cursor 'c 2'\n".to_owned()));
+    let remote = |format, rows: &[ListRow<'_>], next| {
+        written(mode(format), |console| remote_list(rows, next, console).unwrap())
+    };
+    let page = r#"{"source":"agent","sessions":[],"nextCursor":"c 2"}"#;
+    assert_eq!(remote(Format::Json, &[], Some("c 2")), (format!("{page}\n"), String::new()));
+    let page = format!(r#"{{"source":"agent","sessions":{}}}"#, json.trim_end());
+    assert_eq!(remote(Format::Json, &rows, None), (format!("{page}\n"), String::new()));
+    let more = "[acpx] more: --cursor 'c 2'\n".to_owned();
+    assert_eq!(remote(Format::Quiet, &rows[..1], Some("c 2")), ("r1\n".to_owned(), more));
 }
 
 #[test]
@@ -116,7 +123,7 @@ fn a_row_of_an_agents_list_is_one_line_whatever_the_agent_says() {
         updated_at: None,
     };
     let [text, quiet, _] =
-        formats(|console| list(&[ListRow::Remote(remote.clone())], None, console).unwrap());
+        formats(|console| remote_list(&[ListRow::Remote(remote.clone())], None, console).unwrap());
     assert_eq!(text, "s 9 r1 [remote]\t-\t/w r2 x\t-\t./mine --acp\t-\n");
     assert_eq!(quiet, "s 9 r1\n");
 }

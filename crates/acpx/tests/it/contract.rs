@@ -26,6 +26,11 @@ pub(crate) fn check(line: &Value) {
     match line {
         Value::Array(rows) => rows.iter().for_each(about_a_session),
         Value::Object(object) if object.contains_key("jsonrpc") => envelope(object),
+        // A page of an agent's own list.
+        Value::Object(object) if object.get("source").is_some_and(|source| source == "agent") => {
+            names(line);
+            check(&object["sessions"]);
+        }
         Value::Object(object) => {
             let action = object.get("action").and_then(Value::as_str).unwrap_or_default();
             let is_without = object.get("status").is_some_and(|status| status == "no-session")

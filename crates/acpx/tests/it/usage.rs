@@ -37,6 +37,10 @@ fn a_mistake_ends_with_2_in_text_on_stderr_and_in_json_on_stdout() {
             "{line:?}"
         );
     }
+    // The format is found wherever it stands, also behind words that mean nothing.
+    let found = place.acpx(&["--nope", "a", "--nope2", "b", "--format", "json", "--json-strict", "status"]);
+    let code = (&found.json()["error"]["code"], &found.json()["error"]["data"]["acpxCode"]);
+    assert_eq!((code, found.err.as_str(), found.code), ((&json!(-32602), &json!("USAGE")), "", Some(2)));
     place.configure(r#"{"format":"json"}"#);
     assert_eq!(place.acpx(&["exec", "--bogus"]).json(), mistake(message, hint));
 }

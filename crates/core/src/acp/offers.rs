@@ -11,8 +11,10 @@ use super::translate::{
     Call, MODE_OPTION, Untranslatable, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2,
 };
 use crate::model::ProtocolVersion::{self, V1, V2};
-use crate::model::{Choices, OfferedSetting};
+use crate::model::{Choices, MODEL_OPTION, OfferedSetting};
 use crate::wire::splice::{Splice, Step, locate, put, range_in, without};
+
+const SET_MODEL: &str = "session/set_model";
 
 /// What a session offers, between its agent and one client.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,13 @@ pub(crate) struct Choice<'a> {
 pub(crate) enum Wrong {
     Option(Vec<Box<str>>),
     Value(Vec<Box<str>>),
+}
+
+impl<'a> Choice<'a> {
+    /// The request that chooses a model of version 1.
+    pub(crate) fn of_model(params: &'a str) -> Self {
+        Self { method: SET_MODEL, params: params.into() }
+    }
 }
 
 impl From<Call> for Choice<'_> {
@@ -103,10 +112,17 @@ impl<'a> Offers<'a> {
                 None => Err(Wrong::Option(Vec::new())),
             };
         }
+        if choice.method == SET_MODEL {
+            return match settings::models(self.offered) {
+                Some(models) => fits(&models, choice),
+                None if self.client.protocol == V1 => Ok(()),
+                None => Err(Wrong::Option(self.own_options())),
+            };
+        }
         let Some(options) = settings::options(self.offered, self.agent) else {
-            // A client of version 2 knows modes as the one option that there is.
-            let modes = self.mode_option();
-            return if modes.is_some() { Err(Wrong::Option(modes.into_iter().collect())) } else { Ok(()) };
+            // A client of version 2 knows modes and models as the only options that there are.
+            let own = self.own_options();
+            return if own.is_empty() { Ok(()) } else { Err(Wrong::Option(own)) };
         };
         let wanted: Option<String> =
             member(&choice.params, "configId").and_then(|id| serde_json::from_str(id).ok());
@@ -114,13 +130,14 @@ impl<'a> Offers<'a> {
             return fits(option, choice);
         }
         let ids = options.iter().filter_map(|option| option.name.option()).map(Into::into);
-        Err(Wrong::Option(self.mode_option().into_iter().chain(ids).collect()))
+        Err(Wrong::Option(self.own_options().into_iter().chain(ids).collect()))
     }
 
-    /// What a client of version 2 calls the modes of an agent that has them beside its options.
-    fn mode_option(self) -> Option<Box<str>> {
-        let has_modes = (self.agent, self.client.protocol) == (V1, V2) && self.offered.modes.is_some();
-        has_modes.then(|| MODE_OPTION.into())
+    /// What a client of version 2 calls the modes and the models of an agent that has them beside its options.
+    fn own_options(self) -> Vec<Box<str>> {
+        let own = [(&self.offered.modes, MODE_OPTION), (&self.offered.models, MODEL_OPTION)].into_iter();
+        let is_translated = (self.agent, self.client.protocol) == (V1, V2);
+        own.filter(|(told, _)| is_translated && told.is_some()).map(|(_, id)| id.into()).collect()
     }
 
     /// The answer to a client that set a mode, from the agent's answer to its choice.
@@ -139,8 +156,14 @@ impl<'a> Offers<'a> {
             (V1, V2) => {
                 let mut told = UpdatesToV2::new();
                 told.setup_answer(&as_result(self.offered));
-                let mode = member(&choice.params, "modeId").and_then(|mode| serde_json::from_str(mode).ok());
-                match mode.filter(|_: &String| choice.method == "session/set_mode") {
+                let chosen = |name| member(&choice.params, name).and_then(|id| serde_json::from_str(id).ok());
+                let chosen: Option<String> = match choice.method {
+                    "session/set_mode" => chosen("modeId"),
+                    SET_MODEL => chosen("modelId"),
+                    _ => None,
+                };
+                match chosen {
+                    Some(model) if choice.method == SET_MODEL => told.model_answer(&model).into(),
                     Some(mode) => told.mode_answer(&mode).into(),
                     None => told.options_answer(result).into(),
                 }
@@ -172,10 +195,15 @@ impl<'a> Offers<'a> {
 /// What is offered, as the result of a setup request says it: the one that the agent gave, with what it has told since.
 /// Which session it is about is left to whoever answers.
 pub(crate) fn as_result(offered: &Offered) -> String {
-    let Offered { modes, config_options, commands, setup } = offered;
+    let Offered { modes, models, config_options, commands, setup } = offered;
     let setup = setup.as_deref().unwrap_or("{}");
     let mut result = without(setup, &["sessionId"]).unwrap_or_else(|| setup.to_owned());
-    let parts = [("modes", modes), ("configOptions", config_options), ("availableCommands", commands)];
+    let parts = [
+        ("modes", modes),
+        ("models", models),
+        ("configOptions", config_options),
+        ("availableCommands", commands),
+    ];
     for (name, part) in parts {
         // An agent that gives a name twice is passed on as it is.
         if let Some(told) = part.as_ref().and_then(|part| put(&result, &[name], part)) {
@@ -236,7 +264,7 @@ mod tests {
     fn modes_of_version_1_are_an_option_to_a_client_of_version_2_who_sets_them_as_one() {
         let commands = Some(r#"[{"name":"fix","description":"mend"}]"#.into());
         let setup = Some(r#"{"sessionId":"s","_meta":{"w":1.0},"availableCommands":[]}"#.into());
-        let offered = Offered { modes: Some(MODES.into()), config_options: None, commands, setup };
+        let offered = Offered { modes: Some(MODES.into()), commands, setup, ..Offered::default() };
         let client = client(V2);
         let offers = Offers { offered: &offered, agent: V1, client: &client };
         let (setup, afterwards) = offers.setup();
@@ -270,6 +298,52 @@ mod tests {
         let nothing = Offered::default();
         let without = Offers { offered: &nothing, ..offers };
         assert_eq!(check(without, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Option(Vec::new()))));
+    }
+
+    #[test]
+    fn models_are_an_option_to_a_client_of_version_2_who_chooses_by_set_config_option() {
+        let option = |current: &str| {
+            json!({
+                "configId": "acpx.model", "name": "Model", "category": "model", "type": "select",
+                "currentValue": current,
+                "options": [{ "value": "x", "name": "X" }, { "value": "y", "name": "Y" }],
+            })
+        };
+        let told = r#"{"currentModelId":"x","availableModels":[{"modelId":"x","name":"X"},{"modelId":"y","name":"Y"}]}"#;
+        let setup = Some(format!(r#"{{"sessionId":"s","models":{told}}}"#).into());
+        let modes = Some(MODES.into());
+        let offered = Offered { modes, models: Some(told.into()), setup, ..Offered::default() };
+        let client = client(V2);
+        let offers = Offers { offered: &offered, agent: V1, client: &client };
+        let expected = json!({ "configOptions": [mode_option("a"), option("x")] });
+        assert_eq!(value(&offers.setup().0), expected);
+
+        let choose = |id: &str, model: &str| {
+            let params = json!({ "sessionId": "s", "configId": id, "type": "id", "value": model });
+            let params = params.to_string();
+            let choice = offers.set_option(&params).unwrap();
+            Choice { method: choice.method, params: choice.params.into_owned().into() }
+        };
+        let choice = choose("acpx.model", "y");
+        let asked = (choice.method, value(&choice.params));
+        assert_eq!(asked, ("session/set_model", json!({ "sessionId": "s", "modelId": "y" })));
+        assert_eq!(offers.check(&choice), Ok(()));
+        let answer = value(&offers.options_answer(&choice, "{}"));
+        assert_eq!(answer, json!({ "configOptions": [mode_option("a"), option("y")] }));
+        let none = choose("acpx.model", "z");
+        assert_eq!(offers.check(&none), Err(Wrong::Value(vec!["x".into(), "y".into()])));
+        let there = vec!["acpx.mode".into(), "acpx.model".into()];
+        assert_eq!(offers.check(&choose("other", "y")), Err(Wrong::Option(there)));
+
+        // An option of the agent's own for its models is the one that is told.
+        let own = json!([{ "id": "m", "name": "M", "category": "model", "type": "select",
+                           "currentValue": "x", "options": [] }]);
+        let config_options = Some(own.to_string().into());
+        let both = Offered { config_options, ..offered.clone() };
+        let told = value(&Offers { offered: &both, ..offers }.setup().0);
+        let ids: Vec<&Value> =
+            told["configOptions"].as_array().unwrap().iter().map(|row| &row["configId"]).collect();
+        assert_eq!(ids, ["acpx.mode", "m"]);
     }
 
     #[test]
@@ -307,6 +381,7 @@ mod tests {
             config_options: Some(OPTIONS_V1.into()),
             commands,
             setup: told,
+            ..Offered::default()
         };
         let shows_all = ClientFacts { boolean_options: true, ..client(V1) };
         let (told, _) = Offers { offered: &offered, agent: V1, client: &shows_all }.setup();

@@ -1,21 +1,48 @@
 //! Settings as the protocol has them: what an agent offers to choose from, in either version, and the requests that
-//! choose. In version 1 the mode stands beside the options; in version 2 it is one of them.
+//! choose. In version 1 the mode stands beside the options, and so does the model of older agents (`models`); in version 2
+//! both are options.
 
 use serde_json::{Value, json};
 
 use super::client::Offered;
 use crate::model::{
-    AcpSessionId, Choices, OfferedSetting, OfferedSettings, ProtocolVersion, Setting, SettingName,
-    SettingValue,
+    AcpSessionId, Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, ProtocolVersion, Setting,
+    SettingName, SettingValue,
 };
 
+const SET_MODEL: &str = "session/set_model";
 const SET_MODE: &str = "session/set_mode";
 const SET_OPTION: &str = "session/set_config_option";
 
-/// Everything that can be chosen, the mode first. What cannot be read is left out.
+/// Everything that can be chosen, the mode first. What cannot be read is left out, and so are models that an option
+/// offers as well.
 pub(crate) fn offered(offered: &Offered, version: ProtocolVersion) -> OfferedSettings {
     let mode = modes(offered);
-    OfferedSettings(mode.into_iter().chain(options(offered, version).unwrap_or_default()).collect())
+    let mut all =
+        OfferedSettings(mode.into_iter().chain(options(offered, version).unwrap_or_default()).collect());
+    let models = models(offered).filter(|_| version == ProtocolVersion::V1);
+    all.0.extend(models.filter(|models| !all.model().is_some_and(|option| has_all(option, models))));
+    all
+}
+
+/// Whether an option can be everything that another setting can be.
+fn has_all(option: &OfferedSetting, other: &OfferedSetting) -> bool {
+    match (&option.choices, &other.choices) {
+        (Choices::Of(choices), Choices::Of(others)) => others.iter().all(|other| choices.contains(other)),
+        _ => false,
+    }
+}
+
+/// The models beside the options, if there are any that can be read.
+pub(super) fn models(offered: &Offered) -> Option<OfferedSetting> {
+    let models: Value = serde_json::from_str(offered.models.as_deref()?).ok()?;
+    let ids = models["availableModels"].as_array()?.iter().filter_map(|model| model["modelId"].as_str());
+    Some(OfferedSetting {
+        name: SettingName::Option(MODEL_OPTION.into()),
+        category: Some("model".into()),
+        value: value(&models["currentModelId"]),
+        choices: Choices::Of(ids.map(Into::into).collect()),
+    })
 }
 
 /// The modes, if there are any that can be read.
@@ -78,15 +105,12 @@ fn value(told: &Value) -> Option<SettingValue> {
 /// The setting that a request of a client chooses; `None` for another request, and for a value of a kind that we do
 /// not know.
 pub(crate) fn chosen(method: &str, params: &str) -> Option<Setting> {
-    let (name, member) = match method {
-        SET_MODE => (None, "modeId"),
-        SET_OPTION => (Some("configId"), "value"),
-        _ => return None,
-    };
     let params: Value = serde_json::from_str(params).ok()?;
-    let name = match name {
-        None => SettingName::Mode,
-        Some(name) => SettingName::Option(params[name].as_str()?.into()),
+    let (name, member) = match method {
+        SET_MODE => (SettingName::Mode, "modeId"),
+        SET_MODEL => (SettingName::Option(MODEL_OPTION.into()), "modelId"),
+        SET_OPTION => (SettingName::Option(params["configId"].as_str()?.into()), "value"),
+        _ => return None,
     };
     Some(Setting { name, value: value(&params[member])? })
 }
@@ -101,6 +125,9 @@ pub(crate) fn request(
     let SettingName::Option(option) = name else {
         return (SET_MODE, json!({ "sessionId": session, "modeId": value }).to_string());
     };
+    if name.is_own_model() && version == ProtocolVersion::V1 {
+        return (SET_MODEL, json!({ "sessionId": session, "modelId": value }).to_string());
+    }
     let mut params = json!({ "sessionId": session, "configId": option, "value": value });
     match (value, version) {
         (SettingValue::Flag(_), _) => params["type"] = "boolean".into(),
@@ -174,14 +201,36 @@ mod tests {
     }
 
     #[test]
+    fn models_are_a_setting_unless_an_option_offers_them_as_well() {
+        let models =
+            json!({ "currentModelId": "x", "availableModels": [{ "modelId": "x" }, { "modelId": "y" }, 7] });
+        let select = |choices: Value| json!([{ "id": "m", "category": "model", "type": "select", "currentValue": "x", "options": choices }]);
+        let told = |options: Option<Value>| Offered {
+            models: Some(models.to_string().into()),
+            config_options: options.map(|options| options.to_string().into()),
+            ..Offered::default()
+        };
+        let own = option(MODEL_OPTION, Some("model"), Some(id("x")), of(&["x", "y"]));
+        let v1 = |told: &Offered| offered(told, ProtocolVersion::V1).0;
+        assert_eq!(v1(&told(None)), std::slice::from_ref(&own));
+        let all = select(json!([{ "value": "y" }, { "value": "x" }]));
+        assert_eq!(v1(&told(Some(all))), [option("m", Some("model"), Some(id("x")), of(&["y", "x"]))]);
+        let other = select(json!([{ "value": "x" }]));
+        assert_eq!(v1(&told(Some(other))), [option("m", Some("model"), Some(id("x")), of(&["x"])), own]);
+        assert_eq!(offered(&told(None), ProtocolVersion::V2), OfferedSettings::default());
+    }
+
+    #[test]
     fn a_choice_is_asked_for_as_each_version_has_it_and_read_back_as_it_was() {
         let session = AcpSessionId::new("s").unwrap();
         let mode = Setting { name: SettingName::Mode, value: SettingValue::Id("b".into()) };
         let choice = Setting { name: SettingName::Option("m".into()), ..mode.clone() };
+        let model = Setting { name: SettingName::Option(MODEL_OPTION.into()), ..mode.clone() };
         let flag = Setting { name: SettingName::Option("f".into()), value: SettingValue::Flag(true) };
         let (v1, v2) = (ProtocolVersion::V1, ProtocolVersion::V2);
         let cases = [
             (&mode, v1, SET_MODE, json!({ "sessionId": "s", "modeId": "b" })),
+            (&model, v1, SET_MODEL, json!({ "sessionId": "s", "modelId": "b" })),
             (&choice, v1, SET_OPTION, json!({ "sessionId": "s", "configId": "m", "value": "b" })),
             (
                 &choice,

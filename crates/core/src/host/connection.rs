@@ -16,7 +16,7 @@ use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, Aside, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SetModeCall, SetOptionCall, StopCall, TurnLink,
+    SessionPage, SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
 use crate::engine::{LoggedIn, NewSession, RestoreSession, Session, SessionError};
@@ -78,6 +78,7 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::List,
         Feature::Delete,
         Feature::Modes,
+        Feature::Models,
         Feature::ConfigOptions,
         Feature::AdditionalDirectories,
         Feature::McpHttp,
@@ -332,6 +333,10 @@ impl AgentService for Connection {
 
     async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<String, CallError> {
         self.pass_mode(call, &link).await
+    }
+
+    async fn set_model(&self, call: SetModelCall, link: ClientLink) -> Result<String, CallError> {
+        self.pass_model(call, &link).await
     }
 
     async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {

@@ -1,10 +1,12 @@
-//! Requests of a client that are its agent's to answer: another mode, another value of an option. A client and an agent
+//! Requests of a client that are its agent's to answer: another mode, another model, another value of an option. A client and an agent
 //! of different versions are translated between.
 
 use std::borrow::Cow;
 
-use crate::acp::agent::{CallError, ClientLink, SetModeCall, SetOptionCall, StopCall, UpdateBody};
-use crate::acp::offers::{Offers, Wrong};
+use crate::acp::agent::{
+    CallError, ClientLink, SetModeCall, SetModelCall, SetOptionCall, StopCall, UpdateBody,
+};
+use crate::acp::offers::{Choice, Offers, Wrong};
 use crate::acp::translate::Untranslatable;
 use crate::engine::Session;
 use crate::model::{ProtocolVersion, RecordId};
@@ -14,8 +16,8 @@ use crate::wire::splice::{put, without};
 use super::connection::{Connection, InUse, problem, record_of};
 
 /// What a request that is passed on is made of.
-pub(super) const KNOWN: [&str; 7] =
-    ["sessionId", "modeId", "configId", "type", "value", "toolCallId", "terminalId"];
+pub(super) const KNOWN: [&str; 8] =
+    ["sessionId", "modeId", "modelId", "configId", "type", "value", "toolCallId", "terminalId"];
 
 impl Connection {
     /// Puts a session into a mode; what the agent says to that is the answer.
@@ -26,6 +28,28 @@ impl Connection {
         let offers = Offers { offered: &offered, agent, client: &client };
         let choice = offers.set_mode(&call.params).map_err(|error| unsaid(&error))?;
         offers.check(&choice).map_err(|wrong| unknown_mode(&call.mode, wrong))?;
+        let result = self.pass(choice.method, &choice.params, asked).await?;
+        Ok(offers.mode_answer(&result))
+    }
+
+    /// Chooses a model of an agent that has models beside its options; what the agent says to that is the answer.
+    pub(super) async fn pass_model(
+        &self,
+        call: SetModelCall,
+        link: &ClientLink,
+    ) -> Result<String, CallError> {
+        self.may_choose()?;
+        let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
+        let (offered, client) = (asked.session.offered(), link.client());
+        let offers = Offers { offered: &offered, agent, client: &client };
+        let choice = Choice::of_model(&call.params);
+        offers.check(&choice).map_err(|wrong| {
+            let (Wrong::Option(there) | Wrong::Value(there)) = wrong;
+            problem(
+                "modelId",
+                format!("is {:?}, which is no model of this session{}", call.model, has(&there)),
+            )
+        })?;
         let result = self.pass(choice.method, &choice.params, asked).await?;
         Ok(offers.mode_answer(&result))
     }

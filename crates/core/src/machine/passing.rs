@@ -1,4 +1,4 @@
-//! Requests of clients that go to the agent beside any turn: a mode, an option, a fork, an extension's method.
+//! Requests of clients that go to the agent beside any turn: a mode, a model, an option, a fork, an extension's method.
 //!
 //! They do not wait behind a turn. They wait for the agent to have the session, wake it if need be, and every one
 //! has exactly one answer: the agent's, or why there is none. The protocol's own have a bounded time for it, and one
@@ -36,7 +36,7 @@ pub struct Pass {
 impl Pass {
     /// Whether sending it again is safe and wanted: it chooses a setting.
     fn can_be_resent(&self) -> bool {
-        let settings = ["session/set_mode", "session/set_config_option"];
+        let settings = ["session/set_mode", "session/set_model", "session/set_config_option"];
         !self.is_resent && settings.contains(&&*self.method)
     }
 }

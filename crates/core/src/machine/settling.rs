@@ -67,6 +67,8 @@ impl SessionMachine {
             // Some agents tell their modes twice. The last word is the one that counts.
             self.settings.withdraw(|wish| is_mode(&wish.name));
         }
+        // Some agents offer their models twice, too.
+        self.settings.withdraw(|wish| offered.are_one_model(&wish.name, &setting.name));
         self.settings.choose(setting);
         self.settings_changed = true;
     }

@@ -70,8 +70,8 @@ pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
 pub use setting::{
-    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
-    SettingValue, UnmetWish,
+    Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError,
+    SettingName, SettingValue, UnmetWish,
 };
 pub use terminal::{Replaced, TerminalText, Terminals, command_line};
 pub use time::{InvalidTimestamp, Timestamp};

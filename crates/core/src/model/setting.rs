@@ -6,6 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The setting that stands for `models` and `session/set_model` of version 1, in the store and towards version 2. No agent
+/// has an option with this id.
+pub const MODEL_OPTION: &str = "acpx.model";
 /// The category of the option that is the model.
 const MODEL: &str = "model";
 /// The category of the option that is the mode, where modes are told as an option.
@@ -142,6 +145,7 @@ impl fmt::Display for SettingName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mode => f.write_str("the mode"),
+            Self::Option(id) if &**id == MODEL_OPTION => f.write_str("the model"),
             Self::Option(id) => write!(f, "the option {id}"),
         }
     }
@@ -154,6 +158,11 @@ impl SettingName {
             Self::Mode => None,
             Self::Option(id) => Some(id),
         }
+    }
+
+    /// Whether it is the model of an agent that has models beside its options.
+    pub fn is_own_model(&self) -> bool {
+        self.option() == Some(MODEL_OPTION)
     }
 
     /// The setting of an option's id, or the mode without one.
@@ -225,13 +234,21 @@ impl OfferedSettings {
         self.named(&SettingName::Mode).or_else(|| self.0.iter().find(|offered| offered.is_mode()))
     }
 
-    /// The setting that a wish is about. A wish for a mode is about the option for it, where the agent has come to tell
-    /// its modes as one.
+    /// The setting that a wish is about. A wish for a mode or a model is about the option for it, where the agent now
+    /// offers that instead.
     pub fn wished(&self, name: &SettingName) -> Option<&OfferedSetting> {
         match name {
             SettingName::Mode => self.mode(),
+            model if model.is_own_model() => self.named(name).or_else(|| self.model()),
             SettingName::Option(_) => self.named(name),
         }
+    }
+
+    /// Whether two settings are the model: one as an option, the other beside the options.
+    pub fn are_one_model(&self, one: &SettingName, other: &SettingName) -> bool {
+        let is_model =
+            |name: &SettingName| name.is_own_model() || self.model().is_some_and(|model| model.name == *name);
+        is_model(one) && is_model(other)
     }
 
     /// The model: the option of that category, or of that id.
@@ -258,7 +275,11 @@ impl OfferedSettings {
             Some(word) => self.option(word),
         };
         let Some(found) = found else {
-            let word = |offered: &OfferedSetting| offered.name.option().unwrap_or(MODE).into();
+            let word = |offered: &OfferedSetting| match &offered.name {
+                SettingName::Mode => MODE.into(),
+                name if name.is_own_model() => MODEL.into(),
+                SettingName::Option(id) => id.clone(),
+            };
             let offered = self.0.iter().map(word).collect();
             return Err(SettingError::NotOffered { wanted: option.map(Into::into), offered });
         };

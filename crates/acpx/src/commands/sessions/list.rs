@@ -27,7 +27,7 @@ pub(crate) fn run(
     };
     let records = block_on(all(&filter))?;
     let rows: Vec<ListRow<'_>> = records.iter().map(ListRow::Kept).collect();
-    list(&rows, None, &mut Console::of_program(settings.mode))?;
+    list(&rows, &mut Console::of_program(settings.mode))?;
     Ok(Exit::Success.into())
 }
 

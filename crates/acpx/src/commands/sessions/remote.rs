@@ -10,7 +10,7 @@ use acpx_core::store::{MemoryStore, RecordFilter};
 use super::list::{all, names};
 use crate::cli::ListCommand;
 use crate::error::{CliError, Exit};
-use crate::output::{Console, ListRow, RemoteSession, list};
+use crate::output::{Console, ListRow, RemoteSession, remote_list};
 use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::reach::block_on;
@@ -33,7 +33,7 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
         let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept, settings)).collect();
-        list(&rows, next.as_deref(), &mut console)?;
+        remote_list(&rows, next.as_deref(), &mut console)?;
         Ok(Exit::Success.into())
     })
 }

@@ -25,23 +25,30 @@ pub(crate) fn run(settings: &Settings, command: &ReplayCommand) -> Result<ExitCo
         let kept = Kept::open()?;
         let (record, _) = kept.need(settings, "replay").await?;
         let Some((store, events)) = kept.into_events(&record) else { return Ok(()) };
-        let shown = show(settings, command, &record, &store, &events).await;
-        shown.map_err(|error| error.about(record.identity()))
+        let shown = async {
+            let next = beginning(command, &events).await?;
+            show(settings, &record, &store, next).await
+        };
+        shown.await.map_err(|error: CliError| error.about(record.identity()))
     })?;
     Ok(Exit::Success.into())
 }
 
-async fn show(
+async fn beginning(command: &ReplayCommand, events: &KeptEvents) -> Result<Seq, CliError> {
+    let next = events.find(command.from.as_ref().unwrap_or(&Cursor::Start)).await?;
+    match command.last {
+        Some(turns) => Ok(next.max(events.last_turns(turns.get()).await?)),
+        None => Ok(next),
+    }
+}
+
+/// Shows the events that are kept, from this one on.
+pub(super) async fn show(
     settings: &Settings,
-    command: &ReplayCommand,
     record: &Record,
     store: &Arc<dyn Store>,
-    events: &KeptEvents,
+    mut next: Seq,
 ) -> Result<(), CliError> {
-    let mut next = events.find(command.from.as_ref().unwrap_or(&Cursor::Start)).await?;
-    if let Some(turns) = command.last {
-        next = next.max(events.last_turns(turns.get()).await?);
-    }
     let mut console = Console::of_program(settings.mode);
     let mut view = FollowView::new(settings.mode, record.identity());
     while Some(next) <= record.last_seq {

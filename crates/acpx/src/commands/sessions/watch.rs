@@ -1,12 +1,13 @@
 //! `acpx sessions watch`: what happens in a session, whoever works in it, until it is interrupted or the session is
-//! deleted. The agent is not started, and may be parked meanwhile. Which session it is, and what became of it, is said on
-//! stderr.
+//! deleted. Of a session that is closed it shows what there is, and ends. The agent is not started, and may be parked
+//! meanwhile. Which session it is, and what became of it, is said on stderr.
 
 use std::process::ExitCode;
 
 use acpx_core::acp::Cursor;
 use acpx_core::model::{Lifecycle, Record, Seq};
 
+use super::replay;
 use crate::commands::kept::Kept;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, FollowView, SessionLabel};
@@ -35,13 +36,18 @@ async fn follow(
     record: &Record,
 ) -> Result<(), CliError> {
     let Some((store, events)) = kept.into_events(record) else { return Ok(()) };
+    let mut console = Console::of_program(settings.mode);
+    if record.lifecycle != Lifecycle::Open {
+        // Nothing more comes of a closed session, so what there is is shown.
+        output::watching_closed(SessionLabel::of(record), &mut console);
+        let next = events.find(from.unwrap_or(&Cursor::Start)).await?;
+        return replay::show(settings, record, &store, next).await;
+    }
     let next = match from {
         Some(place) => events.find(place).await?,
         None => record.last_seq.map_or(Seq::FIRST, Seq::next),
     };
-    let mut console = Console::of_program(settings.mode);
-    let is_closed = record.lifecycle != Lifecycle::Open;
-    output::watching(SessionLabel::of(record), &beginning(from), is_closed, &mut console);
+    output::watching(SessionLabel::of(record), &beginning(from), &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
     let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(reach));
     let mut talk = talk.following(&mut view, record.id.clone(), store, next);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use acpx_core::model::{Choices, OfferedSetting, RecordSettings, SettingName, SettingValue};
+use acpx_core::model::{Choices, MODEL_OPTION, OfferedSetting, RecordSettings, SettingName, SettingValue};
 use serde::Serialize;
 
 use super::super::clean::line;
@@ -83,6 +83,7 @@ pub(super) fn text(settings: &RecordSettings, out: &mut dyn Write) -> io::Result
         let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         match wish.name.option() {
             None => line(out, format_args!("wished mode: {}{why}", wish.value))?,
+            Some(MODEL_OPTION) => line(out, format_args!("wished model: {}{why}", wish.value))?,
             Some(id) => line(out, format_args!("wished option {id}: {}{why}", wish.value))?,
         }
     }

@@ -16,6 +16,7 @@ fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
         forgets: false,
         usage: None,
         agent_lives,
+        missing_program: None,
         host_lives,
         waiting: None,
         now: at(60),
@@ -45,14 +46,31 @@ fn the_word_says_what_is() {
         ("a turn waits for an agent to start", words(&none, &[waiting()], false), "idle idle"),
         ("the agent was asked to go", words(&asked, &[], false), "idle idle"),
         ("no agent was ever seen", words(&none, &[], false), "idle idle"),
-        ("a turn was sent and its agent is gone", words(&record(), &[sent()], false), "dead dead"),
-        ("the agent is gone and nobody saw it", words(&record(), &[], false), "dead dead"),
-        ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
-        ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
+        ("a turn was sent and its agent is gone", words(&record(), &[sent()], false), "idle idle"),
+        ("the agent is gone and nobody saw it", words(&record(), &[], false), "idle idle"),
+        ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "idle idle"),
+        ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "idle idle"),
     ];
     for (case, found, expected) in cases {
         assert_eq!(found, expected, "{case}");
     }
+    let snapshot = |agent_lives| Snapshot {
+        record: &none,
+        open_turns: &[],
+        last_turn: None,
+        forgets: false,
+        usage: None,
+        agent_lives,
+        missing_program: Some("./mine"),
+        host_lives: false,
+        waiting: None,
+        now: at(60),
+        questions: &[],
+    };
+    assert_eq!([words_of(&snapshot(false)), words_of(&snapshot(true))], ["dead dead", "running alive"]);
+    let [_, _, json] = formats(|console| status(&snapshot(false), console).unwrap());
+    let summary = "the agent's program ./mine cannot be started; acpx doctor says more";
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["summary"], summary);
 }
 
 #[test]
@@ -73,6 +91,7 @@ fn an_agent_that_has_to_go_is_ending_and_has_a_pid_and_no_uptime() {
         forgets: false,
         usage: None,
         agent_lives: true,
+        missing_program: None,
         host_lives: true,
         waiting: Some(&waiting),
         now: at(60),
@@ -106,12 +125,13 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         forgets: false,
         usage: None,
         agent_lives: false,
+        missing_program: None,
         host_lives,
         waiting: None,
         now: at(60),
         questions: &[],
     };
-    assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
+    assert_eq!([words_of(&left(false)), words_of(&left(true))], ["idle idle", "idle idle"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
     assert!(text.contains("queued: 1, waiting since ") && !text.contains("turn: "), "{text}");
     let line = "interrupted: 2 (q2), accepted at 2023-11-14T22:14:02.000Z; it is not sent again by itself\n";
@@ -136,6 +156,7 @@ fn a_memory_without_another_copy_is_told_before_it_is_lost_and_after() {
             forgets: true,
             usage: None,
             agent_lives,
+            missing_program: None,
             host_lives: agent_lives,
             waiting: None,
             now: at(60),
@@ -170,6 +191,7 @@ fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_wha
             forgets,
             usage: None,
             agent_lives: true,
+            missing_program: None,
             host_lives: true,
             waiting: None,
             now: at(60),
@@ -221,6 +243,7 @@ fn a_turn_that_was_interrupted_is_told_until_another_is_sent() {
         forgets: false,
         usage: None,
         agent_lives: false,
+        missing_program: None,
         host_lives: false,
         waiting: None,
         now: at(60),
@@ -266,6 +289,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
             cost: Some(Cost { amount: 1.into(), currency: "USD".to_owned() }),
         }),
         agent_lives: true,
+        missing_program: None,
         host_lives: true,
         waiting: Some(&waiting),
         now: at(50 + 3723),
@@ -311,6 +335,7 @@ fn what_is_not_there_is_a_hyphen_for_people_and_left_out_for_programs() {
         forgets: false,
         usage: None,
         agent_lives: false,
+        missing_program: None,
         host_lives: false,
         waiting: None,
         now: at(60),
@@ -322,7 +347,7 @@ session: r1
 acpxSessionId: s1
 agent: ./mine --acp
 pid: -
-status: dead
+status: idle
 model: -
 mode: -
 uptime: -
@@ -334,7 +359,7 @@ summary: the agent ended unexpectedly; the next prompt restores the session
 ";
     assert_eq!(text, expected);
     let expected = concat!(
-        r#"{"action":"status_snapshot","status":"dead","summary":"the agent ended unexpectedly; the next prompt restores the session","#,
+        r#"{"action":"status_snapshot","status":"idle","summary":"the agent ended unexpectedly; the next prompt restores the session","#,
         r#""acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","cwd":"/w","queued":0,"#,
         r#""lastExit":"signal 9","lastExitAt":"2023-11-14T22:14:15.000Z"}"#,
         "\n"
@@ -421,6 +446,7 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
         forgets: false,
         usage: None,
         agent_lives: true,
+        missing_program: None,
         host_lives: false,
         waiting: None,
         now: at(60),

@@ -37,8 +37,9 @@ use self::quiet::QuietView;
 use self::signs::Signs;
 use self::text::TextView;
 use super::settings::not_restored;
-use super::{Console, Mode, WatchedEvent, json_line};
+use super::{Console, Mode, WatchedEvent, error, json_line};
 use crate::cli::Format;
+use crate::error::Report;
 
 /// Shows one turn.
 #[derive(Debug)]
@@ -69,7 +70,8 @@ fn asks_for_form(event: &WatchedEvent) -> bool {
 #[derive(Debug)]
 enum View {
     Text(Box<TextView>),
-    Json,
+    /// With the last error of the agent that was shown.
+    Json(Option<Box<str>>),
     Quiet(QuietView),
 }
 
@@ -78,7 +80,7 @@ impl TurnView {
     pub(crate) fn new(mode: Mode, session: Option<SessionIdentity>) -> Self {
         let view = match mode.format {
             Format::Text => View::Text(TextView::new(mode.verbose).into()),
-            Format::Json => View::Json,
+            Format::Json => View::Json(None),
             Format::Quiet => View::Quiet(QuietView::default()),
         };
         Self { session, view, signs: Signs::default(), denials: Denials::default(), waiting: None }
@@ -115,9 +117,10 @@ impl TurnView {
         let wanted = self.denials.take(event);
         match &mut self.view {
             View::Text(view) => view.message(event, &mut *console.out)?,
-            View::Json => {
+            View::Json(shown) => {
                 console.out.write_all(event.message.get().as_bytes())?;
                 console.out.write_all(b"\n")?;
+                *shown = error_of(event).or(shown.take());
             }
             View::Quiet(view) => view.message(event),
         }
@@ -136,7 +139,7 @@ impl TurnView {
     pub(crate) fn finish(self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
             View::Text(view) => view.finish(result, console),
-            View::Json => json_line(result, &mut *console.out),
+            View::Json(shown) => finish_json(result, shown.as_deref(), &mut *console.out),
             View::Quiet(view) => view.finish(result, console),
         }?;
         console.flush()
@@ -235,13 +238,31 @@ impl TurnView {
     /// Tells programs of something beside the lines of the agent.
     fn tell(&self, news: &News, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            View::Json => {
+            View::Json(_) => {
                 let (action, session) = (news.action(), self.session.as_ref());
                 json_line(&Told { action, session, news }, &mut *console.out)
             }
             View::Text(_) | View::Quiet(_) => Ok(()),
         }
     }
+}
+
+/// The error of an agent's answer.
+fn error_of(event: &WatchedEvent) -> Option<Box<str>> {
+    let line = event.message.get();
+    if event.direction != Direction::FromAgent || !line.contains(r#""error""#) {
+        return None;
+    }
+    Message::parse(line).ok()?.error().map(Into::into)
+}
+
+/// The result, behind an error line as npm acpx writes it, unless the agent's own error was shown already.
+fn finish_json(result: &PromptResult, shown: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    let is_shown = |report: &Report| report.acp.as_ref().is_some_and(|acp| Some(acp.get()) == shown);
+    if let Some(report) = result.report().filter(|report| !is_shown(report)) {
+        error::json(&report, out)?;
+    }
+    json_line(result, out)
 }
 
 /// A fact that is of interest only to those who want to know what is being done.

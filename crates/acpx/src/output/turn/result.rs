@@ -10,7 +10,7 @@ use acpx_core::model::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::error::{ErrorClass, Exit, MORE_TIME, hint_here, is_retryable};
+use crate::error::{ErrorClass, Exit, MORE_TIME, Origin, Report, hint_here, is_retryable};
 use crate::output::errand::brief;
 
 /// How a turn ended.
@@ -191,6 +191,24 @@ impl PromptResult {
             self.error = Some(ResultError::denied());
         }
         self
+    }
+
+    /// What went wrong, as an error line tells it. That an agent was denied everything it asked for is none.
+    pub(super) fn report(&self) -> Option<Report> {
+        let error = self.error.as_ref().filter(|error| error.code != ResultError::PERMISSION_DENIED)?;
+        let ResultIds { record, session, agent_session } = self.ids.clone();
+        let identity =
+            record.zip(session).map(|(record, session)| SessionIdentity { record, session, agent_session });
+        Some(Report {
+            class: ErrorClass::of(&error.code),
+            code: error.code.clone(),
+            message: error.message.clone(),
+            hint: error.hint.clone(),
+            origin: if error.acp.is_some() { Origin::Acp } else { Origin::Runtime },
+            retryable: error.retryable,
+            identity,
+            acp: error.acp.clone(),
+        })
     }
 
     /// How the command ends.

@@ -376,6 +376,17 @@ fn a_failed_turn_says_why_and_what_to_do() {
     let json = shown(mode(Format::Json), &[], &failed).0;
     let expected = r#""status":"failed","error":{"code":"AGENT_DIED","acpxCode":"RUNTIME","message":"the agent died","hint":"prompt again","retryable":true,"acp":{"code":-32603,"message":"boom"}},"durationMs":12}"#;
     assert!(json.trim_end().ends_with(expected), "{json}");
+    // The error comes first, as npm acpx writes it, with the agent's own code.
+    let error = concat!(
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"the agent died","data":{"acpxCode":"RUNTIME","#,
+        r#""detailCode":"AGENT_DIED","origin":"acp","retryable":true,"hint":"prompt again","#
+    );
+    assert!(json.starts_with(error) && json.lines().count() == 2, "{json}");
+    // An error that the agent's answer has told already is told once.
+    let answer = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"boom"}}"#;
+    let json = shown(mode(Format::Json), &[line(FromAgent, answer)], &failed).0;
+    let lines: Vec<&str> = json.lines().collect();
+    assert_eq!((lines[0], lines.len()), (answer, 2), "{json}");
 }
 
 #[test]

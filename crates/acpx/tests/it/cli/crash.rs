@@ -310,3 +310,24 @@ fn an_exec_that_is_killed_leaves_no_agent() {
     drop(running);
     eventually("its agent is gone", || place.processes().is_empty());
 }
+
+#[test]
+fn status_is_dead_only_while_the_agents_program_cannot_be_started() {
+    let place = Place::new();
+    let program = place.beside("agent");
+    let link = || std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_acpx"), &program).unwrap();
+    link();
+    let argv = json!({ "argv": [program.to_str().unwrap(), "demo-agent"] });
+    place.configure(&json!({ "agents": { "mine": argv } }).to_string());
+    let status = || place.json(&["mine", "status"])["status"].clone();
+    place.ok(&["mine", "sessions", "new"]);
+    place.acpx(&["mine", "crash"]);
+    assert_eq!(status(), "idle", "an agent that ended is started again");
+    std::fs::remove_file(&program).unwrap();
+    assert_eq!(status(), "dead");
+    assert_eq!(place.acpx(&["mine", "hello"]).code, Some(1));
+    link();
+    assert_eq!(status(), "idle");
+    place.ok(&["mine", "hello"]);
+    assert_eq!(status(), "alive");
+}

@@ -28,7 +28,8 @@ fn a_session_is_deleted_by_its_name_by_its_id_and_by_its_directory() {
     assert_eq!(said, expected);
     assert_eq!(place.json(&["sessions", "list"]), json!([]));
     let remote = place.json(&["demo", "sessions", "list", "--remote"]);
-    let left: Vec<&Value> = remote.as_array().unwrap().iter().map(|row| &row["acpxSessionId"]).collect();
+    let left: Vec<&Value> =
+        remote["sessions"].as_array().unwrap().iter().map(|row| &row["acpxSessionId"]).collect();
     assert!(!left.contains(&&named["acpxSessionId"]) && !left.contains(&&here["acpxSessionId"]), "{remote}");
 }
 

@@ -66,7 +66,7 @@ fn exec_leaves_its_agent_no_session_as_far_as_the_agent_can_delete() {
     let done = place.acpx(&["--format", "quiet", "demo", "exec", "hi"]);
     assert_eq!((done.out.as_str(), done.code), ("You said: hi\n", Some(0)));
     let left = place.acpx(&["--format", "json", "demo", "sessions", "list", "--remote"]);
-    assert_eq!(left.json(), json!([]), "{left:?}");
+    assert_eq!(left.json(), json!({"source": "agent", "sessions": []}), "{left:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::acpx::{Place, eventually};
 use crate::contract;
@@ -159,4 +159,23 @@ fn whoever_watches_is_told_which_session_it_is_that_it_was_closed_and_that_it_wa
         done.err
     });
     assert_eq!((json, strict, quiet), (told("from the start"), String::new(), String::new()));
+}
+
+#[test]
+fn watch_of_a_closed_session_shows_what_there_is_and_ends() {
+    let place = Place::new();
+    let made = place.json(&["demo", "sessions", "new", "-s", "api"]);
+    let id = made["acpxRecordId"].as_str().unwrap();
+    place.ok(&["demo", "-s", "api", "hello"]);
+    place.ok(&["demo", "sessions", "close", "api"]);
+    place.ok(&["host", "stop"]);
+    let watched = place.acpx(&["demo", "sessions", "watch", "api"]);
+    let banner =
+        format!("[acpx] session api ({id}) · {} is closed; this is what there is\n", place.work().display());
+    assert_eq!((watched.err.as_str(), watched.code), (banner.as_str(), Some(0)));
+    assert_eq!(watched.out, place.ok(&["demo", "sessions", "replay", "api"]));
+    assert!(watched.out.contains("You said: hello"), "{watched:?}");
+    let json = place.json_lines(&["demo", "sessions", "watch", "api"]);
+    assert_eq!(json, place.json_lines(&["demo", "sessions", "replay", "api"]));
+    assert_eq!(place.json(&["host", "status"])["status"], json!("stopped"), "no host was started for it");
 }

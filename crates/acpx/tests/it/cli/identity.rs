@@ -154,7 +154,7 @@ fn a_remote_list_tells_our_records_from_sessions_we_do_not_hold() {
     place.demo_with(&["--materialise-early"]);
     let rows = place.json(&["demo", "sessions", "list", "--remote"]);
     let row = |session: &Value| {
-        let found = rows.as_array().unwrap().iter().find(|row| row["acpxSessionId"] == *session);
+        let found = rows["sessions"].as_array().unwrap().iter().find(|row| row["acpxSessionId"] == *session);
         found.unwrap_or_else(|| panic!("{session} in {rows}")).clone()
     };
     assert_eq!(row(&ours["acpxSessionId"])["acpxRecordId"], ours["acpxRecordId"]);

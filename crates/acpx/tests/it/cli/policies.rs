@@ -120,7 +120,11 @@ fn a_turn_that_is_to_fail_where_nobody_can_be_asked_fails_with_5_and_the_answer_
         let result = lines.last().unwrap();
         assert_eq!((&result["status"], done.code), (&json!("failed"), Some(5)), "{result}");
         assert_eq!(result["error"]["code"], "PERMISSION_PROMPT_UNAVAILABLE");
-        assert_eq!(result["error"]["acpxCode"], "PERMISSION_DENIED");
+        assert_eq!(result["error"]["acpxCode"], "PERMISSION_PROMPT_UNAVAILABLE");
+        let error = &lines[lines.len() - 2]["error"];
+        let told = (&error["code"], &error["data"]["acpxCode"], &error["message"]);
+        let expected = (&json!(-32072), &json!("PERMISSION_PROMPT_UNAVAILABLE"), &result["error"]["message"]);
+        assert_eq!(told, expected);
     }
     place.configure(
         &json!({

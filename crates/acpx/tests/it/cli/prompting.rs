@@ -74,8 +74,12 @@ fn what_the_agent_cannot_take_is_refused_before_it_is_sent() {
     let place = begun();
     let image = r#"[{"type":"image","mimeType":"image/png","data":"aGk="}]"#;
     let refused = place.acpx_told(image, &["--format", "json", "demo"]);
-    let result = refused.lines().pop().unwrap();
+    let mut lines = refused.lines();
+    let result = lines.pop().unwrap();
     assert_eq!(result["error"]["code"], "CONTENT_UNSUPPORTED", "{result}");
+    let error = &lines.pop().unwrap()["error"];
+    let told = (&error["code"], &error["data"]["acpxCode"], &error["data"]["detailCode"]);
+    assert_eq!(told, (&json!(-32602), &json!("USAGE"), &json!("CONTENT_UNSUPPORTED")));
     assert_eq!(refused.code, Some(2));
     let bad = place.acpx_told(r#"[{"type":"image"}]"#, &["--format", "json", "demo"]);
     assert_eq!((bad.failure().0.as_str(), bad.code), ("BAD_PROMPT", Some(2)));
@@ -139,7 +143,7 @@ fn a_failed_turn_is_told_in_every_format_and_costs_no_later_one() {
                  hint: the conversation is kept; the next prompt restores it\n";
     assert_eq!((died.out.as_str(), died.code), (format!("You said: crash\n\n{error}").as_str(), Some(1)));
     let status = place.json(&["demo", "status"]);
-    assert_eq!((&status["status"], status.get("pid")), (&json!("dead"), None), "{status}");
+    assert_eq!((&status["status"], status.get("pid")), (&json!("idle"), None), "{status}");
     let failed = place.acpx(&["--format", "json", "--json-strict", "demo", "fail"]);
     let result = failed.lines().pop().unwrap();
     assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("AGENT_REFUSED")));

@@ -311,3 +311,38 @@ fn claude_reads_the_settings_of_the_project_in_a_shell_session_only() {
     ];
     assert_eq!(requests.collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn set_model_and_status_work_with_models_beside_the_options() {
+    let place = Place::new();
+    let models = json!([{"modelId": "auto", "name": "Auto"}, {"modelId": "flash", "name": "Flash"}]);
+    let offers = json!({"models": {"availableModels": models, "currentModelId": "auto"}});
+    let mut new = offers.clone();
+    new["sessionId"] = json!("s1");
+    let script = Script::new().initialize(json!({"loadSession": true})).serve([
+        ("session/new", Script::new().reply(new)),
+        ("session/load", Script::new().reply(offers)),
+        ("session/set_model", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    place.scripted(&script);
+    let status = || {
+        let status = place.json(&["scripted", "status"]);
+        (status["model"].clone(), status["availableModels"].clone())
+    };
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(status(), (json!("auto"), json!(["auto", "flash"])));
+    let none = place.acpx(&["scripted", "set", "model", "pro"]);
+    assert_eq!(none.err, "acpx: the model cannot be \"pro\"\nhint: it can be auto, flash\n");
+    let none = place.acpx(&["scripted", "set", "effort", "high"]);
+    assert_eq!(none.err, "acpx: the session has no option \"effort\"\nhint: the session has model\n");
+    assert_eq!(place.ok(&["scripted", "set", "model", "flash"]), "model set: flash\n");
+    place.ok(&["host", "stop"]);
+    place.ok(&["scripted", "one"]);
+    assert_eq!(status(), (json!("flash"), json!(["auto", "flash"])));
+    let shown = place.ok(&["scripted", "status"]);
+    assert!(shown.contains("\nmodel: flash\nmode: -\n") && !shown.contains("option"), "{shown}");
+    place.ok(&["--model", "auto", "scripted", "two"]);
+    assert_eq!(status().0, "auto");
+    assert_eq!(place.ok(&["--format", "quiet", "--model", "flash", "scripted", "exec", "three"]), "hello\n");
+}

@@ -15,19 +15,41 @@ fn begun() -> Place {
 #[test]
 fn an_interrupt_cancels_the_turn_and_ends_with_130() {
     let place = begun();
-    for signal in [Signal::INT, Signal::TERM] {
-        let mut running = place.start(&["--format", "json", "demo", "wait"]);
-        running.wait_for("Waiting until cancelled.");
-        running.signal(signal);
-        let done = running.done();
-        let lines = done.lines();
-        assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
-        assert_eq!(lines.last().unwrap()["status"], "cancelled");
-        assert_eq!(done.code, Some(130));
-        // Nothing goes on behind its back.
-        let status = place.json(&["demo", "status"]);
-        assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
-    }
+    let mut running = place.start(&["--format", "json", "demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    running.signal(Signal::INT);
+    let done = running.done();
+    let lines = done.lines();
+    assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
+    assert_eq!(lines.last().unwrap()["status"], "cancelled");
+    assert_eq!(done.code, Some(130));
+    // Nothing goes on behind its back.
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
+}
+
+#[test]
+fn sigterm_ends_the_prompt_command_and_leaves_its_turn_running() {
+    let place = begun();
+    let mut running = place.start(&["--format", "json", "demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    running.signal(Signal::TERM);
+    let done = running.done();
+    assert!(done.lines().iter().all(|line| line["method"] != "session/cancel"), "{done:?}");
+    assert_eq!(done.code, Some(130), "{done:?}");
+    assert!(
+        done.err.ends_with("the turn goes on; sessions watch shows it, and cancel ends it\n"),
+        "{done:?}"
+    );
+    let status = place.json(&["demo", "status"]);
+    assert_eq!(status["turn"]["number"], 1, "{status}");
+    // A prompt that waits behind it goes on as well.
+    let waiting = place.start(&["demo", "second"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    waiting.signal(Signal::TERM);
+    assert_eq!(waiting.done().code, Some(130));
+    place.ok(&["demo", "cancel"]);
+    assert!(place.ok(&["demo", "recall"]).contains("second"));
 }
 
 #[test]
@@ -110,6 +132,12 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     let result = lines.last().unwrap();
     assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
     assert_eq!(done.code, Some(3));
+    // The error line of npm acpx comes before the result.
+    let (error, ids) =
+        (&lines[lines.len() - 2]["error"], (&result["acpxRecordId"], &result["acpxSessionId"]));
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32070), &result["error"]["message"]));
+    assert_eq!(error["data"]["acpxCode"], "TIMEOUT");
+    assert_eq!((&error["data"]["acpxRecordId"], &error["data"]["acpxSessionId"]), ids);
     assert_eq!(place.json(&["demo", "status"])["status"], "alive");
     place.configure(r#"{"timeout":1.5}"#);
     let configured = place.acpx(&["demo", "wait"]);

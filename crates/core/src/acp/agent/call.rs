@@ -70,6 +70,17 @@ pub struct SetModeCall {
     pub meta: Option<Box<str>>,
 }
 
+/// `session/set_model`, of version 1 alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetModelCall {
+    /// Whose model.
+    pub session: AcpSessionId,
+    /// The model wanted.
+    pub model: String,
+    /// The whole params, as received, for a service that passes them on.
+    pub params: Box<str>,
+}
+
 /// `session/set_config_option`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetOptionCall {
@@ -188,6 +199,7 @@ pub(super) enum Call {
     Close(AcpSessionId),
     Delete(AcpSessionId, Aside),
     SetMode(SetModeCall),
+    SetModel(SetModelCall),
     SetOption(SetOptionCall),
     Stop(StopCall),
     Prompt(PromptCall),
@@ -247,6 +259,7 @@ impl Call {
             "session/set_mode" => {
                 (offer.has(Feature::Modes), |params, _| Ok(Self::SetMode(set_mode(params)?)))
             }
+            "session/set_model" => (offer.has(Feature::Models), |params, _| set_model(params)),
             "session/set_config_option" => (offer.has(Feature::ConfigOptions), read_set_option),
             "authenticate" => (offer.has_login(), read_login),
             "logout" => (offer.has(Feature::Logout), |params, terms| Ok(Self::Logout(logout(params, terms)))),
@@ -411,6 +424,12 @@ fn set_mode(params: &Field<'_>) -> Result<SetModeCall, ParamProblem> {
     let session = session_id(&session)?;
     let mode = mode.required()?.string()?;
     Ok(SetModeCall { session, mode, params: params.json().into(), meta: meta.object() })
+}
+
+fn set_model(params: &Field<'_>) -> Result<Call, ParamProblem> {
+    let [session, model] = params.members(["sessionId", "modelId"])?;
+    let (session, model) = (session_id(&session)?, model.required()?.string()?);
+    Ok(Call::SetModel(SetModelCall { session, model, params: params.json().into() }))
 }
 
 /// In version 1 a value without a type is the id of a choice.

@@ -28,7 +28,7 @@ mod worker;
 
 pub use call::{
     Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall,
-    SetModeCall, SetOptionCall, StopCall,
+    SetModeCall, SetModelCall, SetOptionCall, StopCall,
 };
 pub use client::{ClientFacts, Elicitation, FileAccess};
 pub use error::CallError;

@@ -32,6 +32,8 @@ pub enum Feature {
     Delete,
     /// `session/set_mode`; clients learn of it from the modes in a setup answer. In version 2 modes are an option.
     Modes,
+    /// `session/set_model`; clients learn of it from the models in a setup answer. In version 2 models are an option.
+    Models,
     /// `session/set_config_option`; clients learn of it from the options in a setup answer.
     ConfigOptions,
     /// `session/fork`.
@@ -71,6 +73,7 @@ impl Feature {
             Self::List => "sessionCapabilities.list",
             Self::Delete => "sessionCapabilities.delete",
             Self::Modes => "modes",
+            Self::Models => "models",
             Self::ConfigOptions => "configOptions",
             Self::Fork => "sessionCapabilities.fork",
             Self::Logout => "auth.logout",
@@ -88,7 +91,7 @@ impl Feature {
         match self {
             Self::Load | Self::Resume | Self::Close | Self::List => "session",
             Self::Delete => "session.delete",
-            Self::Modes | Self::ConfigOptions => "configOptions",
+            Self::Modes | Self::Models | Self::ConfigOptions => "configOptions",
             Self::Fork => "session.fork",
             Self::Logout => "authMethods",
             Self::AdditionalDirectories => "session.additionalDirectories",

@@ -263,6 +263,11 @@ impl<S: AgentService> Server<S> {
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
             }
             Call::SetMode(call) => self.refuse_inactive(id, call.session),
+            Call::SetModel(call) if worker.sessions.is_active(&call.session) => {
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.set_model(id, call, place));
+            }
+            Call::SetModel(call) => self.refuse_inactive(id, call.session),
             Call::Stop(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));

@@ -4,7 +4,7 @@ use std::future::{Future, pending, ready};
 
 use super::call::{
     Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
-    SetOptionCall, StopCall,
+    SetModelCall, SetOptionCall, StopCall,
 };
 use super::client::ClientFacts;
 use super::error::CallError;
@@ -196,6 +196,16 @@ pub trait AgentService: Send + Sync + 'static {
     fn set_mode(
         &self,
         call: SetModeCall,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
+        drop(link);
+        ready(Err(CallError::UnknownSession(call.session)))
+    }
+
+    /// Chooses the model of an active session, of a service that tells `models`. The answer is a JSON object.
+    fn set_model(
+        &self,
+        call: SetModelCall,
         link: ClientLink,
     ) -> impl Future<Output = Result<String, CallError>> + Send {
         drop(link);

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::call::{
     Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
-    SetOptionCall, StopCall,
+    SetModelCall, SetOptionCall, StopCall,
 };
 use super::ended::Ended;
 use super::error::CallError;
@@ -181,6 +181,14 @@ impl<S: AgentService> Worker<S> {
         place.reached().await;
         let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         let result = caught("session/set_mode", set_mode).await;
+        self.answer(id, result).await;
+        drop(place);
+    }
+
+    pub(super) async fn set_model(self, id: RpcId, call: SetModelCall, place: Place) {
+        place.reached().await;
+        let set_model = async { self.service.set_model(call, self.link.clone()).await };
+        let result = caught("session/set_model", set_model).await;
         self.answer(id, result).await;
         drop(place);
     }

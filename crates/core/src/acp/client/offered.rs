@@ -1,4 +1,4 @@
-//! What a session offers at the moment: its modes, its options, its commands, each as the agent last told it.
+//! What a session offers at the moment: its modes, its models, its options, its commands, each as the agent last told it.
 //!
 //! A client that comes to a live session is told the same as the one that began it, so every place where an agent
 //! tells any of this is read here: the answers to setup, the updates, and the answers to a change. The answer that set
@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::acp::content::UpdateParams;
-use crate::acp::settings::option_id;
-use crate::model::ProtocolVersion;
+use crate::acp::settings::{self, option_id};
+use crate::model::{ProtocolVersion, SettingValue};
+use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, elements, locate};
 
 /// How long a list may be that is remembered, in bytes. A longer one is stored and passed on as any update is, and a client
@@ -19,12 +20,16 @@ use crate::wire::splice::{Splice, Step, elements, locate};
 const LIST_BYTES: usize = 1 << 20;
 /// The same of the whole result that a session was set up with.
 const SETUP_BYTES: usize = 2 << 20;
+/// How the `_meta` of an update begins that says which model is in force.
+const MODEL_META: &str = r#","_meta":{"acpx":{"currentModelId":"#;
 
 /// What a session offers, each as raw JSON. What the agent does not offer is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Offered {
     /// `modes`: the mode in force and those there are.
     pub modes: Option<Box<str>>,
+    /// `models`: the model in force and those there are, of an agent that has them beside its options.
+    pub models: Option<Box<str>>,
     /// `configOptions`: every option with its value.
     pub config_options: Option<Box<str>>,
     /// `availableCommands`.
@@ -37,6 +42,8 @@ pub struct Offered {
 struct Told<'a> {
     #[serde(borrow, default)]
     modes: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    models: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "configOptions")]
     config_options: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "availableCommands")]
@@ -62,8 +69,9 @@ impl Offered {
         let told: Told<'_> = serde_json::from_str(result).ok()?;
         let is_kept = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
         let setup = is_kept.then(|| result.into());
+        let models = told.models.map(|models| models.get().into()).or_else(|| self.models.clone());
         let told = self.told(told.modes, told.config_options, told.commands).unwrap_or_else(|| self.clone());
-        Some(Self { setup, ..told })
+        Some(Self { models, setup, ..told })
     }
 
     /// The same after the result of `session/set_config_option`. One that tells of no options has done what it was asked:
@@ -80,9 +88,45 @@ impl Offered {
         }
         let told: Option<Told<'_>> = serde_json::from_str(result).map_err(|_| "the result cannot be read")?;
         let told = told.and_then(|told| Some((told.config_options?, told)));
-        let Some((options, told)) = told else { return Ok(self.with_value(option, value, version)) };
-        elements(options.get()).ok_or("configOptions is no list")?;
-        Ok(self.told(told.modes, Some(options), told.commands))
+        let changed = match told {
+            None => self.with_value(option, value, version),
+            Some((options, told)) => {
+                elements(options.get()).ok_or("configOptions is no list")?;
+                self.told(told.modes, Some(options), told.commands)
+            }
+        };
+        Ok(changed.map(Self::with_model_of_option))
+    }
+
+    /// The same after `session/set_model` has succeeded; the model is JSON. An option that offers this model shows it too.
+    pub(super) fn with_model(&self, model: &str) -> Option<Self> {
+        let then = Self { models: Some(self.models_at(model)?), ..self.clone() };
+        let id = SettingValue::Id(serde_json::from_str(model).ok()?);
+        let offered = settings::offered(&then, ProtocolVersion::V1);
+        let option =
+            offered.model().filter(|option| option.can_be(&id)).and_then(|option| option.name.option());
+        let shown = option.and_then(|id| then.with_value(&json_string(id), model, ProtocolVersion::V1));
+        Some(shown.unwrap_or(then))
+    }
+
+    /// The same with the model that an option shows, if it is one of the models beside the options.
+    fn with_model_of_option(self) -> Self {
+        let shown = || {
+            let models = settings::models(&self)?;
+            let offered = settings::offered(&self, ProtocolVersion::V1);
+            let shown = offered.model()?.value.clone().filter(|shown| models.can_be(shown))?;
+            self.models_at(&json_string(&shown.to_string()))
+        };
+        let models = shown().or_else(|| self.models.clone());
+        Self { models, ..self }
+    }
+
+    /// The models with another one in force, which is JSON.
+    fn models_at(&self, model: &str) -> Option<Box<str>> {
+        let models = self.models.as_deref()?;
+        let mut splice = Splice::new(models);
+        splice.replace(locate(models, &[Step::Key("currentModelId")])?, model).ok()?;
+        Some(splice.finish().into())
     }
 
     /// The same with another value of an option; `None` if there is no such option.
@@ -108,7 +152,9 @@ impl Offered {
         let UpdateParams::<UpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
         match &*update.kind {
             "current_mode_update" => self.in_mode(update.mode?.get()),
-            "config_option_update" => self.told(None, update.config_options, None),
+            "config_option_update" => {
+                Some(self.told(None, update.config_options, None)?.with_model_of_option())
+            }
             "available_commands_update" => self.told(None, None, update.commands),
             _ => None,
         }
@@ -121,9 +167,22 @@ impl Offered {
             let mode = &modes[locate(modes, &[Step::Key("currentModeId")])?];
             return Some(format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{mode}}}"#));
         }
-        let options =
-            then.config_options.as_deref().filter(|_| then.config_options != self.config_options)?;
-        Some(format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#))
+        let options = then.config_options.as_deref();
+        let update = |options: &str, meta: &str| {
+            Some(format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}{meta}}}"#))
+        };
+        if then.config_options != self.config_options {
+            return update(options?, "");
+        }
+        let models = then.models.as_deref().filter(|_| then.models != self.models)?;
+        let model = &models[locate(models, &[Step::Key("currentModelId")])?];
+        update(options.unwrap_or("[]"), &format!("{MODEL_META}{model}}}}}"))
+    }
+
+    /// Whether an update of ours tells of the model alone. Version 1 has no word for that, so only clients of version 2
+    /// are told.
+    pub(crate) fn tells_model_alone(update: &str) -> bool {
+        memchr::memmem::find(update.as_bytes(), MODEL_META.as_bytes()).is_some()
     }
 
     /// The same in another mode, whose id is JSON.
@@ -148,6 +207,7 @@ impl Offered {
         };
         Some(Self {
             modes: newer(modes, &self.modes),
+            models: self.models.clone(),
             config_options: newer(config_options, &self.config_options),
             commands: newer(commands, &self.commands),
             setup: self.setup.clone(),
@@ -161,7 +221,7 @@ mod tests {
 
     fn offered(parts: [Option<&str>; 3]) -> Offered {
         let [modes, config_options, commands] = parts.map(|part| part.map(Into::into));
-        Offered { modes, config_options, commands, setup: None }
+        Offered { modes, models: None, config_options, commands, setup: None }
     }
 
     #[test]
@@ -209,6 +269,43 @@ mod tests {
         let after = told.unwrap().unwrap();
         assert_eq!(before.update_to(&after).as_deref(), Some(options));
         assert_eq!(before.update_to(&before), None);
+    }
+
+    #[test]
+    fn set_model_changes_the_models_and_an_option_that_offers_the_same() {
+        let models = |current: &str| {
+            format!(
+                r#"{{"currentModelId" : "{current}","availableModels":[{{"modelId":"x"}},{{"modelId":"y"}}]}}"#
+            )
+        };
+        let option = |current: &str| {
+            format!(
+                r#"[{{"id":"m","category":"model","type":"select","currentValue":"{current}","options":[{{"value":"x"}},{{"value":"y"}}]}}]"#
+            )
+        };
+        let result = format!(r#"{{"sessionId":"s","models":{}}}"#, models("x"));
+        let begun = Offered { setup: None, ..Offered::default().after_setup(&result).unwrap() };
+        let with = |model: &str, options: Option<String>| Offered {
+            models: Some(models(model).into()),
+            config_options: options.map(Into::into),
+            ..Offered::default()
+        };
+        assert_eq!(begun, with("x", None));
+        let then = begun.with_model(r#""y""#).unwrap();
+        assert_eq!(then, with("y", None));
+        let update = r#"{"sessionUpdate":"config_option_update","configOptions":[],"_meta":{"acpx":{"currentModelId":"y"}}}"#;
+        assert_eq!(begun.update_to(&then).as_deref(), Some(update));
+        assert!(Offered::tells_model_alone(update));
+
+        let both = with("x", Some(option("x")));
+        let changed = with("y", Some(option("y")));
+        assert_eq!(both.with_model(r#""y""#).as_ref(), Some(&changed));
+        let chosen = both.after_choice("{}", r#""m""#, r#""y""#, ProtocolVersion::V1);
+        assert_eq!(chosen, Ok(Some(changed.clone())));
+        let told = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{}}}"#, option("y"));
+        assert_eq!(both.update_to(&changed).as_deref(), Some(told.as_str()));
+        assert_eq!(both.after_update(&format!(r#"{{"sessionId":"s","update":{told}}}"#)), Some(changed));
+        assert_eq!(Offered::default().with_model(r#""y""#), None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(super) struct Passed {
 /// What a request chooses, each as JSON.
 enum Chosen {
     Mode(Box<str>),
+    Model(Box<str>),
     Option { id: Box<str>, value: Box<str> },
 }
 
@@ -41,6 +42,7 @@ impl Chosen {
         let member = |name| locate(params, &[Step::Key(name)]).map(|range| Box::from(&params[range]));
         match method {
             "session/set_mode" => Some(Self::Mode(member("modeId")?)),
+            "session/set_model" => Some(Self::Model(member("modelId")?)),
             "session/set_config_option" => {
                 Some(Self::Option { id: member("configId")?, value: member("value")? })
             }
@@ -60,6 +62,7 @@ impl AgentConnection {
     pub fn passing(&mut self, method: &str) -> Result<Passing<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
+            "session/set_model" => self.version == ProtocolVersion::V1 && self.offered.models.is_some(),
             "session/set_config_option" => self.offered.config_options.is_some(),
             "session/fork" => self.capabilities.fork,
             "tool_call/cancel" | "terminal/cancel" => self.version == ProtocolVersion::V2,
@@ -88,6 +91,7 @@ impl AgentConnection {
         };
         let changed = match chosen {
             Some(Chosen::Mode(mode)) => Ok(self.offered.in_mode(&mode)),
+            Some(Chosen::Model(model)) => Ok(self.offered.with_model(&model)),
             Some(Chosen::Option { id, value }) => {
                 self.offered.after_choice(result, &id, &value, self.version)
             }

@@ -16,6 +16,7 @@ use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
+use crate::acp::client::Offered;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2, block_to_v1};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq, Timestamp,
@@ -425,6 +426,9 @@ impl Rendering {
                 if let Some(update) = self.with_terminals(spoken, &update) {
                     return vec![self.pass_on_as(line, &update, beside)];
                 }
+            }
+            if event.direction == Direction::Ours && Offered::tells_model_alone(line.update) {
+                return Vec::new();
             }
             return vec![self.pass_on(event, line, beside)];
         }

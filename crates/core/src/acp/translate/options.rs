@@ -1,12 +1,41 @@
-//! Options and modes of a session. Version 2 has options alone: the modes of version 1 are one of them, under an
-//! id of ours that no agent uses. Commands, which only differ in their tags, are here too.
+//! Options, modes and models of a session. Version 2 has options alone: the modes and the models of version 1 are each
+//! one of them, under an id of ours that no agent uses. Commands, which only differ in their tags, are here too.
 
 use std::borrow::Cow;
 
 use super::members::{Members, items, list};
+use crate::model::MODEL_OPTION;
 
 /// The option that stands for the modes of version 1 towards version 2.
 pub const MODE_OPTION: &str = "acpx.mode";
+
+/// How a choice beside the options of version 1 is told, and as which option of version 2.
+struct Choice {
+    current: &'static str,
+    available: &'static str,
+    id: &'static str,
+    option: &'static str,
+    name: &'static str,
+    category: &'static str,
+}
+
+const MODES: Choice = Choice {
+    current: "currentModeId",
+    available: "availableModes",
+    id: "id",
+    option: MODE_OPTION,
+    name: "Mode",
+    category: "mode",
+};
+
+const MODELS: Choice = Choice {
+    current: "currentModelId",
+    available: "availableModels",
+    id: "modelId",
+    option: MODEL_OPTION,
+    name: "Model",
+    category: "model",
+};
 
 /// An option of version 1 for version 2.
 pub(super) fn option_to_v2(option: &str) -> String {
@@ -44,30 +73,48 @@ fn renamed_groups(option: &mut Members<'_>, from: &str, to: &'static str) {
 
 /// Whether an option chooses among modes, in either version.
 pub(super) fn is_mode_option(option: &str) -> bool {
+    is_option_for(option, MODES.category)
+}
+
+/// Whether an option chooses among models, in either version.
+pub(super) fn is_model_option(option: &str) -> bool {
+    is_option_for(option, MODELS.category)
+}
+
+fn is_option_for(option: &str, category: &str) -> bool {
     Members::parse(option).is_some_and(|option| {
-        option.get("category") == Some(r#""mode""#) && option.get("type") == Some(r#""select""#)
+        option.text("category").as_deref() == Some(category) && option.get("type") == Some(r#""select""#)
     })
 }
 
 /// The modes of version 1 as an option of version 2.
 pub(super) fn modes_to_option(modes: &str) -> Option<String> {
-    let mut modes = Members::parse(modes)?;
-    let current = modes.take("currentModeId")?;
-    let available = modes.take("availableModes").unwrap_or(Cow::Borrowed("[]"));
-    let choice = |mode: &str| {
-        let mut mode = Members::parse(mode)?;
-        mode.rename("id", "value");
-        Some(mode.to_string())
+    choice_to_option(modes, &MODES)
+}
+
+/// The models of version 1 as an option of version 2.
+pub(super) fn models_to_option(models: &str) -> Option<String> {
+    choice_to_option(models, &MODELS)
+}
+
+fn choice_to_option(told: &str, kind: &Choice) -> Option<String> {
+    let mut told = Members::parse(told)?;
+    let current = told.take(kind.current)?;
+    let available = told.take(kind.available).unwrap_or(Cow::Borrowed("[]"));
+    let choice = |choice: &str| {
+        let mut choice = Members::parse(choice)?;
+        choice.rename(kind.id, "value");
+        Some(choice.to_string())
     };
     let choices = list(items(&available)?.into_iter().filter_map(choice));
     let mut option = Members::new();
-    option.set_text("configId", MODE_OPTION);
-    option.set_text("name", "Mode");
-    option.set_text("category", "mode");
+    option.set_text("configId", kind.option);
+    option.set_text("name", kind.name);
+    option.set_text("category", kind.category);
     option.set_text("type", "select");
     option.set("currentValue", &*current);
     option.set("options", choices);
-    if let Some(meta) = modes.take("_meta") {
+    if let Some(meta) = told.take("_meta") {
         option.set("_meta", meta);
     }
     Some(option.to_string())

@@ -6,7 +6,7 @@ use super::error::Untranslatable;
 use super::members::Members;
 use super::options::MODE_OPTION;
 use super::servers::{in_params, servers_to_v1, servers_to_v2};
-use crate::model::ProtocolVersion;
+use crate::model::{MODEL_OPTION, ProtocolVersion};
 
 /// A request, or a notification, as it is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,8 @@ pub fn request_to_v2(method: &str, params: &str) -> Result<Call, Untranslatable>
 }
 
 /// What a client of version 2 asks, for an agent of version 1. A resume with a replay from the start is a load; no
-/// other replay can be asked for there. Setting the option that stands for the modes is `session/set_mode`.
+/// other replay can be asked for there. Setting the option that stands for the modes is `session/set_mode`, and
+/// the one for the models `session/set_model`.
 pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable> {
     let mut members = object(params)?;
     let method = match method {
@@ -96,6 +97,13 @@ fn set_option_to_v1(params: &mut Members<'_>) -> Result<&'static str, Untranslat
             params.take("type");
             params.rename("value", "modeId");
             return Ok("session/set_mode");
+        }
+        // The same for a model.
+        "id" | "boolean" if &*option == MODEL_OPTION => {
+            params.take("configId");
+            params.take("type");
+            params.rename("value", "modelId");
+            return Ok("session/set_model");
         }
         "id" => {
             params.take("type");

@@ -4,7 +4,9 @@
 use agent_client_protocol_schema::v2;
 
 use super::members::{Members, items, list, text};
-use super::options::{commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
+use super::options::{
+    commands_to_v2, is_mode_option, is_model_option, models_to_option, modes_to_option, option_to_v2,
+};
 use super::recent::Recent;
 use super::repaired::repaired;
 use super::tool_content::{begin_again, call_to_v2};
@@ -36,6 +38,8 @@ const NOT_OF_V1: [&str; 7] = [
 pub struct UpdatesToV2 {
     /// The modes, as an option of version 2.
     modes: Option<Box<str>>,
+    /// The models beside the options, as an option of version 2.
+    models: Option<Box<str>>,
     /// The other options, of version 2.
     options: Vec<Box<str>>,
     /// The terminals that were told.
@@ -51,7 +55,8 @@ pub struct UpdatesToV2 {
 impl Default for UpdatesToV2 {
     fn default() -> Self {
         let (terminals, calls) = (Recent::new(MAX_TERMINALS), Recent::new(MAX_CALLS));
-        Self { modes: None, options: Vec::new(), terminals, calls, turn: None, begins_late: false }
+        let options = Vec::new();
+        Self { modes: None, models: None, options, terminals, calls, turn: None, begins_late: false }
     }
 }
 
@@ -144,6 +149,7 @@ impl UpdatesToV2 {
     pub fn setup_answer(&mut self, result: &str) -> Box<str> {
         let mut members = Members::parse(result).unwrap_or_default();
         self.modes = members.take("modes").as_deref().and_then(modes_to_option).map(Into::into);
+        self.models = members.take("models").as_deref().and_then(models_to_option).map(Into::into);
         self.set_options(members.take("configOptions").as_deref());
         let options = self.config_options();
         if options != "[]" {
@@ -166,6 +172,14 @@ impl UpdatesToV2 {
         format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
     }
 
+    /// The same, after the agent has taken `session/set_model`.
+    pub fn model_answer(&mut self, model: &str) -> Box<str> {
+        if let Some(changed) = self.models.as_deref().and_then(|option| with_value(option, model)) {
+            self.models = Some(changed);
+        }
+        format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
+    }
+
     /// Whether the session has modes of version 1.
     pub fn has_modes(&self) -> bool {
         self.modes.is_some()
@@ -173,9 +187,10 @@ impl UpdatesToV2 {
 
     /// What the session offers, as the list of version 2.
     pub fn config_options(&self) -> String {
-        let is_own = self.options.iter().any(|option| is_mode_option(option));
-        let modes = self.modes.as_ref().filter(|_| !is_own);
-        list(modes.into_iter().chain(&self.options))
+        let has = |is_own: fn(&str) -> bool| self.options.iter().any(|option| is_own(option));
+        let mode = self.modes.as_ref().filter(|_| !has(is_mode_option));
+        let model = self.models.as_ref().filter(|_| !has(is_model_option));
+        list(mode.into_iter().chain(model).chain(&self.options))
     }
 
     fn set_options(&mut self, options: Option<&str>) {

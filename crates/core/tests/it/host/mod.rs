@@ -36,6 +36,7 @@ mod listing;
 mod load;
 mod logging_in;
 mod many;
+mod models;
 mod own_agent;
 mod remembering;
 mod repeated;
