@@ -10,6 +10,7 @@ pub mod translate;
 
 mod agent_info;
 mod capabilities;
+mod children;
 mod content;
 mod cursor;
 pub(crate) mod far_host;

@@ -102,8 +102,8 @@ pub(super) async fn start(
     let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     place.words.are_of(&process, &peer);
-    let called = agent.label();
-    let initialize = AgentConnection::start(&called, agent.protocol, peer.clone(), incoming, place.secrets());
+    let (called, secrets, client) = (agent.label(), place.secrets(), place.capabilities.as_ref());
+    let initialize = AgentConnection::start(&called, agent.protocol, peer.clone(), incoming, secrets, client);
     let mut failed = match tokio::time::timeout(patience, initialize).await {
         Ok(Ok(Started { mut connection, mut lines })) => {
             let told = connection.info().name;
@@ -487,8 +487,7 @@ impl Drop for LiveId {
 
 #[cfg(test)]
 mod tests {
-    use super::super::LoggedIn;
-    use super::super::words::Words;
+    use super::super::NewSession;
     use super::*;
     use crate::model::{AbsolutePath, McpTransport, NamedValue, ProcessIdentity, Timestamp};
     use crate::tools::Environment;
@@ -537,23 +536,13 @@ mod tests {
             args: Vec::new(),
             env: vec![NamedValue { name: "ANY".into(), value: of_server.into() }],
         };
+        let environment = pairs(&environment).into_iter().collect::<Environment>();
+        let environment = environment.with_all(pairs(&configured)).with_secrets(["LICENCE".into()]);
+        let (agent, cwd) = (AgentSpec::new("a", [""; 0]), AbsolutePath::new("/").unwrap());
         let mut place = Place {
-            agent: AgentSpec::new("a", [""; 0]),
-            cwd: AbsolutePath::new("/").unwrap(),
-            real_cwd: None,
-            asked_by: None,
-            additional_directories: Vec::new(),
-            environment: pairs(&environment)
-                .into_iter()
-                .collect::<Environment>()
-                .with_all(pairs(&configured))
-                .with_secrets(["LICENCE".into()]),
             login: None,
-            logged_in: LoggedIn::default(),
             mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
-            besides: None,
-            start_wait: None,
-            words: Words::default(),
+            ..Place::alone(NewSession::new(agent, cwd, environment))
         };
         let told = place.told_paths(&Disk::default()).await;
         assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);

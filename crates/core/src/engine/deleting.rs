@@ -98,7 +98,8 @@ impl Engine {
             SessionError::from(AgentError::NotOffered { agent, method })
         };
         let new = NewSession::new(agent.clone(), cwd, given.environment);
-        let with = NewSession { besides: given.besides, logged_in: given.logged_in, ..new };
+        let RestoreSession { besides, capabilities, logged_in, .. } = given;
+        let with = NewSession { besides, capabilities, logged_in, ..new };
         let known = self.known_capabilities(with.clone()).await?;
         if known.is_some_and(|known| !known.sessions.delete) {
             return Err(not_offered());

@@ -224,6 +224,7 @@ impl Engine {
             login: Some(new.login),
             logged_in: new.logged_in,
             besides: new.besides.clone(),
+            capabilities: new.capabilities.clone(),
             start_wait: new.start_wait,
             words: Words::default(),
         };
@@ -241,8 +242,8 @@ impl Engine {
             session
         };
         let unclaimed = Unclaimed::new(session.clone());
-        let restore =
-            RestoreSession { besides: new.besides, start_wait: new.start_wait, ..RestoreSession::default() };
+        let NewSession { besides, capabilities, start_wait, .. } = new;
+        let restore = RestoreSession { besides, capabilities, start_wait, ..RestoreSession::default() };
         let awake = tokio::select! {
             awake = session.wake(restore) => awake,
             () = unwanted => {
@@ -374,6 +375,7 @@ impl Engine {
             login: Some(restore.login),
             logged_in: restore.logged_in.clone(),
             besides: restore.besides.clone(),
+            capabilities: restore.capabilities.clone(),
             start_wait: restore.start_wait,
             words: Words::default(),
         };

@@ -30,6 +30,8 @@ pub(super) struct Place {
     pub(super) logged_in: LoggedIn,
     /// What the client says besides whose request makes the agent start.
     pub(super) besides: Option<Besides>,
+    /// What the capabilities of that client say that only the agent understands.
+    pub(super) capabilities: Option<Besides>,
     /// The start wait of that client, if it says one.
     pub(super) start_wait: Option<Duration>,
     /// What the agent says beside the protocol.
@@ -48,7 +50,17 @@ pub(super) struct Belongings {
 impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
-        let NewSession { agent, cwd, environment, mcp_servers, login, logged_in, start_wait, .. } = with;
+        let NewSession {
+            agent,
+            cwd,
+            environment,
+            mcp_servers,
+            login,
+            logged_in,
+            capabilities,
+            start_wait,
+            ..
+        } = with;
         // Nobody but its client waits for it.
         let agent = match start_wait {
             Some(wait) => agent.with_start_timeout(wait),
@@ -66,6 +78,7 @@ impl Place {
             login,
             logged_in,
             besides: None,
+            capabilities,
             start_wait: None,
             words,
         }
@@ -113,11 +126,13 @@ impl Place {
             login,
             logged_in,
             besides,
+            capabilities,
             start_wait,
             ..
         } = given;
         self.asked_by = cwd;
         self.besides = besides;
+        self.capabilities = capabilities;
         self.start_wait = start_wait;
         if let Some(directories) = additional_directories {
             self.additional_directories = directories;

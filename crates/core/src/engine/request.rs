@@ -26,6 +26,8 @@ pub struct NewSession {
     pub mcp_servers: Servers,
     /// What its client says to the agent besides, which goes out as it is.
     pub besides: Option<Besides>,
+    /// What the capabilities of its client say that only the agent understands: the agent is initialized with it.
+    pub capabilities: Option<Besides>,
     /// What to do where the agent offers logins and no credential is known.
     pub login: LoginPolicy,
     /// How its client has logged in with the agent: that is repeated whenever the agent is started.
@@ -51,6 +53,8 @@ pub struct RestoreSession {
     pub environment: Environment,
     /// What its client says to the agent besides, should it have to be started; it goes out as it is.
     pub besides: Option<Besides>,
+    /// What the capabilities of its client say that only the agent understands, likewise.
+    pub capabilities: Option<Besides>,
     /// What to do where the agent offers logins and no credential is known, should it have to be started.
     pub login: LoginPolicy,
     /// How its client has logged in with the agent, likewise.
@@ -98,6 +102,7 @@ impl NewSession {
             environment,
             mcp_servers: Servers::default(),
             besides: None,
+            capabilities: None,
             login: LoginPolicy::default(),
             logged_in: LoggedIn::default(),
             scope: None,

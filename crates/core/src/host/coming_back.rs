@@ -63,6 +63,7 @@ impl Connection {
             mcp_servers,
             login: meta.start.login.unwrap_or_default().into(),
             logged_in: self.logged_in.clone(),
+            capabilities: self.capabilities(),
             start_wait: self.start_wait(&meta.start, &agent),
             besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
@@ -105,6 +106,7 @@ impl Connection {
             besides,
             login: meta.start.login.unwrap_or_default().into(),
             logged_in: self.logged_in.clone(),
+            capabilities: self.capabilities(),
             start_wait: self.start_wait(&meta.start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
         };

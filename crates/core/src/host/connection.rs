@@ -12,13 +12,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, Aside, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
+use crate::acp::{Besides, Cursor};
 use crate::engine::{LoggedIn, NewSession, RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 
@@ -57,6 +57,8 @@ pub(super) struct Connection {
     pub(super) logged_in: LoggedIn,
     /// Whether the client has sent `initialize`.
     initialized: AtomicBool,
+    /// What its capabilities say that only an agent understands.
+    capabilities: OnceLock<Option<Besides>>,
 }
 
 /// A session that a client has in use, and asks for something.
@@ -111,6 +113,7 @@ impl Connection {
             logins,
             logged_in,
             initialized: AtomicBool::default(),
+            capabilities: OnceLock::new(),
         }
     }
 
@@ -177,6 +180,11 @@ impl Connection {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(record)
     }
 
+    /// What an agent that is started for this client is told of its capabilities.
+    pub(super) fn capabilities(&self) -> Option<Besides> {
+        self.capabilities.get().cloned().flatten().filter(|_| self.may_say_besides())
+    }
+
     async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.may_choose_for_new(&meta.start.settings)?;
@@ -196,6 +204,7 @@ impl Connection {
             besides,
             login: meta.start.login.unwrap_or_default().into(),
             logged_in: self.logged_in.clone(),
+            capabilities: self.capabilities(),
             start_wait: self.start_wait(&meta.start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
         };
@@ -315,6 +324,7 @@ impl AgentService for Connection {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         self.initialized.store(true, Ordering::Relaxed);
         let meta = self.defaults.take(client)?;
+        self.capabilities.get_or_init(|| client.capabilities.clone());
         let offer = self.offer_of_agent(&meta, client.protocol, to_everybody).await?;
         if let Some(ways) = offer.login_methods() {
             self.logins.get_or_init(|| ways.into());

@@ -50,7 +50,8 @@ impl Connection {
         self.defaults.complete(&mut start);
         let environment = kept.map(|kept| start.take_environment(&kept.agent)).unwrap_or_default();
         let (agent, logged_in) = (self.defaults.agent(None), self.logged_in.clone());
-        Ok(RestoreSession { agent, environment, logged_in, ..RestoreSession::default() })
+        let capabilities = self.capabilities();
+        Ok(RestoreSession { agent, environment, capabilities, logged_in, ..RestoreSession::default() })
     }
 
     /// Deletes a session that only the connection's agent has. An agent that cannot delete keeps it, and it is

@@ -91,7 +91,7 @@ impl Connection {
         self.defaults.complete(&mut start);
         let login = start.login.unwrap_or_default().into();
         let environment = start.take_environment(&agent);
-        let logged_in = self.logged_in.clone();
-        Ok(Some(NewSession { login, logged_in, ..NewSession::new(agent, cwd, environment) }))
+        let (logged_in, capabilities) = (self.logged_in.clone(), self.capabilities());
+        Ok(Some(NewSession { capabilities, login, logged_in, ..NewSession::new(agent, cwd, environment) }))
     }
 }

@@ -268,6 +268,7 @@ fn given_again(new: &NewSession) -> RestoreSession {
         additional_directories: Some(new.additional_directories.clone()),
         login: new.login,
         logged_in: new.logged_in.clone(),
+        capabilities: new.capabilities.clone(),
         start_wait: new.start_wait,
         ..RestoreSession::default()
     }

@@ -241,6 +241,7 @@ impl Connection {
             besides,
             login,
             logged_in: self.logged_in.clone(),
+            capabilities: self.capabilities(),
             mcp_servers,
             additional_directories,
             start_wait,

@@ -35,7 +35,7 @@ async fn connected_in_confidence(capabilities: Value, secrets: Secrets) -> (Agen
         far_peer.respond(&id, &result).await.unwrap();
     };
     let (started, ()) =
-        tokio::join!(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, secrets), answer);
+        tokio::join!(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, secrets, None), answer);
     let connection = started.unwrap().connection;
     (connection, FarEnd { incoming: far_incoming, peer: far_peer })
 }
@@ -86,7 +86,7 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
 async fn nothing_is_sent_before_initialize_is_answered() {
     let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
     let mut starting =
-        Box::pin(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, Secrets::default()));
+        Box::pin(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, Secrets::default(), None));
     let first = tokio::select! {
         _ = &mut starting => panic!("there is a connection before initialize was answered"),
         inbound = far_incoming.recv() => inbound.expect("a line arrives"),
@@ -181,8 +181,14 @@ async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
         let refusal = RpcError::new(-32000, "the key s3cret-value is not valid");
         far_peer.respond_error(&id, &refusal).await.unwrap();
     };
-    let start =
-        AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, Secrets::new(["s3cret-value"]));
+    let start = AgentConnection::start(
+        "a",
+        ProtocolVersion::V1,
+        peer,
+        incoming,
+        Secrets::new(["s3cret-value"]),
+        None,
+    );
     let (started, ()) = tokio::join!(start, refuse);
     let Err(failure) = started else { panic!("it started") };
     let told = failure.error.as_ref().map(ToString::to_string).unwrap();

@@ -52,7 +52,8 @@ impl Pair {
         let (source, target) = tokio::io::split(ours);
         let (peer, incoming) = wire::connect(source, target, Limits::default());
         let Ok(started) =
-            AgentConnection::start("sdk", ProtocolVersion::V1, peer, incoming, Secrets::default()).await
+            AgentConnection::start("sdk", ProtocolVersion::V1, peer, incoming, Secrets::default(), None)
+                .await
         else {
             panic!("the agent did not answer initialize")
         };

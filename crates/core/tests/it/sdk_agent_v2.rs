@@ -24,7 +24,7 @@ async fn start(home: &TempHome) -> AgentConnection {
     tokio::spawn(agent::serve(SdkAgent::new(home.path().to_owned()), streams));
     let (source, target) = tokio::io::split(ours);
     let (peer, incoming) = wire::connect(source, target, Limits::default());
-    match AgentConnection::start("sdk", ProtocolVersion::V2, peer, incoming, Secrets::default()).await {
+    match AgentConnection::start("sdk", ProtocolVersion::V2, peer, incoming, Secrets::default(), None).await {
         Ok(Started { connection, .. }) => connection,
         Err(failure) => panic!("the agent did not answer initialize: {failure:?}"),
     }

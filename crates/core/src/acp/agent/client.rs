@@ -7,11 +7,16 @@ use serde_json::Value;
 
 use super::error::CallError;
 use super::params::{Field, Member, ParamProblem};
+use crate::acp::Besides;
 use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
 
 /// Where a client's capabilities say that it wants `data.acpx` in errors.
 const ERROR_DATA: &str = "/_meta/acpx/errorData";
+/// The capabilities that acpx answers for itself, towards an agent.
+const OURS: [&str; 6] = ["fs", "terminal", "session", "auth", "elicitation", "_meta"];
+/// How long capabilities may be that are passed on.
+const MAX_PASSED: usize = 64 << 10;
 
 /// What a client said of itself.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
@@ -37,6 +42,10 @@ pub struct ClientFacts {
     pub terminal: bool,
     /// It wants all that is known of an error, in `data.acpx`.
     pub error_data: bool,
+    /// It shows the sessions of sub-agents. In version 2 every client does.
+    pub subagents: bool,
+    /// What its capabilities say that only an agent understands: their `_meta`, and those that are not known here.
+    pub capabilities: Option<Besides>,
     /// The `_meta` object of its `initialize`, as received.
     pub meta: Option<Box<str>>,
     /// The ways to log in that it was offered, a list of JSON.
@@ -92,6 +101,7 @@ impl ClientFacts {
 
     fn read_v1(self, params: &Field<'_>) -> Result<Self, ParamProblem> {
         let [info, capabilities] = params.members(["clientInfo", "clientCapabilities"])?;
+        let passed = passed(&capabilities, ProtocolVersion::V1);
         let capabilities = value(&capabilities);
         let at = |path: &str| capabilities.pointer(path).is_some_and(advertised);
         Ok(Self {
@@ -101,6 +111,8 @@ impl ClientFacts {
             fs: FileAccess { read: at("/fs/readTextFile"), write: at("/fs/writeTextFile") },
             terminal: at("/terminal"),
             error_data: at(ERROR_DATA),
+            subagents: at("/subagents"),
+            capabilities: passed,
             elicitation: elicitation(&capabilities),
             ..self.named(&value(&info))
         })
@@ -114,11 +126,17 @@ impl ClientFacts {
             name.required()?.string()?;
             version.required()?.string()?;
         }
-        let capabilities = value(&capabilities);
-        let elicitation = elicitation(&capabilities);
-        let error_data = capabilities.pointer(ERROR_DATA).is_some_and(advertised);
-        let shows_all =
-            Self { notices: true, compaction: true, boolean_options: true, elicitation, error_data, ..self };
+        let values = value(&capabilities);
+        let shows_all = Self {
+            notices: true,
+            compaction: true,
+            boolean_options: true,
+            subagents: true,
+            elicitation: elicitation(&values),
+            error_data: values.pointer(ERROR_DATA).is_some_and(advertised),
+            capabilities: passed(&capabilities, ProtocolVersion::V2),
+            ..self
+        };
         Ok(shows_all.named(&value(&info)))
     }
 
@@ -131,6 +149,17 @@ impl ClientFacts {
 /// A member's value; null if there is none that can be read.
 fn value(member: &Member<'_>) -> Value {
     member.optional().and_then(|field| serde_json::from_str(field.json()).ok()).unwrap_or_default()
+}
+
+/// What an agent is told of a client's capabilities: all but those that acpx answers for itself.
+fn passed(capabilities: &Member<'_>, version: ProtocolVersion) -> Option<Besides> {
+    let field = capabilities.optional().filter(|field| field.json().len() <= MAX_PASSED)?;
+    // What cannot be read here may not be readable to the agent either.
+    if !value(capabilities).is_object() {
+        return None;
+    }
+    let [meta] = field.members(["_meta"]).ok()?;
+    Besides::of(version, meta.object().as_deref(), field.others(&OURS).as_deref())
 }
 
 fn elicitation(capabilities: &Value) -> Elicitation {

@@ -17,6 +17,7 @@ use crate::model::{AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVer
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
+use super::children::ChildSessions;
 use super::content::is_foreign;
 use super::{AgentInfo, Capabilities, far_host};
 
@@ -66,6 +67,8 @@ pub struct AgentConnection {
     /// Inquiries that are out.
     inquiries: Vec<RpcId>,
     tools: KnownTools,
+    /// Its sub-agents.
+    children: ChildSessions,
     /// What is kept out of every line.
     secrets: Secrets,
     /// Whether it is a host of ours.
@@ -228,9 +231,15 @@ impl AgentConnection {
         let mut line = inbound_line(inbound, &mut self.secrets);
         let clean = clean_message(inbound, &line);
         let message = clean.as_ref().unwrap_or_else(|| inbound.message());
-        let is_foreign = |session| is_foreign(message.params().unwrap_or("null"), session);
-        if line.kind == EventKind::Update && known.session.is_some_and(is_foreign) {
-            line.kind = EventKind::Notification;
+        let params = message.params().unwrap_or("null");
+        let is_foreign = |session| is_foreign(params, session);
+        if line.kind == EventKind::Update {
+            if known.session.is_some_and(is_foreign) {
+                line.kind = EventKind::Notification;
+                self.take_child_update(params);
+            } else {
+                self.children.learn(update_of(params));
+            }
         }
         let meaning = match inbound {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
@@ -286,6 +295,21 @@ impl AgentConnection {
         Meaning::Update(update)
     }
 
+    /// Takes an update of another session. Of a child, what its requests may refer to is remembered.
+    fn take_child_update(&mut self, params: &str) {
+        if !named_session(params).is_some_and(|session| self.children.contains(&session)) {
+            return;
+        }
+        self.children.learn(update_of(params));
+        let update = match self.version {
+            ProtocolVersion::V1 => super::update(params),
+            ProtocolVersion::V2 => super::update_v2(params),
+        };
+        if let Update::Tool { call, fields, .. } = &update {
+            self.tools.remember(call, fields);
+        }
+    }
+
     /// Whether the agent works, if the params of an update say that.
     fn state(&self, params: &str) -> Option<Meaning> {
         let state = answer::state(self.speaker(), super::state_update(params)?);
@@ -303,7 +327,7 @@ impl AgentConnection {
         let ask = AskId(id.as_str().into());
         let params = message.params().unwrap_or("null");
         match message.method() {
-            Some("session/request_permission") => match about(params, session, true) {
+            Some("session/request_permission") => match self.about(params, session, true) {
                 Err(error) => Meaning::Refused(ask, error),
                 Ok(()) if !PermissionRequest::has_options(params) => {
                     Meaning::Refused(ask, RpcError::invalid_params("options must be an array"))
@@ -311,7 +335,7 @@ impl AgentConnection {
                 Ok(()) => Meaning::Permission(ask, self.tools.permission(params)),
             },
             // One that is about a request of ours names no session.
-            Some("elicitation/create") => match about(params, session, false) {
+            Some("elicitation/create") => match self.about(params, session, false) {
                 Err(error) => Meaning::Refused(ask, error),
                 Ok(()) => Meaning::Elicitation(ask, params.into()),
             },
@@ -337,8 +361,30 @@ impl AgentConnection {
             ProtocolVersion::V2 => None,
         };
         let read = read.ok_or_else(|| RpcError::method_not_found(method))?;
-        about(params, session, true)?;
+        self.about(params, session, true)?;
         Ok((read?, params.into()))
+    }
+
+    /// Sees to it that a request of the agent is about this session or one of its children: an agent may have others,
+    /// and nobody here knows of them.
+    fn about(&self, params: &str, session: Option<&AcpSessionId>, is_named: bool) -> Result<(), RpcError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Named<'a> {
+            #[serde(borrow)]
+            session_id: Option<Cow<'a, str>>,
+        }
+        let Named { session_id } = serde_json::from_str(params)
+            .map_err(|error| RpcError::invalid_params(format!("cannot be read: {error}")))?;
+        match (session_id, session) {
+            (None, _) if is_named => Err(RpcError::invalid_params("sessionId is missing")),
+            (Some(named), Some(session)) if named != session.as_str() && !self.children.contains(&named) => {
+                let data = serde_json::json!({ "sessionId": named });
+                let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, "there is no such session");
+                Err(error.with_data(&data.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The line that tells the agent why it does not get what it asks for.
@@ -347,25 +393,13 @@ impl AgentConnection {
     }
 }
 
-/// Sees to it that a request of the agent is about this session: an agent may have others, and nobody here knows of them.
-fn about(params: &str, session: Option<&AcpSessionId>, is_named: bool) -> Result<(), RpcError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Named<'a> {
-        #[serde(borrow)]
-        session_id: Option<Cow<'a, str>>,
-    }
-    let Named { session_id } = serde_json::from_str(params)
-        .map_err(|error| RpcError::invalid_params(format!("cannot be read: {error}")))?;
-    match (session_id, session) {
-        (None, _) if is_named => Err(RpcError::invalid_params("sessionId is missing")),
-        (Some(named), Some(session)) if named != session.as_str() => {
-            let data = serde_json::json!({ "sessionId": named });
-            let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, "there is no such session");
-            Err(error.with_data(&data.to_string()))
-        }
-        _ => Ok(()),
-    }
+/// The update in the params of a `session/update`.
+fn update_of(params: &str) -> &str {
+    locate(params, &[Step::Key("update")]).and_then(|range| params.get(range)).unwrap_or("null")
+}
+
+fn named_session(params: &str) -> Option<String> {
+    serde_json::from_str(params.get(locate(params, &[Step::Key("sessionId")])?)?).ok()
 }
 
 /// The request that a `$/cancel_request` is about.

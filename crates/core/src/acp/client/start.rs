@@ -5,11 +5,13 @@ use std::sync::Arc;
 use agent_client_protocol_schema::{v1, v2};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
-use super::super::{far_host, login_ways};
+use super::super::children::ChildSessions;
+use super::super::{Besides, far_host, login_ways};
 use super::answer::{self, Speaker};
 use super::call::json;
 use super::known_tools::KnownTools;
@@ -38,16 +40,19 @@ pub struct InitializeFailure {
 impl AgentConnection {
     /// Asks the agent to initialize, in this version of the protocol or an older one, and waits for its answer. How
     /// long, the caller decides. The secrets are what was given to the agent in confidence: they are kept out of every
-    /// line.
+    /// line. `client` is what the client says in its capabilities for whom the agent is started, as far as acpx does not
+    /// answer for it.
     pub async fn start(
         agent: &str,
         version: ProtocolVersion,
         peer: Peer,
         mut incoming: Incoming,
         mut secrets: Secrets,
+        client: Option<&Besides>,
     ) -> Result<Started, InitializeFailure> {
         let mut lines = Vec::new();
-        match initialize(agent, version, &peer, &mut incoming, &mut secrets, &mut lines).await {
+        let asked = initialize_params(version, client);
+        match initialize(agent, (version, &asked), &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
@@ -66,6 +71,7 @@ impl AgentConnection {
                     passed,
                     inquiries,
                     tools,
+                    children: ChildSessions::default(),
                     secrets,
                     is_host,
                 };
@@ -78,13 +84,14 @@ impl AgentConnection {
 
 async fn initialize(
     agent: &str,
-    version: ProtocolVersion,
+    (version, params): (ProtocolVersion, &str),
     peer: &Peer,
     incoming: &mut Incoming,
     secrets: &mut Secrets,
     lines: &mut Vec<Line>,
 ) -> Result<(ProtocolVersion, Capabilities, Arc<str>), Option<AgentError>> {
-    let outgoing = Outgoing::request(peer, "initialize", &initialize_params(version));
+    let mut outgoing = Outgoing::request(peer, "initialize", params);
+    outgoing.kept = secrets.remove_from_json(&outgoing.line);
     lines.push(outgoing.kept());
     outgoing.send().await.map_err(|_| None)?;
     let mut received = 0;
@@ -129,15 +136,15 @@ async fn refuse(peer: &Peer, id: &RpcId, message: &Message, lines: &mut Vec<Line
 #[serde(rename_all = "camelCase")]
 struct InitializeParams {
     protocol_version: u16,
-    client_capabilities: v1::ClientCapabilities,
+    client_capabilities: Box<RawValue>,
     client_info: v1::Implementation,
     #[serde(skip_serializing_if = "Option::is_none")]
-    capabilities: Option<v2::ClientCapabilities>,
+    capabilities: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     info: Option<v2::Implementation>,
 }
 
-fn initialize_params(version: ProtocolVersion) -> String {
+fn initialize_params(version: ProtocolVersion, client: Option<&Besides>) -> String {
     let (name, own) = ("acpx", env!("CARGO_PKG_VERSION"));
     let elicitation = v1::ElicitationCapabilities::new()
         .form(v1::ElicitationFormCapabilities::new())
@@ -153,22 +160,33 @@ fn initialize_params(version: ProtocolVersion) -> String {
         .notices(v1::NoticeCapabilities::new())
         .compaction(v1::CompactionCapabilities::new());
     // An agent that is a host of ours tells in errors where a failed turn ended.
-    let error_data = serde_json::json!({ "errorData": true });
-    let ours = serde_json::Map::from_iter([("acpx".to_owned(), error_data)]);
+    let client = &Besides::with_ours(client, "errorData", "true");
     let is_v2 = version == ProtocolVersion::V2;
+    let first = v1::ClientCapabilities::new()
+        .elicitation(elicitation)
+        .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
+        .session(session)
+        .terminal(true)
+        .auth(v1::AuthCapabilities::new().terminal(true));
+    let second = || {
+        let own = json(&v2::ClientCapabilities::new().elicitation(elicitation_v2));
+        with_clients(own, ProtocolVersion::V2, client)
+    };
     json(&InitializeParams {
         protocol_version: version.number(),
-        client_capabilities: v1::ClientCapabilities::new()
-            .elicitation(elicitation)
-            .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
-            .session(session)
-            .terminal(true)
-            .auth(v1::AuthCapabilities::new().terminal(true))
-            .meta(ours.clone()),
+        client_capabilities: with_clients(json(&first), ProtocolVersion::V1, client),
         client_info: v1::Implementation::new(name, own),
-        capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2).meta(ours)),
+        capabilities: is_v2.then(second),
         info: is_v2.then(|| v2::Implementation::new(name, own)),
     })
+}
+
+/// Capabilities of ours, a JSON object with members, and those of the client in the same version behind them.
+fn with_clients(own: String, version: ProtocolVersion, client: &Besides) -> Box<RawValue> {
+    let members = client.members(version);
+    let both = own.strip_suffix('}').map(|own| format!("{own}{members}}}"));
+    let both = both.and_then(|both| RawValue::from_string(both).ok());
+    both.unwrap_or_else(|| RawValue::from_string(own).expect("what is serialized is JSON"))
 }
 
 /// The version that the agent speaks with us: the one it was asked for, or an older one.

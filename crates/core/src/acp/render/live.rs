@@ -16,6 +16,7 @@ use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
+use crate::acp::children::ChildSessions;
 use crate::acp::client::Offered;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2, block_to_v1};
 use crate::model::{
@@ -55,6 +56,8 @@ pub(crate) struct Rendering {
     state: SessionState,
     pub(super) to_v1: UpdatesToV1,
     pub(super) to_v2: UpdatesToV2,
+    /// The sub-agents that the session has announced so far.
+    children: ChildSessions,
     /// Whether a client of version 1 was told what a terminal of ours shows.
     pub(super) has_terminals: bool,
     /// The last event and when it was, and when content was last told that had changed.
@@ -84,6 +87,7 @@ impl Rendering {
             prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
+            children: ChildSessions::default(),
             has_terminals: false,
             heard: None,
             settled: None,
@@ -217,8 +221,25 @@ impl Rendering {
             }
             // A change of modes or options is ours to tell where the agent has told only who asked for it.
             (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update_lines(event),
+            (Direction::FromAgent, EventKind::Notification) => self.child_lines(event),
             _ => Vec::new(),
         }
+    }
+
+    /// The update of a sub-agent, as it was sent, for a client that shows sub-agents, has been told of this one and
+    /// speaks the agent's version.
+    pub(super) fn child_lines(&mut self, event: &Event) -> Vec<String> {
+        if self.children.is_empty() || !event.body.contains(r#""session/update""#) {
+            return Vec::new();
+        }
+        let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
+        let session = line.params.session.and_then(text_of);
+        if !session.is_some_and(|session| self.children.contains(&session)) {
+            return Vec::new();
+        }
+        self.children.learn(line.update);
+        let is_told = self.client.subagents && version(event) == self.client.protocol;
+        if is_told { vec![event.body.to_string()] } else { Vec::new() }
     }
 
     fn update_lines(&mut self, event: &Event) -> Vec<String> {
@@ -372,6 +393,9 @@ impl Rendering {
     /// comes again.
     pub(super) fn update(&mut self, event: &Event, line: &UpdateLine<'_>) -> bool {
         let kind = line.head.kind;
+        if kind == Kind::Other {
+            self.children.learn(line.update);
+        }
         let is_users = matches!(kind, Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User));
         if is_users && event.turn.is_some() {
             let is_first = version(event) == ProtocolVersion::V1;

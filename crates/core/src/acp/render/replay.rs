@@ -83,6 +83,13 @@ impl Replay {
             }
             // A change of modes or options is ours to tell where the agent has told only who asked for it.
             (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update(event),
+            (Direction::FromAgent, EventKind::Notification) => {
+                let lines = self.rendering.child_lines(event);
+                if !lines.is_empty() {
+                    self.flush();
+                    self.tell(event, lines);
+                }
+            }
             _ => {}
         }
         std::mem::take(&mut self.out)

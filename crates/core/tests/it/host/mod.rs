@@ -47,6 +47,7 @@ mod servers;
 mod settings;
 mod shell;
 mod streams;
+mod subagents;
 mod tools;
 mod turn_owners;
 mod unanswered;

@@ -20,7 +20,7 @@ struct Agent {
 }
 
 fn gemini() -> Agent {
-    let modes = json!([
+    let permissions = json!([
         { "id": "default", "name": "Default", "description": "Prompts for approval" },
         { "id": "autoEdit", "name": "Auto Edit", "description": "Auto-approves edit tools" },
     ]);
@@ -37,7 +37,7 @@ fn gemini() -> Agent {
         }),
         restore: "session/load",
         offers: json!({
-            "modes": { "availableModes": modes, "currentModeId": "default" },
+            "modes": { "availableModes": permissions, "currentModeId": "default" },
             "models": { "availableModels": models, "currentModelId": "auto" },
         }),
         other: "gemini-3.8-flash",
@@ -45,7 +45,7 @@ fn gemini() -> Agent {
 }
 
 fn claude_code_acp() -> Agent {
-    let modes = json!([
+    let permissions = json!([
         { "id": "default", "name": "Default", "description": "Standard behavior, prompts for dangerous operations" },
         { "id": "plan", "name": "Plan Mode", "description": "Planning mode, no actual tool execution" },
     ]);
@@ -63,7 +63,7 @@ fn claude_code_acp() -> Agent {
         restore: "session/resume",
         offers: json!({
             "models": { "availableModels": models, "currentModelId": "default" },
-            "modes": { "currentModeId": "default", "availableModes": modes },
+            "modes": { "currentModeId": "default", "availableModes": permissions },
         }),
         other: "haiku",
     }

@@ -65,7 +65,10 @@ fn a_client_of_version_1_is_read_from_its_places() {
             "terminal": true,
             "session": { "notices": {}, "compaction": null, "configOptions": { "boolean": {} } },
             "elicitation": { "form": {} },
-            "_meta": { "acpx": { "errorData": true } },
+            "auth": { "terminal": true },
+            "subagents": {},
+            "later": [1.0],
+            "_meta": { "terminal_output": true, "acpx": { "errorData": true } },
         },
         "info": { "name": "elsewhere", "version": "0" },
         "_meta": { "a": 1 },
@@ -81,6 +84,12 @@ fn a_client_of_version_1_is_read_from_its_places() {
         fs: FileAccess { read: true, write: false },
         terminal: true,
         error_data: true,
+        subagents: true,
+        capabilities: Besides::of(
+            ProtocolVersion::V1,
+            Some(r#"{"terminal_output":true}"#),
+            Some(r#""subagents":{},"later":[1.0]"#),
+        ),
         meta: Some(r#"{"a":1}"#.into()),
         logins: None,
     };
@@ -103,6 +112,7 @@ fn a_client_of_version_2_is_read_from_its_places_and_shows_everything() {
         notices: true,
         compaction: true,
         boolean_options: true,
+        subagents: true,
         elicitation: Elicitation { form: false, url: true },
         error_data: true,
         ..ClientFacts::default()

@@ -52,6 +52,25 @@ fn modes_are_an_option_for_version_2_and_are_set_and_told_as_one() {
 }
 
 #[test]
+fn models_are_an_option_for_version_2_unless_the_agent_has_one() {
+    let mut session = UpdatesToV2::new();
+    let models =
+        json!({"currentModelId": "x", "availableModels": [{"modelId": "x", "name": "X"}], "_meta": {"k": 1}});
+    let option = |current: &str| {
+        json!({
+            "configId": "acpx.model", "name": "Model", "category": "model", "type": "select",
+            "currentValue": current, "options": [{"value": "x", "name": "X"}], "_meta": {"k": 1},
+        })
+    };
+    let answer = |options: Value| json!({"models": models, "configOptions": options}).to_string();
+    let told = value(&session.setup_answer(&answer(json!([]))));
+    assert_eq!(told, json!({"configOptions": [option("x")]}));
+    assert_eq!(value(&session.model_answer("y")), json!({"configOptions": [option("y")]}));
+    let told = value(&session.setup_answer(&answer(json!([model("id", "group")]))));
+    assert_eq!(told, json!({"configOptions": [model("configId", "groupId")]}));
+}
+
+#[test]
 fn an_agents_own_option_for_its_modes_is_not_doubled() {
     let mut session = UpdatesToV2::new();
     let own = |id: &str, current: &str| {

@@ -140,6 +140,11 @@ pub(super) const ROWS: &[Row] = &[
         By("a_mode_cannot_be_set_where_there_are_none_nor_an_unknown_type_of_value"),
     ),
     v1(
+        "`models`",
+        "an option `acpx.model` of the category `model`, told with all options; if the agent has such an option of its own, that one",
+        By("models_are_an_option_for_version_2_unless_the_agent_has_one"),
+    ),
+    v1(
         "option `id`, group `group`",
         "`configId`, `groupId`",
         By("modes_are_an_option_for_version_2_and_are_set_and_told_as_one"),

@@ -42,6 +42,17 @@ pub(super) const ROWS: &[Row] = &[
         By("a_load_is_a_resume_with_a_replay_and_no_other_replay_can_be_asked_of_version_1"),
     ),
     v2(
+        "`session/set_config_option` of `acpx.model`",
+        "`session/set_model`; clients of version 1 learn the choice of another from their next setup answer",
+        Call(
+            (
+                "session/set_config_option",
+                r#"{"sessionId":"s","configId":"acpx.model","type":"id","value":"m"}"#,
+            ),
+            ("session/set_model", r#"{"sessionId":"s","modelId":"m"}"#),
+        ),
+    ),
+    v2(
         "`mcpServers`, `args`, `env`, `headers` left out",
         "an empty list, where version 1 wants one",
         Call(

@@ -1,0 +1,77 @@
+//! Child sessions: sub-agents whose updates and requests an agent sends on the connection of their parent, under session
+//! ids of their own. Only a child that its parent, or another child, has announced is one; any other id is unknown.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde::Deserialize;
+
+/// How many children of one session are known.
+const MAX_CHILDREN: usize = 1024;
+
+/// The ids of the children that were announced.
+#[derive(Debug, Default)]
+pub(super) struct ChildSessions(HashSet<Box<str>>);
+
+/// An update that announces a child, in the protocol's draft or in the older form of one client.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Announcement<'a> {
+    #[serde(borrow)]
+    session_update: Cow<'a, str>,
+    #[serde(borrow)]
+    session_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    subagent_session_id: Option<Cow<'a, str>>,
+}
+
+impl ChildSessions {
+    /// Takes an update of the session or of one of its children, which is JSON.
+    pub(super) fn learn(&mut self, update: &str) {
+        // Few updates are about a child, and need not be read to know it.
+        if memchr::memmem::find(update.as_bytes(), b"subagent_").is_none() || self.0.len() >= MAX_CHILDREN {
+            return;
+        }
+        let Ok(told) = serde_json::from_str::<Announcement<'_>>(update) else { return };
+        let id = match &*told.session_update {
+            "subagent_update" => told.session_id,
+            "subagent_spawned" => told.subagent_session_id,
+            _ => None,
+        };
+        self.0.extend(id.map(Into::into));
+    }
+
+    pub(super) fn contains(&self, session: &str) -> bool {
+        self.0.contains(session)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_session_is_known_once_an_update_announces_it() {
+        let mut children = ChildSessions::default();
+        for update in [
+            r#"{"sessionUpdate":"agent_message_chunk","sessionId":"a","content":"subagent_update"}"#,
+            r#"{"sessionUpdate":"subagent_update"}"#,
+            r#"{"sessionUpdate":"subagent_update","sessionId":7}"#,
+            "subagent_",
+        ] {
+            children.learn(update);
+        }
+        assert!(children.is_empty());
+        children.learn(r#"{"sessionUpdate":"subagent_update","sessionId":"c1","state":{"state":"running"}}"#);
+        children.learn(r#"{"sessionUpdate":"subagent_spawned","subagentSessionId":"c2","name":"n"}"#);
+        assert!(children.contains("c1") && children.contains("c2") && !children.contains("a"));
+        for number in 0..2 * MAX_CHILDREN {
+            children.learn(&format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"n{number}"}}"#));
+        }
+        assert_eq!(children.0.len(), MAX_CHILDREN);
+    }
+}
