@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::command;
 use super::report::{Damage, ImportNote};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, RecordId, SessionName, Setting, SettingName,
-    SettingValue, Timestamp,
+    AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, MODEL_OPTION, RecordId, SessionName, Setting,
+    SettingName, SettingValue, Timestamp,
 };
 
 /// The one schema that is known by name.
@@ -217,8 +217,11 @@ fn wished(state: &Value) -> Vec<Setting> {
     wished
 }
 
-/// The option that is the model, of an agent that has one.
+/// The setting that is the model: an option, or `session/set_model`.
 fn model_option(state: &Value) -> Option<SettingName> {
+    if state.get("model_control").and_then(Value::as_str) == Some("legacy_set_model") {
+        return Some(SettingName::Option(MODEL_OPTION.into()));
+    }
     let options = state.get("config_options")?.as_array()?;
     let model =
         options.iter().find(|option| option.get("category").and_then(Value::as_str) == Some("model"))?;

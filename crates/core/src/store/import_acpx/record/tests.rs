@@ -124,6 +124,10 @@ fn mode_model_and_options_that_the_user_chose_are_wishes() {
             }),
             vec![option("llm", id("m3"))],
         ),
+        (
+            json!({ "session_options": { "model": "m2" }, "model_control": "legacy_set_model" }),
+            vec![option("acpx.model", id("m2"))],
+        ),
         (json!({ "session_options": { "model": "m2" } }), vec![]),
         (json!(7), vec![]),
     ];
