@@ -35,12 +35,28 @@ pub struct ClientFacts {
     pub fs: FileAccess,
     /// It runs commands for an agent.
     pub terminal: bool,
+    /// Which logins it runs in a terminal.
+    pub terminal_login: TerminalLogin,
     /// It wants all that is known of an error, in `data.acpx`.
     pub error_data: bool,
     /// The `_meta` object of its `initialize`, as received.
     pub meta: Option<Box<str>>,
     /// The ways to log in that it was offered, a list of JSON.
     pub logins: Option<Box<str>>,
+    /// What its user can do where a login is missing.
+    pub login_hint: Option<Box<str>>,
+}
+
+/// Which logins a client runs in a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TerminalLogin {
+    /// None.
+    #[default]
+    No,
+    /// Those that tell their whole command in `_meta["terminal-auth"]`, as Zed did before the protocol had them.
+    WholeCommand,
+    /// All: it runs the agent's command with the arguments of the login.
+    Any,
 }
 
 /// How a client lets its user be asked.
@@ -101,6 +117,7 @@ impl ClientFacts {
             fs: FileAccess { read: at("/fs/readTextFile"), write: at("/fs/writeTextFile") },
             terminal: at("/terminal"),
             error_data: at(ERROR_DATA),
+            terminal_login: terminal_login(&capabilities),
             elicitation: elicitation(&capabilities),
             ..self.named(&value(&info))
         })
@@ -119,6 +136,7 @@ impl ClientFacts {
         let error_data = capabilities.pointer(ERROR_DATA).is_some_and(advertised);
         let shows_all =
             Self { notices: true, compaction: true, boolean_options: true, elicitation, error_data, ..self };
+        let shows_all = Self { terminal_login: terminal_login(&capabilities), ..shows_all };
         Ok(shows_all.named(&value(&info)))
     }
 
@@ -131,6 +149,15 @@ impl ClientFacts {
 /// A member's value; null if there is none that can be read.
 fn value(member: &Member<'_>) -> Value {
     member.optional().and_then(|field| serde_json::from_str(field.json()).ok()).unwrap_or_default()
+}
+
+fn terminal_login(capabilities: &Value) -> TerminalLogin {
+    let at = |path: &str| capabilities.pointer(path).is_some_and(advertised);
+    match (at("/auth/terminal"), at("/_meta/terminal-auth")) {
+        (true, _) => TerminalLogin::Any,
+        (false, true) => TerminalLogin::WholeCommand,
+        (false, false) => TerminalLogin::No,
+    }
 }
 
 fn elicitation(capabilities: &Value) -> Elicitation {

@@ -43,11 +43,23 @@ impl AgentConnection {
         agent: &str,
         version: ProtocolVersion,
         peer: Peer,
-        mut incoming: Incoming,
+        incoming: Incoming,
+        secrets: Secrets,
+    ) -> Result<Started, InitializeFailure> {
+        Self::start_for(agent, version, (peer, incoming), secrets, true).await
+    }
+
+    /// The same for a client that can log in in a terminal or cannot.
+    pub(crate) async fn start_for(
+        agent: &str,
+        version: ProtocolVersion,
+        (peer, mut incoming): (Peer, Incoming),
         mut secrets: Secrets,
+        has_terminal: bool,
     ) -> Result<Started, InitializeFailure> {
         let mut lines = Vec::new();
-        match initialize(agent, version, &peer, &mut incoming, &mut secrets, &mut lines).await {
+        let params = initialize_params(version, has_terminal);
+        match initialize(agent, (version, &params), &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
@@ -78,13 +90,13 @@ impl AgentConnection {
 
 async fn initialize(
     agent: &str,
-    version: ProtocolVersion,
+    (version, params): (ProtocolVersion, &str),
     peer: &Peer,
     incoming: &mut Incoming,
     secrets: &mut Secrets,
     lines: &mut Vec<Line>,
 ) -> Result<(ProtocolVersion, Capabilities, Arc<str>), Option<AgentError>> {
-    let outgoing = Outgoing::request(peer, "initialize", &initialize_params(version));
+    let outgoing = Outgoing::request(peer, "initialize", params);
     lines.push(outgoing.kept());
     outgoing.send().await.map_err(|_| None)?;
     let mut received = 0;
@@ -137,7 +149,7 @@ struct InitializeParams {
     info: Option<v2::Implementation>,
 }
 
-fn initialize_params(version: ProtocolVersion) -> String {
+fn initialize_params(version: ProtocolVersion, has_terminal: bool) -> String {
     let (name, own) = ("acpx", env!("CARGO_PKG_VERSION"));
     let elicitation = v1::ElicitationCapabilities::new()
         .form(v1::ElicitationFormCapabilities::new())
@@ -163,7 +175,7 @@ fn initialize_params(version: ProtocolVersion) -> String {
             .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
             .session(session)
             .terminal(true)
-            .auth(v1::AuthCapabilities::new().terminal(true))
+            .auth(v1::AuthCapabilities::new().terminal(has_terminal))
             .meta(ours.clone()),
         client_info: v1::Implementation::new(name, own),
         capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2).meta(ours)),
