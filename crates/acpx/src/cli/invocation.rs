@@ -12,7 +12,7 @@ use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::sessions::{NamedArgs, SessionsVerb};
 use super::usage::UsageError;
-use super::verbs::{HostVerb, Verb, WordArgs};
+use super::verbs::{AcpArgs, HostVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
 use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;
@@ -295,6 +295,9 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
             let read = args.read(agent.take())?;
             *agent = read.agent;
             (Command::Auth(read.command), session(read.session, None))
+        }
+        Verb::Acp(AcpArgs { login: Some(method), session: args }) => {
+            (Command::Auth(AuthCommand::LogIn { method }), session(args, None))
         }
         Verb::Acp(args) => (Command::Acp, session(args.session, None)),
         Verb::Serve(args) => {

@@ -330,6 +330,9 @@ Zed, in settings.json:
   }")]
 #[command(override_usage = "acpx [AGENT] acp [FLAGS]")]
 pub(super) struct AcpArgs {
+    /// Log in by this way in the terminal instead; an editor adds it
+    #[arg(long, value_name = "METHOD", hide = true)]
+    pub(super) login: Option<String>,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }

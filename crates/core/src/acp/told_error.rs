@@ -102,15 +102,15 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
 }
 
 /// An error that wants a login, as every client knows one: under its own number, and with the ways to log in, a list of
-/// JSON, if the agent has not told them itself.
-pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>) -> RpcError {
+/// JSON, if the agent has not told them itself. The hint is what the client's user can do.
+pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>, hint: Option<&str>) -> RpcError {
     error.code = RpcError::AUTH_REQUIRED;
     let data = error.data.as_deref().map_or("{}", RawValue::get);
+    let hinted = hint.and_then(|hint| put(data, &["acpx", "hint"], &json_string(hint)));
+    let data = &hinted.unwrap_or_else(|| data.to_owned());
     let is_told = locate(data, &[Step::Key(LOGINS)]).is_some();
-    match ways.filter(|_| !is_told).and_then(|ways| put(data, &[LOGINS], ways)) {
-        Some(told) => error.with_data(&told),
-        None => error,
-    }
+    let told = ways.filter(|_| !is_told).and_then(|ways| put(data, &[LOGINS], ways));
+    error.with_data(told.as_ref().unwrap_or(data))
 }
 
 #[cfg(test)]

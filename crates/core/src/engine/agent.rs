@@ -17,7 +17,7 @@ use crate::model::{
     Missed, Profiles, RecordId, Secrets,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
-use crate::wire::{self, End, Peer};
+use crate::wire::{self, End, Incoming, Peer};
 
 use super::answers;
 use super::directory::Settled;
@@ -71,6 +71,17 @@ pub(super) async fn start_for(
     Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
 }
 
+/// Asks an agent to initialize, for the client that it is started for.
+fn initialize(
+    called: &str,
+    place: &Place,
+    peer: Peer,
+    incoming: Incoming,
+) -> impl Future<Output = Result<Started, InitializeFailure>> {
+    let client = (place.capabilities.as_ref(), place.logged_in.has_terminal());
+    AgentConnection::start_for(called, place.agent.protocol, (peer, incoming), place.secrets(), client)
+}
+
 /// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
 /// the mark, which is its record's id if it has one.
 pub(super) async fn start(
@@ -102,8 +113,8 @@ pub(super) async fn start(
     let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     place.words.are_of(&process, &peer);
-    let (called, secrets, client) = (agent.label(), place.secrets(), place.capabilities.as_ref());
-    let initialize = AgentConnection::start(&called, agent.protocol, peer.clone(), incoming, secrets, client);
+    let called = agent.label();
+    let initialize = initialize(&called, &place, peer.clone(), incoming);
     let mut failed = match tokio::time::timeout(patience, initialize).await {
         Ok(Ok(Started { mut connection, mut lines })) => {
             let told = connection.info().name;

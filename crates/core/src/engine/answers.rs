@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::acp::Capabilities;
-use crate::model::{AgentAnswer, AgentBuild, AgentSpec, ProtocolVersion, Timestamp};
+use crate::acp::{Capabilities, login_ways};
+use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginHow, ProtocolVersion, Timestamp};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
@@ -56,11 +56,22 @@ async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, Se
     Ok(of_build(shared, &build).await?)
 }
 
+/// What stands after the files of an answer that was given to a client without a terminal to log in in.
+const WITHOUT_TERMINAL: &str = " without terminal";
+
 /// What this build of an agent answered today; `None` if another one of the same command line was the last to.
 async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>, StoreError> {
-    let last = shared.store.agent_answer(build.command.clone()).await?;
-    let today = today(build, (shared.settings.clock)());
-    Ok(last.filter(|last| last.program == today).map(|last| last.answer))
+    let Some(last) = shared.store.agent_answer(build.command.clone()).await? else { return Ok(None) };
+    let now = (shared.settings.clock)();
+    if last.program == today(build, now) {
+        return Ok(Some(last.answer));
+    }
+    // An agent that offers no login in a terminal answers all clients alike.
+    let with_terminal = build.program.strip_suffix(WITHOUT_TERMINAL).map(str::to_owned);
+    let with_terminal = with_terminal.map(|program| AgentBuild { program, ..build.clone() });
+    let is_alike = with_terminal.is_some_and(|build| last.program == today(&build, now))
+        && !login_ways(&last.answer).iter().any(|way| matches!(way.how, LoginHow::Terminal { .. }));
+    Ok(is_alike.then_some(last.answer))
 }
 
 /// A build as it is kept with what it answers today.
@@ -88,7 +99,11 @@ async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
     let (agent, environment) = (place.agent.clone(), place.environment.clone());
     let cwd = place.cwd.as_path().to_owned();
     let look = move || agent_build(&agent, &environment, &cwd);
-    shared.disk.ask(place.cwd.as_path(), look).await.ok()?
+    let mut build = shared.disk.ask(place.cwd.as_path(), look).await.ok()??;
+    if !place.logged_in.has_terminal() {
+        build.program.push_str(WITHOUT_TERMINAL);
+    }
+    Some(build)
 }
 
 /// Which agent would be started, to ask a store what it answered; `None` if its program cannot be found. It looks at

@@ -9,9 +9,17 @@ use serde_json::Value;
 use crate::acp::Besides;
 use crate::model::AgentSpec;
 
-/// The one login of a client, with one agent, if it has logged in. Whoever has a clone of it sees what becomes of it.
+/// The one login of a client, with one agent, if it has logged in, and whether the client can log in in a terminal.
+/// Whoever has a clone of it sees what becomes of it.
 #[derive(Clone, Default)]
-pub struct LoggedIn(Arc<Mutex<Option<Arc<Login>>>>);
+pub struct LoggedIn(Arc<Mutex<Logins>>);
+
+#[derive(Clone, Default)]
+struct Logins {
+    done: Option<Arc<Login>>,
+    /// The client runs no login in a terminal. A command has one.
+    without_terminal: bool,
+}
 
 /// What was asked of an agent, and done.
 pub(super) struct Login {
@@ -24,22 +32,32 @@ pub(super) struct Login {
 impl LoggedIn {
     /// From now on it is this one.
     pub(super) fn remember(&self, agent: AgentSpec, way: &str, besides: Option<Besides>) {
-        *self.lock() = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
+        self.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
     }
 
     /// From now on there is none.
     pub(super) fn forget(&self) {
-        *self.lock() = None;
+        self.lock().done = None;
     }
 
     /// The login with this agent.
     pub(super) fn with(&self, agent: &AgentSpec) -> Option<Arc<Login>> {
-        self.lock().clone().filter(|login| login.agent.is_same_as(agent))
+        self.lock().done.clone().filter(|login| login.agent.is_same_as(agent))
     }
 
     /// Whether there is one, with whichever agent.
     pub(super) fn is_there(&self) -> bool {
-        self.lock().is_some()
+        self.lock().done.is_some()
+    }
+
+    /// The client runs no login in a terminal, so agents are not to offer it one.
+    pub(crate) fn without_terminal(&self) {
+        self.lock().without_terminal = true;
+    }
+
+    /// Whether the client can log in in a terminal.
+    pub(super) fn has_terminal(&self) -> bool {
+        !self.lock().without_terminal
     }
 
     /// The login as it is now, whatever becomes of it.
@@ -47,7 +65,7 @@ impl LoggedIn {
         Self(Arc::new(Mutex::new(self.lock().clone())))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Login>>> {
+    fn lock(&self) -> MutexGuard<'_, Logins> {
         // Nothing panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

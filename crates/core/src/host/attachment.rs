@@ -145,6 +145,11 @@ impl Attachment {
         self.hold.is_some()
     }
 
+    /// Whether the client is told updates.
+    pub(super) fn is_told_updates(&self) -> bool {
+        self.updates.runs()
+    }
+
     /// How far it has been told the updates.
     pub(super) fn progress(&self) -> &Progress {
         &self.updates.progress

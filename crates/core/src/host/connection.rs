@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::acp::agent::{
     AgentService, Aside, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TurnLink,
+    SessionPage, SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TerminalLogin, TurnLink,
 };
 use crate::acp::render::Rendering;
 use crate::acp::{Besides, Cursor};
@@ -51,14 +51,21 @@ pub(super) struct Connection {
     /// The records that this client has made.
     made: Mutex<HashSet<RecordId>>,
     elicited: Elicited,
-    /// The ways to log in that the client was offered: a list of JSON.
-    logins: OnceLock<Box<str>>,
+    logins: OnceLock<Logins>,
     /// How it has logged in with its agent.
     pub(super) logged_in: LoggedIn,
     /// Whether the client has sent `initialize`.
     initialized: AtomicBool,
     /// What its capabilities say that only an agent understands.
     capabilities: OnceLock<Option<Besides>>,
+}
+
+/// How a client can log in.
+struct Logins {
+    /// The ways that it was offered, a list of JSON.
+    ways: Option<Box<str>>,
+    /// What its user can do where a login is missing.
+    hint: Option<String>,
 }
 
 /// A session that a client has in use, and asks for something.
@@ -167,7 +174,10 @@ impl Connection {
 
     /// The same error; one that wants a login tells how this client can log in.
     pub(super) fn with_logins(&self, error: CallError) -> CallError {
-        fault::wanting_login(error, self.logins.get().map(|ways| &**ways))
+        let Some(Logins { ways, hint }) = self.logins.get() else {
+            return fault::wanting_login(error, None, None);
+        };
+        fault::wanting_login(error, ways.as_deref(), hint.as_deref())
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
@@ -325,10 +335,15 @@ impl AgentService for Connection {
         self.initialized.store(true, Ordering::Relaxed);
         let meta = self.defaults.take(client)?;
         self.capabilities.get_or_init(|| client.capabilities.clone());
-        let offer = self.offer_of_agent(&meta, client.protocol, to_everybody).await?;
-        if let Some(ways) = offer.login_methods() {
-            self.logins.get_or_init(|| ways.into());
+        let terminal_login = self.terminal_login(client);
+        if meta.agent.is_some() && terminal_login == TerminalLogin::No {
+            self.logged_in.without_terminal();
         }
+        let offer = to_everybody.with_terminal_login(terminal_login);
+        let offer = self.offer_of_agent(&meta, client.protocol, offer).await?;
+        let hint = self.login_hint(offer.login_methods());
+        let offer = offer.with_login_hint(hint.as_deref());
+        self.logins.get_or_init(|| Logins { ways: offer.login_methods().map(Into::into), hint });
         let may_start = self.may_start_servers();
         Ok(if may_start { offer } else { offer.without_telling_program_servers() })
     }

@@ -298,11 +298,11 @@ pub(super) fn too_many_sessions(most: usize) -> CallError {
 
 /// An error that wants a login, as every client knows one: under its own number, and with the ways to log in if the
 /// agent has not told them itself. Any other error stays as it is.
-pub(super) fn wanting_login(error: CallError, ways: Option<&str>) -> CallError {
+pub(super) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let data = error.data.as_deref().and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
     let is_wanted = data.is_some_and(|data| data.acpx.code == told_error::LOGIN_WANTED);
-    CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways) } else { error })
+    CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways, hint) } else { error })
 }
 
 /// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.

@@ -7,9 +7,10 @@ use std::future::pending;
 
 use tokio::sync::mpsc;
 
-use crate::acp::agent::{Aside, CallError, ClientLink, LoginCall, Offer};
+use crate::acp::agent::{Aside, CallError, ClientFacts, ClientLink, LoginCall, Offer, TerminalLogin};
 use crate::engine::{NewSession, SessionError};
-use crate::model::{AbsolutePath, AgentError, ProtocolVersion};
+use crate::model::{AbsolutePath, AgentError, ProtocolVersion, command_line};
+use crate::wire::splice::elements;
 use crate::wire::{RpcError, RpcId};
 
 use super::connection::{Connection, problem};
@@ -31,6 +32,25 @@ impl Connection {
         let answer = self.host.engine.agent_answer(agent).await.map_err(|error| self.refused(&error))?;
         let offer = to_everybody.on_behalf_of(&answer, spoken);
         Ok(if self.may_say_besides() { offer } else { offer.of_known_kinds() })
+    }
+
+    /// Which logins a client runs in a terminal. To one from elsewhere the command of its agent is not ours.
+    pub(super) fn terminal_login(&self, client: &ClientFacts) -> TerminalLogin {
+        if self.elsewhere.get().is_some() { TerminalLogin::No } else { client.terminal_login }
+    }
+
+    /// What the user of a client can do where a login is missing, if the client was offered these ways.
+    pub(super) fn login_hint(&self, ways: Option<&str>) -> Option<String> {
+        let agent = self.defaults.agent(None)?;
+        let whole = command_line(&agent.program, agent.args.iter().map(String::as_str));
+        let command = match &agent.name {
+            Some(name) => command_line("acpx", [name, "auth"]),
+            None => command_line("acpx", ["--agent", &whole, "auth"]),
+        };
+        let is_offered = ways.is_some_and(|ways| elements(ways).is_some_and(|ways| !ways.is_empty()));
+        let way = if is_offered { "by one of the offered ways, or in a shell" } else { "in a shell" };
+        let here = if self.elsewhere.get().is_some() { " on the machine of the agent" } else { "" };
+        Some(format!("log in {way}{here}, then try again: {command}"))
     }
 
     /// Logs the user in with the connection's agent, whose later starts for this client are logged in likewise. What it

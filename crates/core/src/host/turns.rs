@@ -299,6 +299,9 @@ impl<'a> Waiting<'a> {
             return;
         }
         let record = self.session.record_id();
+        if !self.connection.attachments().get(record).is_some_and(Attachment::is_told_updates) {
+            return;
+        }
         // A session that is over has no turn to wait for.
         let Ok(open) = self.session.open_turns().await else { return };
         let Some(notice) = self.connection.waiting_notice(record, &open, turn) else { return };

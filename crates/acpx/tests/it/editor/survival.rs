@@ -4,7 +4,7 @@ use acpx_testkit::Script;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::Editor;
+use super::{Editor, wanting_error_data};
 use crate::acpx::{Place, eventually, kill_hard};
 
 #[test]
@@ -94,7 +94,7 @@ fn an_editor_is_not_told_its_own_words_when_the_host_is_killed_before_the_agent_
         ("session/prompt", Script::new().touch(&asked).hang()),
     ]));
     let mut editor = Editor::silent(&place, &["scripted", "acp"]);
-    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    editor.call("initialize", wanting_error_data(1));
     let session = editor.open(&place);
     let open = editor.ask_prompt(&session, "my own words");
     eventually("the agent has the prompt", || asked.exists());

@@ -178,6 +178,10 @@ impl Editor {
 
     fn update(&mut self, params: &Value) {
         let version = self.version;
+        // That a prompt waits is no event.
+        if params["update"]["_meta"]["acpx"].get("notice").is_some() {
+            return;
+        }
         // How a session stands is told with the event it stands by, which may have been told before.
         let stands = params["update"]["sessionUpdate"] == "state_update"
             && params["update"].get("stopReason").is_none();

@@ -40,6 +40,8 @@ pub struct ClientFacts {
     pub fs: FileAccess,
     /// It runs commands for an agent.
     pub terminal: bool,
+    /// Which logins it runs in a terminal.
+    pub terminal_login: TerminalLogin,
     /// It wants all that is known of an error, in `data.acpx`.
     pub error_data: bool,
     /// It shows the sessions of sub-agents. In version 2 every client does.
@@ -50,6 +52,20 @@ pub struct ClientFacts {
     pub meta: Option<Box<str>>,
     /// The ways to log in that it was offered, a list of JSON.
     pub logins: Option<Box<str>>,
+    /// What its user can do where a login is missing.
+    pub login_hint: Option<Box<str>>,
+}
+
+/// Which logins a client runs in a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TerminalLogin {
+    /// None.
+    #[default]
+    No,
+    /// Those that tell their whole command in `_meta["terminal-auth"]`, as Zed did before the protocol had them.
+    WholeCommand,
+    /// All: it runs the agent's command with the arguments of the login.
+    Any,
 }
 
 /// How a client lets its user be asked.
@@ -113,6 +129,7 @@ impl ClientFacts {
             error_data: at(ERROR_DATA),
             subagents: at("/subagents"),
             capabilities: passed,
+            terminal_login: terminal_login(&capabilities),
             elicitation: elicitation(&capabilities),
             ..self.named(&value(&info))
         })
@@ -135,6 +152,7 @@ impl ClientFacts {
             elicitation: elicitation(&values),
             error_data: values.pointer(ERROR_DATA).is_some_and(advertised),
             capabilities: passed(&capabilities, ProtocolVersion::V2),
+            terminal_login: terminal_login(&values),
             ..self
         };
         Ok(shows_all.named(&value(&info)))
@@ -160,6 +178,15 @@ fn passed(capabilities: &Member<'_>, version: ProtocolVersion) -> Option<Besides
     }
     let [meta] = field.members(["_meta"]).ok()?;
     Besides::of(version, meta.object().as_deref(), field.others(&OURS).as_deref())
+}
+
+fn terminal_login(capabilities: &Value) -> TerminalLogin {
+    let at = |path: &str| capabilities.pointer(path).is_some_and(advertised);
+    match (at("/auth/terminal"), at("/_meta/terminal-auth")) {
+        (true, _) => TerminalLogin::Any,
+        (false, true) => TerminalLogin::WholeCommand,
+        (false, false) => TerminalLogin::No,
+    }
 }
 
 fn elicitation(capabilities: &Value) -> Elicitation {

@@ -30,7 +30,7 @@ pub use call::{
     Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall,
     SetModeCall, SetModelCall, SetOptionCall, StopCall,
 };
-pub use client::{ClientFacts, Elicitation, FileAccess};
+pub use client::{ClientFacts, Elicitation, FileAccess, TerminalLogin};
 pub use error::CallError;
 pub use insertion::TurnLink;
 pub use link::{AskError, ClientLink};

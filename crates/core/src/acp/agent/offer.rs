@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use self::answer::is_known_kind;
 
+use super::client::TerminalLogin;
 use super::setup::Meta;
 use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
@@ -125,6 +126,10 @@ struct PassedOn {
     prompt: Option<Box<str>>,
     mcp: Option<Box<str>>,
     auth_methods: Option<Box<str>>,
+    /// Which logins the client runs in a terminal.
+    terminal_login: TerminalLogin,
+    /// What the client's user can do where a login is missing.
+    login_hint: Option<Box<str>>,
     /// Whether it and the client speak version 2, whose lists of content and of servers are open: what it takes of kinds
     /// that nobody here knows is offered too.
     is_open: bool,
@@ -226,6 +231,25 @@ impl Offer {
     pub fn with_auth_methods(mut self, methods: &RawValue) -> Self {
         self.passed_on.auth_methods = Some(methods.get().into());
         self
+    }
+
+    /// The same offer to a client that runs such logins in a terminal; the agent's other ways in a terminal are left out.
+    #[must_use]
+    pub fn with_terminal_login(mut self, terminal_login: TerminalLogin) -> Self {
+        self.passed_on.terminal_login = terminal_login;
+        self
+    }
+
+    /// The same offer with what the client's user can do where a login is missing.
+    #[must_use]
+    pub fn with_login_hint(mut self, hint: Option<&str>) -> Self {
+        self.passed_on.login_hint = hint.map(Into::into);
+        self
+    }
+
+    /// What the client's user can do where a login is missing.
+    pub fn login_hint(&self) -> Option<&str> {
+        self.passed_on.login_hint.as_deref()
     }
 
     /// The ways to log in, as they are told: a list of JSON.

@@ -151,11 +151,8 @@ impl<S: AgentService> Server<S> {
     /// Answered before anything else is taken, so whatever follows comes after the answer. What was agreed on stays:
     /// a client that asks again is refused.
     async fn initialize(&mut self, id: RpcId, params: Option<&str>) {
-        let worker = self.worker.clone();
-        match self.agree(params).await {
-            Ok(answer) => worker.answer(id, Ok(answer)).await,
-            Err(error) => worker.refuse(id, error).await,
-        }
+        let agreed = self.agree(params).await;
+        self.worker.answer(id, agreed).await;
     }
 
     async fn agree(&mut self, params: Option<&str>) -> Result<String, CallError> {
@@ -178,7 +175,9 @@ impl<S: AgentService> Server<S> {
             () = gone => return Err(CallError::Unanswered),
         };
         let answer = offer.answer(version);
-        let client = ClientFacts { logins: offer.login_methods().map(Into::into), ..client };
+        let (logins, login_hint) =
+            (offer.login_methods().map(Into::into), offer.login_hint().map(Into::into));
+        let client = ClientFacts { logins, login_hint, ..client };
         self.worker.link = self.worker.link.to(client, !offer.service_tells_states());
         self.offer = Some(offer);
         Ok(answer)

@@ -46,13 +46,24 @@ impl AgentConnection {
         agent: &str,
         version: ProtocolVersion,
         peer: Peer,
-        mut incoming: Incoming,
-        mut secrets: Secrets,
+        incoming: Incoming,
+        secrets: Secrets,
         client: Option<&Besides>,
     ) -> Result<Started, InitializeFailure> {
+        Self::start_for(agent, version, (peer, incoming), secrets, (client, true)).await
+    }
+
+    /// The same for a client that can log in in a terminal or cannot.
+    pub(crate) async fn start_for(
+        agent: &str,
+        version: ProtocolVersion,
+        (peer, mut incoming): (Peer, Incoming),
+        mut secrets: Secrets,
+        (client, has_terminal): (Option<&Besides>, bool),
+    ) -> Result<Started, InitializeFailure> {
         let mut lines = Vec::new();
-        let asked = initialize_params(version, client);
-        match initialize(agent, (version, &asked), &peer, &mut incoming, &mut secrets, &mut lines).await {
+        let params = initialize_params(version, client, has_terminal);
+        match initialize(agent, (version, &params), &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
@@ -144,7 +155,7 @@ struct InitializeParams {
     info: Option<v2::Implementation>,
 }
 
-fn initialize_params(version: ProtocolVersion, client: Option<&Besides>) -> String {
+fn initialize_params(version: ProtocolVersion, client: Option<&Besides>, has_terminal: bool) -> String {
     let (name, own) = ("acpx", env!("CARGO_PKG_VERSION"));
     let elicitation = v1::ElicitationCapabilities::new()
         .form(v1::ElicitationFormCapabilities::new())
@@ -167,7 +178,7 @@ fn initialize_params(version: ProtocolVersion, client: Option<&Besides>) -> Stri
         .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
         .session(session)
         .terminal(true)
-        .auth(v1::AuthCapabilities::new().terminal(true));
+        .auth(v1::AuthCapabilities::new().terminal(has_terminal));
     let second = || {
         let own = json(&v2::ClientCapabilities::new().elicitation(elicitation_v2));
         with_clients(own, ProtocolVersion::V2, client)

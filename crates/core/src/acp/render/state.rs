@@ -52,6 +52,8 @@ pub(crate) struct SessionState {
 struct ErrorForm {
     /// The ways to log in that it was offered, a list of JSON.
     logins: Option<Box<str>>,
+    /// What its user can do where a login is missing.
+    login_hint: Option<Box<str>>,
     /// Whether it wants all data of an error.
     wants_data: bool,
 }
@@ -116,7 +118,8 @@ pub(super) struct Envelope<'a> {
 impl SessionState {
     /// How a session stands before any event, for this client.
     pub(crate) fn to(client: &ClientFacts) -> Self {
-        let errors = ErrorForm { logins: client.logins.clone(), wants_data: client.error_data };
+        let (logins, login_hint) = (client.logins.clone(), client.login_hint.clone());
+        let errors = ErrorForm { logins, login_hint, wants_data: client.error_data };
         Self { errors, ..Self::default() }
     }
 
@@ -320,7 +323,7 @@ pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
         Fact::TurnEnded { turn, error: Some(error), .. } => {
             let turn = RunningTurn { turn: *turn, request_id: request_id.to_owned() };
             // Only hosts receive it, and they want all data.
-            Some(failed(turn, error, None, &ErrorForm { logins: None, wants_data: true }))
+            Some(failed(turn, error, None, &ErrorForm { wants_data: true, ..ErrorForm::default() }))
         }
         Fact::TurnEnded { stop_reason, .. } => Some(stopped(stop_reason.as_deref().unwrap_or("error"), None)),
         _ => None,
@@ -364,7 +367,11 @@ fn failed(turn: RunningTurn, error: &FactError, answer: Option<&Answer>, form: &
         None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),
     };
     let is_login = code == told_error::LOGIN_WANTED;
-    let told = if is_login { told_error::wanting_login(told, form.logins.as_deref()) } else { told };
+    let told = if is_login {
+        told_error::wanting_login(told, form.logins.as_deref(), form.login_hint.as_deref())
+    } else {
+        told
+    };
     let told = told_error::for_client(told, form.wants_data);
     let told = serde_json::to_string(&told).expect("an error has only text, numbers and raw JSON");
     format!(r#"{{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{told}}}"#).into()

@@ -247,7 +247,7 @@ impl Memory {
             "initialize" => {
                 // What is told here is kept, and gone on from by whoever comes after this bridge.
                 self.wishes.seq = edits::wants_seq(message) || self.terms.loses_lines;
-                self.wishes.error_data |= edits::wants_error_data(message);
+                self.wishes.error_data = edits::wants_error_data(message) || self.terms.loses_lines;
                 match &self.terms.greeting {
                     Greeting::Client(client) => edits::with_client(message, client),
                     Greeting::Numbers => edits::with_numbers(message),

@@ -97,7 +97,9 @@ async fn an_agents_error_is_told_alike_as_an_answer_of_version_1_and_as_a_state_
         let told = |ways: Value| {
             if version == 1 { ways } else { json!([{ "methodId": "key", "name": "Key", "type": "agent" }]) }
         };
-        let login_details = format!("Internal error: Missing provider; {}", hint("AUTH_REQUIRED"));
+        let login_hint =
+            "log in by one of the offered ways, or in a shell, then try again: acpx scripted auth";
+        let login_details = format!("Internal error: Missing provider; {login_hint}");
         let table = [
             (&odd, 4711, "AGENT_REFUSED", json!({ "deep": [1.0], "details": "no" })),
             (
@@ -122,7 +124,9 @@ async fn an_agents_error_is_told_alike_as_an_answer_of_version_1_and_as_a_state_
             assert_eq!((&acpx["turn"]["turn"], &acpx["turn"]["requestId"]), (&json!(1), &json!("mine")));
             let words = acpx["message"].as_str().unwrap();
             assert!(words.starts_with("the agent \"scripted\" refused session/prompt"), "{words}");
-            let ours = json!({ "code": code, "hint": hint(code), "turn": acpx["turn"], "acp": error, "message": words });
+            let hint = if code == "AUTH_REQUIRED" { login_hint } else { hint(code) };
+            let ours =
+                json!({ "code": code, "hint": hint, "turn": acpx["turn"], "acp": error, "message": words });
             let mut expected = json!({ "code": number, "message": error["message"], "data": data });
             expected["data"]["acpx"] = ours;
             assert_eq!(failed, expected, "{version}");

@@ -127,3 +127,55 @@ async fn what_a_login_says_besides_is_repeated_and_never_kept() {
     let repeated = r#""headers":[{"value":"[secret]"}]},"short":"h2"}"#;
     assert!(kept.iter().any(|line| line.contains(repeated)), "{kept:?}");
 }
+
+/// An agent that offers a login in a terminal and wants one.
+fn in_terminal() -> Script {
+    let method = json!({ "id": "tui", "name": "Terminal", "type": "terminal", "args": ["login"] });
+    let answer = json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [method] });
+    let wanted = json!({ "code": -32000, "message": "Authentication required", "data": { "why": 1 } });
+    Script::new().serve([
+        ("initialize", Script::new().reply(answer)),
+        ("session/new", Script::new().reply_error(wanted.clone())),
+        ("session/prompt", Script::new().reply_error(wanted)),
+    ])
+}
+
+/// What an agent was told in each `initialize`.
+fn told_terminal(argv: &[String]) -> Vec<Value> {
+    let greetings = received(argv).into_iter().filter(|(method, _)| method == "initialize");
+    greetings.map(|(_, params)| params["clientCapabilities"]["auth"]["terminal"].clone()).collect()
+}
+
+#[tokio::test]
+async fn terminal_logins_are_forwarded_to_the_client_that_can_run_them() {
+    let bench = Bench::new();
+    let argv = bench.agent(&in_terminal());
+    let offered = async |takes: Value| {
+        let mut editor = bench.joined(1).await;
+        let agent = json!({ "name": "scripted", "argv": argv });
+        let client = json!({ "agent": agent, "environment": super::environment(), "cwd": bench.home.path() });
+        let params = json!({
+            "protocolVersion": 1, "clientCapabilities": takes, "_meta": { "acpx": { "client": client } },
+        });
+        let answer = editor.call("initialize", params).await.unwrap();
+        let refused = begin(&bench, &mut editor).await.unwrap_err();
+        (answer["authMethods"].clone(), refused)
+    };
+    let details = |way: &str| {
+        let what = "Authentication required";
+        let data = json!({ "details": format!("{what}; log in {way}, then try again: acpx scripted auth") });
+        json!({ "code": -32000, "message": what, "data": data })
+    };
+    // A client without a terminal is given the command for a shell, and the agent knows that it has none.
+    let expected = (json!([]), details("in a shell"));
+    assert_eq!(offered(json!({})).await, expected);
+    assert_eq!(told_terminal(&argv), [false, false]);
+    let way = json!({ "id": "tui", "name": "Terminal", "type": "terminal", "args": ["--login", "tui"] });
+    let expected = (json!([way]), details("by one of the offered ways, or in a shell"));
+    assert_eq!(offered(json!({ "auth": { "terminal": true } })).await, expected);
+    assert_eq!(told_terminal(&argv), [false, false, true, true]);
+    // A command has a terminal, whatever the editor before it had.
+    let mut shell = bench.client().await;
+    let error = super::refusal(&mut shell, "session/new", &bench.new_params(&argv)).await;
+    assert_eq!((error.code(), told_terminal(&argv).last()), ("AUTH_REQUIRED", Some(&json!(true))));
+}

@@ -139,6 +139,9 @@ fn a_login_in_a_terminal_runs_the_agents_own_program_and_its_exit_decides() {
     let done = place.acpx(&["--agent", &agent, "auth", "tui"]);
     let expected = format!("hello you\nlogged in with {agent}: Terminal login\n");
     assert_eq!((done.out.as_str(), done.code), (expected.as_str(), Some(0)), "{}", done.err);
+    // An editor runs its own command with the arguments that it was offered.
+    let by_editor = place.acpx(&["--agent", &agent, "acp", "--login", "tui"]);
+    assert_eq!((by_editor.out.as_str(), by_editor.code), (expected.as_str(), Some(0)), "{}", by_editor.err);
     let quiet = place.acpx(&["--agent", &agent, "--format", "quiet", "auth", "tui"]);
     assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("logged-in\n", "hello you\n"));
     let agent = shell_agent(&place, &method, "exit 3");

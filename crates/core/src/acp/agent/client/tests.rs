@@ -65,10 +65,9 @@ fn a_client_of_version_1_is_read_from_its_places() {
             "terminal": true,
             "session": { "notices": {}, "compaction": null, "configOptions": { "boolean": {} } },
             "elicitation": { "form": {} },
-            "auth": { "terminal": true },
             "subagents": {},
             "later": [1.0],
-            "_meta": { "terminal_output": true, "acpx": { "errorData": true } },
+            "_meta": { "acpx": { "errorData": true }, "terminal-auth": true, "terminal_output": true },
         },
         "info": { "name": "elsewhere", "version": "0" },
         "_meta": { "a": 1 },
@@ -83,15 +82,17 @@ fn a_client_of_version_1_is_read_from_its_places() {
         elicitation: Elicitation { form: true, url: false },
         fs: FileAccess { read: true, write: false },
         terminal: true,
+        terminal_login: TerminalLogin::WholeCommand,
         error_data: true,
         subagents: true,
         capabilities: Besides::of(
             ProtocolVersion::V1,
-            Some(r#"{"terminal_output":true}"#),
+            Some(r#"{"terminal-auth":true,"terminal_output":true}"#),
             Some(r#""subagents":{},"later":[1.0]"#),
         ),
         meta: Some(r#"{"a":1}"#.into()),
         logins: None,
+        login_hint: None,
     };
     assert_eq!(read(&params, ProtocolVersion::V2), Ok(expected));
 }
@@ -101,7 +102,7 @@ fn a_client_of_version_2_is_read_from_its_places_and_shows_everything() {
     let params = json!({
         "protocolVersion": 2,
         "info": { "name": "zed", "version": "2.0", "title": "Zed" },
-        "capabilities": { "elicitation": { "url": {} }, "fs": { "readTextFile": true },
+        "capabilities": { "elicitation": { "url": {} }, "fs": { "readTextFile": true }, "auth": { "terminal": {} },
             "_meta": { "acpx": { "errorData": true } } },
         "clientInfo": { "name": "elsewhere", "version": "0" },
     });
@@ -115,6 +116,7 @@ fn a_client_of_version_2_is_read_from_its_places_and_shows_everything() {
         subagents: true,
         elicitation: Elicitation { form: false, url: true },
         error_data: true,
+        terminal_login: TerminalLogin::Any,
         ..ClientFacts::default()
     };
     assert_eq!(read(&params, ProtocolVersion::V2), Ok(expected));

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::super::client::TerminalLogin;
 use super::{Feature, Offer};
 use crate::acp::capabilities::{Capabilities, advertised};
 use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
 use crate::model::ProtocolVersion;
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{Step, locate, put, without};
 
 const NOTHING: &str = "{}";
 
@@ -98,30 +99,51 @@ impl Offer {
             offer = offer.with_info(info);
         }
         match behind.auth_methods.filter(|methods| methods.get().starts_with('[')) {
-            Some(methods) => offer.with_auth_methods(&for_clients(methods)),
+            Some(methods) => {
+                let methods = for_client(methods, offer.passed_on.terminal_login);
+                offer.with_auth_methods(&methods)
+            }
             None => offer,
         }
     }
 }
 
-/// The ways to log in that a client can go. One that is gone in a terminal runs the agent's own command, which a client
-/// of ours does not have: to it the command is ours.
-fn for_clients(methods: &RawValue) -> Cow<'_, RawValue> {
+/// The ways to log in that a client can go. A login in a terminal is run with the command that the client starts its
+/// agent with, which is ours, and `acpx AGENT acp --login METHOD` goes that way.
+fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> {
     #[derive(Deserialize)]
-    struct Kind<'a> {
+    struct Method<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Cow<'a, str>>,
+        #[serde(borrow, alias = "methodId")]
+        id: Option<Cow<'a, str>>,
     }
-    let is_for_terminals = |method: &&RawValue| {
-        let kind = serde_json::from_str::<Kind<'_>>(method.get()).ok().and_then(|method| method.kind);
-        kind.is_some_and(|kind| kind == "terminal")
-    };
     let all: Vec<&RawValue> = serde_json::from_str(methods.get()).unwrap_or_default();
-    if !all.iter().any(is_for_terminals) {
+    let mut is_changed = false;
+    let mut left = Vec::with_capacity(all.len());
+    for raw in all.iter().map(|method| method.get()) {
+        let read = serde_json::from_str::<Method<'_>>(raw).ok();
+        let Some(id) = read.filter(|read| read.kind.as_deref() == Some("terminal")).map(|read| read.id)
+        else {
+            left.push(Cow::Borrowed(raw));
+            continue;
+        };
+        is_changed = true;
+        let has_command = || locate(raw, &["_meta", "terminal-auth"].map(Step::Key)).is_some();
+        let can_go = match terminal {
+            TerminalLogin::No => false,
+            TerminalLogin::WholeCommand => has_command(),
+            TerminalLogin::Any => true,
+        };
+        let args = json!(["--login", id.unwrap_or_default()]).to_string();
+        let bare = without(raw, &["env"]);
+        let told = put(bare.as_deref().unwrap_or(raw), &["args"], &args);
+        left.extend(told.filter(|_| can_go).map(Cow::Owned));
+    }
+    if !is_changed {
         return Cow::Borrowed(methods);
     }
-    let left = all.into_iter().filter(|method| !is_for_terminals(method)).map(RawValue::get);
-    let left = format!("[{}]", left.collect::<Vec<_>>().join(","));
+    let left = format!("[{}]", left.join(","));
     RawValue::from_string(left).map_or(Cow::Borrowed(methods), Cow::Owned)
 }
 
@@ -181,6 +203,33 @@ mod tests {
         let features = [Feature::Load, Feature::Image, Feature::McpHttp];
         let offer = Offer::new("acpx", "1", features).on_behalf_of(answer, version);
         serde_json::from_str(&offer.answer(version)).unwrap()
+    }
+
+    #[test]
+    fn terminal_logins_are_offered_to_clients_that_run_them_with_our_arguments() {
+        let methods = json!([
+            { "id": "key", "name": "Key", "_meta": { "terminal-auth": { "command": "c" } } },
+            { "id": "tui", "name": "T", "type": "terminal", "args": ["login"], "env": { "A": "b" } },
+            { "id": "zed", "name": "Z", "type": "terminal", "_meta": { "terminal-auth": { "command": "c" } } },
+        ]);
+        let ours = |index: usize, id: &str| {
+            let mut method = methods[index].clone();
+            method["args"] = json!(["--login", id]);
+            method.as_object_mut().unwrap().remove("env");
+            method
+        };
+        let answer = json!({ "protocolVersion": 1, "authMethods": methods }).to_string();
+        let table = [
+            (TerminalLogin::No, json!([methods[0]])),
+            (TerminalLogin::WholeCommand, json!([methods[0], ours(2, "zed")])),
+            (TerminalLogin::Any, json!([methods[0], ours(1, "tui"), ours(2, "zed")])),
+        ];
+        for (terminal, expected) in table {
+            let offer = Offer::new("acpx", "1", []).with_terminal_login(terminal);
+            let offer = offer.on_behalf_of(&answer, ProtocolVersion::V1);
+            let told: Value = serde_json::from_str(&offer.answer(ProtocolVersion::V1)).unwrap();
+            assert_eq!(told["authMethods"], expected, "{terminal:?}");
+        }
     }
 
     #[test]
