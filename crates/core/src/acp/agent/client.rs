@@ -38,6 +38,8 @@ pub struct ClientFacts {
     pub fs: FileAccess,
     /// It runs commands for an agent.
     pub terminal: bool,
+    /// It shows terminals of an agent's own, whose output comes in `_meta` of tool calls.
+    pub terminal_output: bool,
     /// It shows the sessions of sub-agents. In version 2 every client does.
     pub subagents: bool,
     /// What its capabilities say that only an agent understands: their `_meta`, and those that are not known here.
@@ -106,6 +108,7 @@ impl ClientFacts {
             boolean_options: at("/session/configOptions/boolean"),
             fs: FileAccess { read: at("/fs/readTextFile"), write: at("/fs/writeTextFile") },
             terminal: at("/terminal"),
+            terminal_output: at("/_meta/terminal_output") || at("/_meta/terminal_output_delta"),
             subagents: at("/subagents"),
             capabilities: passed,
             elicitation: elicitation(&capabilities),

@@ -83,6 +83,7 @@ fn a_client_of_version_1_is_read_from_its_places() {
         elicitation: Elicitation { form: true, url: false },
         fs: FileAccess { read: true, write: false },
         terminal: true,
+        terminal_output: true,
         subagents: true,
         capabilities: Besides::of(
             ProtocolVersion::V1,
