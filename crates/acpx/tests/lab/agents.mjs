@@ -5,17 +5,31 @@ import { dirname, join } from "node:path";
 
 const { platform, arch } = process;
 
+/** The trial for agents with `models`. */
+export const MODEL_TRIAL = "model, editor and shell";
+
 /**
  * Each has its `command`, given where its package is installed, the `environment` that it needs beside the usual, and
  * its `login`, which is what makes the model its own: variables, and files of its home. `speaks` are the versions of
  * the protocol it has. `withoutLogin` is what comes of a prompt without the login, if it is not that one is wanted.
  * `requiring` are the files of its home by which it refuses a session without an MCP server of its own configuration,
  * if it can; otherwise it works without a server that fails.
+ * With `only`, these trials are made with it and nothing else.
  */
 const AGENTS = {
   "claude-agent-acp": {
     speaks: [1, 2],
     command: (modules) => [process.execPath, join(modules, "@agentclientprotocol/claude-agent-acp/dist/index.js")],
+    environment: (url) => ({ ANTHROPIC_BASE_URL: url, DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1" }),
+    login: () => ({ environment: { ANTHROPIC_API_KEY: "none" } }),
+  },
+  // It tells its models as `models`, and takes `session/set_model`. Its tools are not tried: it takes the lab's model at
+  // its word for how short a command may run, and for a variable that its permission requests do not show a person is
+  // asked twice.
+  "claude-code-acp": {
+    speaks: [1],
+    only: ["turn", "cancel while streaming", "kill -9 of the agent", "kill -9 of the host", "close", MODEL_TRIAL],
+    command: (modules) => [process.execPath, join(modules, "@zed-industries/claude-code-acp/dist/index.js")],
     environment: (url) => ({ ANTHROPIC_BASE_URL: url, DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1" }),
     login: () => ({ environment: { ANTHROPIC_API_KEY: "none" } }),
   },
@@ -119,6 +133,7 @@ export function prepared(name, { installed, home, url, loggedIn = true }) {
   return {
     name,
     speaks: agent.speaks,
+    only: agent.only,
     withoutLogin: agent.withoutLogin ?? "AUTH_REQUIRED",
     logIn,
     requireServer,

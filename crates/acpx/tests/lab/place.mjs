@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 
 /** How long a command may take. Only one that hangs takes so long. */
@@ -17,8 +18,11 @@ export class Place {
   #acpx;
   #command;
   #environment;
+  /** The trials that are made with its agent, if they are not all. */
+  only;
 
   constructor(acpx, agent) {
+    this.only = agent.only;
     this.#acpx = acpx;
     this.#command = agent.command;
     const own = { ACPX_HOME: this.#made("home"), XDG_RUNTIME_DIR: this.#made("run") };
@@ -45,14 +49,18 @@ export class Place {
     return [this.#acpx, "--agent", this.#command.map(quoted).join(" "), ...words];
   }
 
-  /** Starts a command with this input: the `lines` of its output so far, and how it has `ended`. */
+  /**
+   * Starts a command with this input: the `lines` of its output so far, and how it has `ended`. An input that depends on
+   * the output is a function that is given the lines and yields what to write.
+   */
   begin(cwd, [program, ...words], input) {
     const stdio = [input === undefined ? "ignore" : "pipe", "pipe", "pipe"];
     const options = { cwd, env: this.#environment, stdio, timeout: PATIENCE_MS, killSignal: "SIGKILL" };
     const child = spawn(program, words, options);
-    child.stdin?.end(input);
     const lines = [];
     const output = createInterface(child.stdout).on("line", (line) => lines.push(line));
+    if (typeof input === "function") Readable.from(input(lines)).pipe(child.stdin);
+    else child.stdin?.end(input);
     const ended = Promise.all([text(child.stderr), once(child, "exit"), once(output, "close")]);
     return { output, lines, ended: ended.then(([err, [code, signal]]) => ({ code: code ?? signal, err })) };
   }

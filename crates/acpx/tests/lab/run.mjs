@@ -65,10 +65,7 @@ async function* nothingLeft(place) {
   yield { step: "nothing is left" };
 }
 
-async function attempt(name, url) {
-  const installed = join(agents, name);
-  const agent = prepared(name, { installed, home: join(homes, name), url });
-  const place = new Place(acpx, agent);
+async function inAllWays(name, agent, place) {
   await go(name, "shell", shell(place));
   for (const spoken of agent.speaks) {
     for (const client of [1, 2]) {
@@ -77,6 +74,13 @@ async function attempt(name, url) {
     }
   }
   await go(name, "asked", askedEditor(place, sdk));
+}
+
+async function attempt(name, url) {
+  const installed = join(agents, name);
+  const agent = prepared(name, { installed, home: join(homes, name), url });
+  const place = new Place(acpx, agent);
+  if (agent.only === undefined) await inAllWays(name, agent, place);
   await go(name, "trial", trials(place, agent));
   await go(name, "end", nothingLeft(place));
   const stranger = prepared(name, { installed, home: join(homes, `${name}-without-login`), url, loggedIn: false });

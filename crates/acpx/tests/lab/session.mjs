@@ -110,15 +110,23 @@ export class Session {
     return this.path(name);
   }
 
-  /** Sends requests as an editor does, after initialize; the answers in their order, that to initialize first. */
+  /**
+   * Sends requests as an editor does, after initialize, each when the one before is answered; the answers in their order,
+   * that to initialize first.
+   */
   async edits(...requests) {
     const initialize = { method: "initialize", params: { protocolVersion: 1, clientCapabilities: {} } };
-    const lines = [initialize, ...requests].map((request, id) => JSON.stringify({ jsonrpc: "2.0", id, ...request }));
-    const editor = this.#place.begin(this.#cwd, this.#place.acpx("acp"), `${lines.join("\n")}\n`);
-    const { code, err } = await editor.ended;
+    const answers = [];
+    const said = async function* (lines) {
+      const answerTo = (id) => lines.map((line) => JSON.parse(line)).find((line) => line.id === id && !line.method);
+      for (const [id, request] of [initialize, ...requests].entries()) {
+        yield `${JSON.stringify({ jsonrpc: "2.0", id, ...request })}\n`;
+        answers.push(await until(`the answer to ${request.method}`, () => answerTo(id)));
+      }
+    };
+    const { code, err } = await this.#place.begin(this.#cwd, this.#place.acpx("acp"), said).ended;
     assert.equal(code, 0, err);
-    const answers = editor.lines.map((line) => JSON.parse(line)).filter(({ method }) => method === undefined);
-    return lines.map((_, id) => answers.find((answer) => answer.id === id));
+    return answers;
   }
 
   /** Waits until the agent has none. */

@@ -8,6 +8,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { model as words } from "../npm/words.mjs";
+import { MODEL_TRIAL } from "./agents.mjs";
 import { MADE, WRITTEN } from "./model/plan.mjs";
 import { contentOf, Session, until } from "./session.mjs";
 
@@ -167,6 +168,30 @@ const TRIALS = {
     return { note: "its editor's close cancelled it" };
   },
 
+  [MODEL_TRIAL]: async (session) => {
+    await answered(session);
+    const before = await session.told("status");
+    const other = before.availableModels.find((model) => model !== before.model);
+    const load = { method: "session/load", params: { sessionId: session.record, cwd: session.path(""), mcpServers: [] } };
+    const choice = { method: "session/set_model", params: { sessionId: session.record, modelId: other } };
+    const [, loaded, chosen] = await session.edits(load, choice);
+    assert.equal(loaded.result?.models?.currentModelId, before.model, JSON.stringify(loaded));
+    assert.deepEqual(chosen.result, {}, JSON.stringify(chosen));
+    const { model, pid } = await session.told("status");
+    assert.equal(model, other, "what the editor chose the shell shows");
+    process.kill(pid, "SIGKILL");
+    await session.nothingLeft();
+    await answered(session);
+    assert.equal((await session.told("status")).model, other, "another agent has the model of the editor's choice");
+    assert.equal((await session.told("set", "model", before.model)).modelId, before.model);
+    process.kill((await session.home("host", "status")).pid, "SIGKILL");
+    await answered(session);
+    assert.equal((await session.told("status")).model, before.model, "another host has the model of the shell's choice");
+    const [, again] = await session.edits(load);
+    assert.equal(again.result?.models?.currentModelId, before.model, JSON.stringify(again));
+    return { note: `${other} chosen in an editor, ${before.model} in the shell; each still chosen after kill -9` };
+  },
+
   close: async (session) => {
     const turn = await session.prompt(words.permission.say, "--approve-all");
     assert.deepEqual(turn.outcome(), COMPLETED);
@@ -182,6 +207,8 @@ const TRIALS = {
 /** Tries all that an agent with a login can be tried with; yields `{ step, ms, note, seen, error }` for each. */
 export async function* trials(place, agent) {
   for (const [step, trial] of Object.entries(TRIALS)) {
+    const isMeant = place.only?.includes(step) ?? step !== MODEL_TRIAL;
+    if (!isMeant) continue;
     const session = await Session.made(place, step.replaceAll(/\W+/g, "-"));
     yield tried(step, async () => trial(session, place, agent));
     await session.told("sessions", "close").catch(() => {});

@@ -44,6 +44,8 @@ pub struct ClientFacts {
     pub terminal_login: TerminalLogin,
     /// It wants all that is known of an error, in `data.acpx`.
     pub error_data: bool,
+    /// It shows terminals of an agent's own, whose output comes in `_meta` of tool calls.
+    pub terminal_output: bool,
     /// It shows the sessions of sub-agents. In version 2 every client does.
     pub subagents: bool,
     /// What its capabilities say that only an agent understands: their `_meta`, and those that are not known here.
@@ -127,6 +129,7 @@ impl ClientFacts {
             fs: FileAccess { read: at("/fs/readTextFile"), write: at("/fs/writeTextFile") },
             terminal: at("/terminal"),
             error_data: at(ERROR_DATA),
+            terminal_output: at("/_meta/terminal_output") || at("/_meta/terminal_output_delta"),
             subagents: at("/subagents"),
             capabilities: passed,
             terminal_login: terminal_login(&capabilities),

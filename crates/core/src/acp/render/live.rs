@@ -2,7 +2,7 @@
 //! user's words, with who asked. A client of version 2 is also told when the session works and when it does not.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ pub(crate) struct Rendering {
     pub(super) to_v2: UpdatesToV2,
     /// The sub-agents that the session has announced so far.
     children: ChildSessions,
+    /// The tool calls with terminals of their agent's own, by their ids as JSON.
+    pub(super) agents_terminals: HashSet<Box<str>>,
     /// Whether a client of version 1 was told what a terminal of ours shows.
     pub(super) has_terminals: bool,
     /// The last event and when it was, and when content was last told that had changed.
@@ -88,6 +90,7 @@ impl Rendering {
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
             children: ChildSessions::default(),
+            agents_terminals: HashSet::new(),
             has_terminals: false,
             heard: None,
             settled: None,

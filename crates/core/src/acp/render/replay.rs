@@ -15,6 +15,7 @@ use super::live::{Rendering, version};
 use super::outgoing::{Beside, notification};
 use super::run::{Run, whole};
 use super::survey::{Key, Survey, own_terminal};
+use super::terminals::has_terminal_meta;
 use super::tool::{Telling, Tool};
 use crate::model::{
     Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq, prompt_message_id,
@@ -38,6 +39,9 @@ pub(crate) struct Replay {
     /// The first event that is told. Those before are only taken in.
     from: Seq,
     tools: HashMap<Key, Tool>,
+    /// The tool calls that are told line by line: their agent tells the output of a command beside the protocol, in
+    /// pieces that a client appends.
+    line_by_line: HashSet<Key>,
     /// What the session is about, as told so far.
     info: Option<Fields>,
     /// The messages with ids of the agent that have begun.
@@ -52,10 +56,10 @@ impl Replay {
         if survey.begins_late() {
             rendering.begins_late();
         }
-        let (tools, begun) = (HashMap::new(), HashSet::new());
+        let (tools, line_by_line, begun) = (HashMap::new(), HashSet::new(), HashSet::new());
         let (info, run, out) = (None, None, Vec::new());
         let bounded = bounds.tool_output_bytes.map(Bounded::to);
-        Self { rendering, survey, bounds, bounded, from, tools, info, begun, run, out }
+        Self { rendering, survey, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
     }
 
     /// Takes the next event; the lines that can be told by now.
@@ -282,6 +286,18 @@ impl Replay {
         let Some(id) = line.head.tool_call else { return self.as_received(event, line) };
         let Some(call) = text_of(id) else { return self.as_received(event, line) };
         let key = (event.lineage, Box::from(&*call));
+        if self.line_by_line.contains(&key) || has_terminal_meta(line.update) {
+            // What came before is told first, without a number: this line has it.
+            if let Some(tool) = self.tools.remove(&key) {
+                let telling = Telling { is_over: false, has_cancelled: false };
+                let update = self.folded(event, &key, tool, telling);
+                let beside = Beside { seq: None, ..Beside::of(event.seq, event.at) };
+                let lines = self.rendering.told(version(event), event.lineage, &update, &beside);
+                self.tell(event, lines);
+            }
+            self.line_by_line.insert(key);
+            return self.as_received(event, line);
+        }
         let output_bytes = self.bounds.tool_output_bytes;
         let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool::new(event.turn, output_bytes));
         match (line.head.kind, line.head.content) {
@@ -301,11 +317,16 @@ impl Replay {
         let is_first = [spoken, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
         let is_over = self.survey.is_over(key, tool.turn, event);
         let telling = Telling { is_over, has_cancelled: !is_first };
+        let update = self.folded(event, key, tool, telling);
+        self.made(event, &update);
+    }
+
+    /// The update that tells a tool call with all its fields.
+    fn folded(&mut self, event: &Event, key: &Key, tool: Tool, telling: Telling) -> String {
         let other = self.rendering.known.other_text(Sort::ToolCall, &key.1, event.lineage);
         let id = json_string(other.as_deref().unwrap_or(&key.1));
         self.rendering.to_v2.in_turn(tool.turn);
-        let update = tool.update(&id, spoken, telling);
-        self.made(event, &update);
+        tool.update(&id, version(event), telling)
     }
 
     /// Tells an update that was made of several.

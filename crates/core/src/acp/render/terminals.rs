@@ -1,11 +1,25 @@
 //! Terminals that we run for an agent of version 1: a client of version 2 has them as terminals, and one of version 1 has
 //! what they show as text in the tool calls that refer to them, since the ids are none of its own.
 
+use serde_json::Value;
+
 use super::line::UpdateLine;
 use super::live::{Rendering, beside};
 use super::outgoing::{Beside, PassedOn, notification};
 use crate::acp::translate::terminal_update;
 use crate::model::{Event, Fact, ProtocolVersion};
+use crate::wire::splice::{Step, locate};
+
+/// How many tool calls with terminals of their agent's own are known.
+const MAX_AGENTS_TERMINALS: usize = 4096;
+
+/// Whether an update tells what a terminal of the agent's own shows, as agents do for clients with the capability
+/// `_meta.terminal_output`.
+pub(super) fn has_terminal_meta(update: &str) -> bool {
+    const NAMES: [&str; 4] = ["terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"];
+    memchr::memmem::find(update.as_bytes(), b"\"terminal_").is_some()
+        && NAMES.iter().any(|name| locate(update, &[Step::Key("_meta"), Step::Key(name)]).is_some())
+}
 
 impl Rendering {
     /// Takes what happened on a terminal of ours. Version 1 is told it with the tool calls that refer to the terminal.
@@ -27,10 +41,61 @@ impl Rendering {
     /// A tool call of version 1 with what its terminals show, for a client of that version; `None` if it has none. A
     /// client that was told no terminal has none that an update without content could be about.
     pub(super) fn with_terminals(&mut self, spoken: ProtocolVersion, update: &str) -> Option<Box<str>> {
+        if [spoken, self.client.protocol] != [ProtocolVersion::V1; 2] {
+            return None;
+        }
+        if !self.client.terminal_output {
+            self.take_terminal_meta(update);
+        } else if self.has_agents_terminal(update) {
+            return None;
+        }
         let has = |word: &str| memchr::memmem::find(update.as_bytes(), word.as_bytes()).is_some();
         let may_have = self.has_terminals && has("tool_call") || has("terminalId");
-        let is_first = [spoken, self.client.protocol] == [ProtocolVersion::V1; 2];
-        if is_first && may_have { self.to_v1.with_terminals(update) } else { None }
+        if may_have { self.to_v1.with_terminals(update) } else { None }
+    }
+
+    /// Whether a tool call has a terminal of the agent's own, by this update or an earlier one.
+    fn has_agents_terminal(&mut self, update: &str) -> bool {
+        let Some(id) = locate(update, &[Step::Key("toolCallId")]).and_then(|id| update.get(id)) else {
+            return false;
+        };
+        if has_terminal_meta(update) && self.agents_terminals.len() < MAX_AGENTS_TERMINALS {
+            self.agents_terminals.insert(id.into());
+        }
+        self.agents_terminals.contains(id)
+    }
+
+    /// Takes what an update tells of a terminal of the agent's own, for a client that cannot read it there: the client is
+    /// told it as it is told what a terminal of ours shows.
+    fn take_terminal_meta(&mut self, update: &str) {
+        if !has_terminal_meta(update) {
+            return;
+        }
+        let Ok(told) = serde_json::from_str::<Value>(update) else { return };
+        let part = |name: &str| told["_meta"].get(name);
+        let id = |part: &Value| part["terminal_id"].as_str().map(str::to_owned);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let started = part("terminal_info").and_then(id).map(|terminal_id| Fact::TerminalStarted {
+            terminal_id,
+            command: text(&told["title"]).unwrap_or_default(),
+        });
+        let output = part("terminal_output").or_else(|| part("terminal_output_delta"));
+        let output = output.and_then(|output| {
+            Some(Fact::TerminalOutput { terminal_id: id(output)?, output: text(&output["data"])? })
+        });
+        let ended = part("terminal_exit").and_then(|exit| {
+            let exit_code = exit["exit_code"].as_u64().and_then(|code| u32::try_from(code).ok());
+            Some(Fact::TerminalEnded {
+                terminal_id: id(exit)?,
+                exit_code,
+                signal: text(&exit["signal"]),
+                output: None,
+            })
+        });
+        for fact in [started, output, ended].into_iter().flatten() {
+            self.has_terminals = true;
+            drop(terminal_update(&fact).map(|update| self.to_v1.update(&update)));
+        }
     }
 
     /// The agent's line with another update in it.

@@ -59,14 +59,26 @@ async fn editor_with(bench: &Bench, argv: &[String], capabilities: Value) -> Edi
 #[tokio::test]
 async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
     let bench = Bench::new();
-    let meta = json!({ "terminal_id": "t1", "data": "a\n" });
-    let output = json!({
-        "sessionUpdate": "tool_call_update", "toolCallId": "t1", "_meta": { "terminal_output": meta },
+    let output = |data: &str| {
+        let meta = json!({ "terminal_output": { "terminal_id": "t1", "data": data } });
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "_meta": meta })
+    };
+    let call = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "ls", "kind": "execute", "status": "pending",
+        "content": [{ "type": "terminal", "terminalId": "t1" }],
+        "_meta": { "terminal_info": { "terminal_id": "t1" } },
     });
+    let exit = json!({ "terminal_id": "t1", "exit_code": 0, "signal": null });
+    let end = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed",
+        "_meta": { "terminal_exit": exit },
+    });
+    let told_lines = [call, output("a\n"), output("b\n"), end];
+    let turn = told_lines.iter().fold(Script::new(), |turn, update| turn.update(update.clone()));
     let script = Script::new().initialize(json!({ "loadSession": true })).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
         ("session/load", Script::new().reply(json!({}))),
-        ("session/prompt", Script::new().update(output.clone()).end("end_turn")),
+        ("session/prompt", turn.end("end_turn")),
     ]);
     let argv = bench.agent(&script);
     let capabilities = json!({
@@ -76,7 +88,7 @@ async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
         "later": [1],
         "_meta": { "terminal_output": true, "acpx": { "errorData": true } },
     });
-    let mut zed = editor_with(&bench, &argv, capabilities).await;
+    let mut zed = editor_with(&bench, &argv, capabilities.clone()).await;
     let record = zed.open(&bench).await;
     let told_first = told(&argv);
     assert_eq!(told_first["_meta"], json!({ "terminal_output": true }));
@@ -85,17 +97,30 @@ async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
     assert_eq!(told_first["fs"], json!({ "readTextFile": true, "writeTextFile": true }));
     assert_eq!(told_first["terminal"], json!(true));
 
-    // Another client is told what the agent says all the same, and the agent is initialized once.
+    let of_call = |lines: &[Value]| -> Vec<Value> {
+        let updates = lines.iter().map(|line| line["params"]["update"].clone());
+        updates.filter(|update| update["toolCallId"] == "t1").collect()
+    };
+    assert_eq!(of_call(&zed.turn(&record, "one").await.lines), told_lines);
+
+    // Another client is told the output as text, and the agent is initialized once.
     let mut other = editor_with(&bench, &argv, json!({})).await;
-    other.call("session/load", bench.load_params(&record)).await.unwrap();
-    let turn = other.turn(&record, "one").await;
-    assert!(turn.lines.iter().any(|line| line["params"]["update"] == output), "{:?}", turn.lines);
-    // An agent that is started for a client without them is not told of them.
+    let id = other.ask("session/load", bench.load_params(&record)).await;
+    let (_, lines) = other.answer(id).await;
+    let shown = of_call(&lines).last().unwrap()["content"][0]["content"]["text"].to_string();
+    assert!(shown.contains(r"a\nb\n"), "{shown}");
+    assert_eq!(told(&argv), told_first);
+
+    // An agent that is started for a client without the capabilities is not told of them.
     bench.kill_host().await;
     let mut other = editor_with(&bench, &argv, json!({})).await;
     other.call("session/load", bench.load_params(&record)).await.unwrap();
     let told_again = told(&argv);
     assert_eq!((told_again.get("_meta"), told_again.get("later")), (None, None));
+    let mut zed = editor_with(&bench, &argv, capabilities).await;
+    let id = zed.ask("session/load", bench.load_params(&record)).await;
+    let (_, lines) = zed.answer(id).await;
+    assert_eq!(of_call(&lines), told_lines, "the output is in a replay too");
 }
 
 #[tokio::test]

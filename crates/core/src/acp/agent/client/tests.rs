@@ -84,6 +84,7 @@ fn a_client_of_version_1_is_read_from_its_places() {
         terminal: true,
         terminal_login: TerminalLogin::WholeCommand,
         error_data: true,
+        terminal_output: true,
         subagents: true,
         capabilities: Besides::of(
             ProtocolVersion::V1,
