@@ -50,6 +50,41 @@ impl<W: Write> Write for Clean<W> {
     }
 }
 
+/// Writes JSON in which a terminal finds no control characters: DEL, the C1 controls, the marks that turn the direction
+/// of text and the separators of lines are escaped, which changes no value. They stand in strings alone, and whoever
+/// writes JSON writes whole characters.
+pub(super) struct Escaping<'a>(pub(super) &'a mut dyn Write);
+
+impl Write for Escaping<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_escaped = |letter: char| {
+            matches!(letter, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}') || turns_text(letter)
+        };
+        match std::str::from_utf8(bytes) {
+            Ok(text) if text.contains(is_escaped) => {
+                for letter in text.chars() {
+                    if is_escaped(letter) {
+                        write!(self.0, "\\u{:04x}", u32::from(letter))?;
+                    } else {
+                        write!(self.0, "{letter}")?;
+                    }
+                }
+            }
+            _ => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Whether a letter is a mark that turns the direction of text.
+fn turns_text(letter: char) -> bool {
+    matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// The same for a text that is whole.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|character| matches!(character, '\n' | '\t') || !character.is_control()).collect()
@@ -57,8 +92,7 @@ pub(crate) fn clean(text: &str) -> String {
 
 /// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
 pub(super) fn visible(text: &str) -> String {
-    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
+    clean(text).chars().map(|letter| if turns_text(letter) { '\u{fffd}' } else { letter }).collect()
 }
 
 /// What some reader takes for the end of a line or of a column.
@@ -77,6 +111,20 @@ pub(super) fn line(out: &mut dyn Write, words: fmt::Arguments<'_>) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_has_no_control_characters_and_means_the_same() {
+        let text = "a\u{7f}\u{9b}31m\u{a0}\u{202e}\u{2028}\n\u{1b}ü€";
+        let raw: Box<serde_json::value::RawValue> =
+            serde_json::from_str(&format!(r#"{{"raw":"x{}y"}}"#, "\u{9b}\u{7f}")).unwrap();
+        let mut out = Vec::new();
+        serde_json::to_writer(Escaping(&mut out), &(text, &raw)).unwrap();
+        let written = String::from_utf8(out).unwrap();
+        assert!(!written.chars().any(|letter| letter.is_control() || turns_text(letter)), "{written:?}");
+        let read: serde_json::Value = serde_json::from_str(&written).unwrap();
+        assert_eq!(read, serde_json::json!([text, { "raw": "x\u{9b}\u{7f}y" }]));
+        assert!(written.contains("\u{a0}") && written.contains("ü€"), "{written:?}");
+    }
 
     #[test]
     fn whatever_is_in_a_line_of_ours_it_is_one_line_and_looks_like_what_it_is() {

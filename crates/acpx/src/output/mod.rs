@@ -89,7 +89,7 @@ impl Printer {
 
 /// Writes a value as one line of JSON.
 fn json_line(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
+    serde_json::to_writer(clean::Escaping(&mut *out), value)?;
     out.write_all(b"\n")
 }
 
