@@ -31,6 +31,7 @@ mod terminal;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::{Request, UsageError, format_wish};
 use crate::error::{CliError, Exit};
@@ -49,6 +50,7 @@ pub fn run() -> ExitCode {
 }
 
 fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliError> {
+    check_clock(SystemTime::now())?;
     let configured = |name: &str| config.agent_names(name);
     match cli::parse(arguments, &configured, io::stdin().is_terminal())? {
         Request::Run(invocation) => commands::run(*invocation, config),
@@ -60,5 +62,28 @@ fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliEr
             output::print(concat!(env!("CARGO_PKG_VERSION"), "\n"))?;
             Ok(Exit::Success.into())
         }
+    }
+}
+
+/// Ids are made of the time since 1970, and there are none before that.
+fn check_clock(now: SystemTime) -> Result<(), CliError> {
+    if now >= UNIX_EPOCH {
+        return Ok(());
+    }
+    let source = io::Error::other("the clock of this machine shows a time before 1970; set it");
+    Err(CliError::System { doing: "tell the time".to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_shows_a_time_before_1970_is_an_error_and_no_panic() {
+        assert!(check_clock(UNIX_EPOCH).is_ok());
+        let error = check_clock(UNIX_EPOCH - Duration::from_secs(1)).unwrap_err();
+        assert_eq!(error.code(), "SYSTEM");
     }
 }

@@ -64,15 +64,31 @@ impl Default for Settings {
     }
 }
 
+/// The last time that our calendar has.
+const LAST_MILLIS: i64 = 253_402_207_200_000;
+
 fn system_time() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since.as_millis()).unwrap_or_default();
-    Timestamp::from_millis(millis).expect("the clock of a running machine shows a time of our calendar")
+    time_of(SystemTime::now())
+}
+
+/// A time of a clock, which may show one that our calendar does not have: then it is the first or the last that it has.
+fn time_of(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = i64::try_from(since.as_millis()).unwrap_or(LAST_MILLIS).min(LAST_MILLIS);
+    Timestamp::from_millis(millis).expect("the calendar has every time from 1970 to the end of 9999")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_before_1970_or_after_9999_shows_the_first_or_the_last_timestamp() {
+        let shown = |time: SystemTime| time_of(time).to_string();
+        assert_eq!(shown(UNIX_EPOCH - Duration::from_hours(1)), "1970-01-01T00:00:00.000Z");
+        let last = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+        assert_eq!([shown(last), shown(last + Duration::from_hours(1))], ["9999-12-30T22:00:00.000Z"; 2]);
+    }
 
     #[test]
     fn an_agent_elsewhere_is_reached_by_the_relay_and_keeps_its_name_and_patience() {
