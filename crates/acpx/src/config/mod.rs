@@ -198,8 +198,15 @@ impl Config {
 /// Reads a file as text, up to a size that is surely a mistake.
 fn read(file: &Path) -> io::Result<String> {
     use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
     let mut text = String::new();
-    let size = std::fs::File::open(file)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    // To open a pipe would wait for ever.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(file)?;
+    if !opened.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let size = opened.take(LARGEST + 1).read_to_string(&mut text)?;
     if size as u64 > LARGEST {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
     }

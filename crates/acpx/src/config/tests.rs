@@ -326,3 +326,14 @@ fn secret_env_names_the_variables_of_an_agent_that_are_secrets() {
         assert_eq!(said, format!("/h/config.json: agents.a.{message}"));
     }
 }
+
+#[test]
+fn a_pipe_in_the_place_of_the_configuration_is_an_error_and_is_not_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("config.json");
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let Err(ConfigError::Unreadable { source, .. }) = Config::load(home.path()) else {
+        panic!("a pipe is no configuration")
+    };
+    assert_eq!(source.to_string(), "it is not a regular file");
+}

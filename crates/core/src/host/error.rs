@@ -130,9 +130,9 @@ impl HostError {
             Self::Directory { .. } | Self::Lock { .. } => {
                 Some("see that you may write there, or set ACPX_HOME to another directory")
             }
-            Self::UnsafeDirectory { .. } | Self::Stranger { .. } => {
-                Some("remove it, or set XDG_RUNTIME_DIR to a directory that is yours alone")
-            }
+            Self::UnsafeDirectory { .. } | Self::Stranger { .. } => Some(
+                "set XDG_RUNTIME_DIR to a directory that is yours alone; if no host runs, remove host.lock in the home of acpx",
+            ),
             Self::NoSocketDirectory { .. } => Some("set XDG_RUNTIME_DIR to a directory with a short path"),
             Self::GaveUp { .. } => Some("host.log in the home of acpx may say more"),
             Self::Silent { .. } | Self::BadAnswer { .. } => {

@@ -3,8 +3,8 @@
 //! The kernel lets go of the lock when its holder is gone, however it went; what the file says may then be
 //! stale, so it is believed only if somebody listens there.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -82,8 +82,13 @@ impl HostLock {
             .read(true)
             .write(true)
             .mode(0o600)
+            .custom_flags(nonblock())
             .open(&path)
             .map_err(problem)?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            let words = "it is not a regular file";
+            return Err(problem(io::Error::new(io::ErrorKind::InvalidInput, words)));
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let mut lock = Self { file, path };
@@ -129,6 +134,10 @@ impl HostLock {
     }
 }
 
+fn nonblock() -> i32 {
+    rustix::fs::OFlags::NONBLOCK.bits().cast_signed()
+}
+
 /// Whether a home's host listens. It is not talked to.
 pub fn listens(place: &HostPlace) -> bool {
     published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
@@ -137,7 +146,10 @@ pub fn listens(place: &HostPlace) -> bool {
 /// Who listens for a home, as its lock says; `None` if it says nothing that can be read.
 pub fn published(place: &HostPlace) -> Option<HostInfo> {
     let mut text = String::new();
-    File::open(place.lock()).ok()?.take(64 * 1024).read_to_string(&mut text).ok()?;
+    // To open a pipe would wait for ever.
+    let file = OpenOptions::new().read(true).custom_flags(nonblock()).open(place.lock()).ok()?;
+    file.metadata().ok().filter(fs::Metadata::is_file)?;
+    file.take(64 * 1024).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -163,6 +175,18 @@ mod tests {
         drop(lock);
         let _lock = HostLock::try_take(&place).unwrap().unwrap();
         assert_eq!(published(&place), None);
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_lock_is_an_error_and_is_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());
+        assert_eq!(published(&place), None);
+        assert_eq!(
+            HostLock::try_take(&place).err().map(|error| error.code().to_owned()).as_deref(),
+            Some("HOST_LOCK")
+        );
     }
 
     #[test]
