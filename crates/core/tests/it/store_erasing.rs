@@ -1,11 +1,13 @@
 //! What is left in the file of a record that was deleted: nothing of what was said in it, also not beside what stays.
 #![cfg(test)]
 
+use std::error::Error;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use acpx_core::model::{Lifecycle, Turn, TurnState};
-use acpx_core::store::{Access, Change, Durability, SqliteStore, Store};
+use acpx_core::store::{Access, Change, Durability, SqliteOptions, SqliteStore, Store};
 
 use crate::store_contract::samples::{all_events, at, dispatched, event, host, id, record, stopped, turn};
 
@@ -66,4 +68,39 @@ async fn the_words_of_a_deleted_record_are_in_no_file_of_the_store_and_those_of_
     }
     drop(store);
     assert_eq!(found(home.path()), []);
+}
+
+#[tokio::test]
+async fn the_disk_gets_the_room_of_a_deleted_record_back() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("store.db");
+    let options = SqliteOptions { idle: Duration::from_millis(10), ..SqliteOptions::new(Access::ReadWrite) };
+    let store = SqliteStore::open_with(&path, &options).unwrap();
+    let lease = store.create(record("gone", 5), Vec::new(), host("h")).await.unwrap();
+    for number in 1..=64 {
+        let said = vec![Change::Event(event(number, format!("{number} ").repeat(100_000)))];
+        store.append(lease.clone(), said, Durability::Process).await.unwrap();
+    }
+    let size = || fs::metadata(&path).unwrap().len();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let until = async |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(Instant::now() < deadline, "never: {} bytes", size());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    until(&|| size() > 4 << 20).await;
+    let deletion = vec![Change::Lifecycle(Lifecycle::Deleted { at: at(9000) })];
+    store.append(lease, deletion, Durability::Machine).await.unwrap();
+    until(&|| size() < 2 << 20).await;
+}
+
+#[test]
+fn a_store_whose_path_is_too_long_for_sqlite_is_an_error_that_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let long = (0..5).fold(home.path().to_owned(), |path, _| path.join("x".repeat(120)));
+    let refused = SqliteStore::open(&long.join("store.db"), Access::ReadWrite).unwrap_err();
+    let reason = refused.source().unwrap().to_string();
+    assert_eq!(refused.code(), "STORE_NOT_OPENED");
+    assert_eq!(reason, "its path is longer than 500 bytes, which is the longest that SQLite opens");
 }

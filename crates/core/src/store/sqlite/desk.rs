@@ -136,6 +136,12 @@ impl Desk {
             if self.commits.load(Ordering::SeqCst) == before {
                 self.rests.store(true, Ordering::SeqCst);
                 self.writer().empty_log();
+                while self.writer().give_room_back() {
+                    self.writer().empty_log();
+                    if let Ok(request) = queue.try_recv() {
+                        return Some(request);
+                    }
+                }
                 return queue.blocking_recv();
             }
         }

@@ -30,6 +30,10 @@ const LOG_PAGES: u32 = 4096;
 /// system has at hand, and to write into those takes much less time than to get others.
 const FEW_LOG_PAGES: u32 = 256;
 
+/// How many free pages a file may have (1 MiB), and how many are given back at once (4 MiB).
+const SPARE_PAGES: i64 = 256;
+const VACUUMED_PAGES: i64 = 1024;
+
 /// A request to read: it answers by itself.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -105,6 +109,16 @@ impl Writer {
             drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
         }
         self.log.store(0, Ordering::Relaxed);
+    }
+
+    /// Gives room that was left by what was deleted back to the disk, some of it at a time; whether there was any. A
+    /// little of it stays, since the next record needs it.
+    pub(super) fn give_room_back(&mut self) -> bool {
+        let free = self.connection.query_row("PRAGMA freelist_count", [], |row| row.get(0));
+        // Where this fails the next commit says what is wrong.
+        let is_much = free.is_ok_and(|pages: i64| pages > SPARE_PAGES);
+        let vacuum = format!("PRAGMA incremental_vacuum({VACUUMED_PAGES})");
+        is_much && self.connection.execute_batch(&vacuum).is_ok()
     }
 
     /// Copies the log into the file and leaves nothing in it. It waits for nobody: while somebody reads from the log it
