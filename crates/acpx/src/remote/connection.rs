@@ -18,6 +18,8 @@ use super::streams::Streams;
 const SLOW: Duration = Duration::from_secs(30);
 /// How long a connection stays that nobody reads and nobody uses.
 const IDLE: Duration = Duration::from_mins(2);
+/// How long one stays whose client has sent `initialize` and nothing else.
+const UNUSED: Duration = Duration::from_secs(15);
 
 /// A connection of a client that speaks HTTP.
 pub(crate) struct HttpConnection {
@@ -26,7 +28,8 @@ pub(crate) struct HttpConnection {
     token: Option<String>,
     pub(crate) peer: Peer,
     streams: Mutex<Streams>,
-    used: watch::Sender<Instant>,
+    /// When it was last used, and how long it stays after that.
+    used: watch::Sender<(Instant, Duration)>,
     ended: watch::Sender<bool>,
 }
 
@@ -58,7 +61,7 @@ impl HttpConnection {
             token,
             peer,
             streams: Mutex::default(),
-            used: watch::Sender::new(Instant::now()),
+            used: watch::Sender::new((Instant::now(), UNUSED)),
             ended: watch::Sender::default(),
         }
     }
@@ -75,7 +78,7 @@ impl HttpConnection {
 
     /// Somebody has used it.
     pub(crate) fn touch(&self) {
-        self.used.send_replace(Instant::now());
+        self.used.send_replace((Instant::now(), IDLE));
     }
 
     /// Ends it.
@@ -115,11 +118,14 @@ impl HttpConnection {
     /// Waits until nobody has read or used it for a while.
     async fn idle(&self) {
         loop {
-            let due = *self.used.borrow() + IDLE;
-            tokio::time::sleep_until(due).await;
+            let due = || {
+                let (used, patience) = *self.used.borrow();
+                used + patience
+            };
+            tokio::time::sleep_until(due()).await;
             if self.streams().has_reader() {
                 self.touch();
-            } else if *self.used.borrow() + IDLE <= Instant::now() {
+            } else if due() <= Instant::now() {
                 return;
             }
         }
@@ -158,6 +164,15 @@ mod tests {
         let began = Instant::now();
         connection.idle().await;
         assert!((IDLE..=IDLE * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_not_used_after_initialize_goes_soon() {
+        let ((peer, _incoming), _host) = memory(Limits::default());
+        let connection = HttpConnection::new(None, peer);
+        let began = Instant::now();
+        connection.idle().await;
+        assert!((UNUSED..UNUSED * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

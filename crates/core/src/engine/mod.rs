@@ -100,6 +100,8 @@ use reservations::Reservations;
 use task::SessionTask;
 use words::Words;
 
+/// How many unused sessions are freed in one go: the others wait meanwhile.
+const FREED_AT_ONCE: usize = 256;
 /// How many commands may wait for a session's task.
 const COMMANDS: usize = 64;
 
@@ -123,6 +125,8 @@ struct Running {
     task: JoinHandle<()>,
     /// True once nothing of it is left.
     done: watch::Receiver<bool>,
+    /// Since when it has been seen to do nothing, in how many looks.
+    unused: u32,
 }
 
 /// What every session of an engine has in common.
@@ -399,7 +403,30 @@ impl Engine {
             Box::pin(task.run()).await;
             finished.send_replace(true);
         });
-        Running { session, agent, task, done }
+        Running { session, agent, task, done, unused: 0 }
+    }
+
+    /// Frees the memory of sessions that have no agent, nothing to do and no client, but for so many, those that came to
+    /// that last. The next client of such a record begins its session anew, as after a restart of the host. To be called
+    /// from time to time.
+    pub async fn free_unused(&self, keep: usize) {
+        let mut running = self.0.running.lock().await;
+        let Some(running) = running.as_mut() else { return };
+        running.retain(|_, known| !*known.done.borrow());
+        for known in running.values_mut() {
+            known.unused = if known.session.is_unused() { known.unused.saturating_add(1) } else { 0 };
+        }
+        let mut unused: Vec<_> = running.iter().filter(|(_, known)| known.unused > 0).collect();
+        unused.sort_by_key(|(_, known)| known.unused);
+        let longest = unused.into_iter().skip(keep).rev().take(FREED_AT_ONCE);
+        let freed: Vec<_> = longest.map(|(record, _)| record.clone()).collect();
+        for record in freed {
+            // Whoever wants it waits for the lock, so nobody gets it while it goes.
+            if let Some(known) = running.remove(&record) {
+                known.session.leave().await;
+                drop(known.task.await);
+            }
+        }
     }
 
     /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.

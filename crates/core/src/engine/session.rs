@@ -181,6 +181,12 @@ impl Session {
         *self.held.borrow() > 0
     }
 
+    /// Whether it has no agent and nothing to do, and nobody but the engine knows of it.
+    pub(super) fn is_unused(&self) -> bool {
+        let status = self.status.borrow();
+        !status.has_agent && !status.has_work && !self.is_held() && self.commands.strong_count() == 1
+    }
+
     /// The number of the last event that followers can have.
     pub fn last_seq(&self) -> Option<Seq> {
         self.tail.last()

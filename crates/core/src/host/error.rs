@@ -131,8 +131,7 @@ impl HostError {
                 Some("see that you may write there, or set ACPX_HOME to another directory")
             }
             Self::UnsafeDirectory { .. } | Self::Stranger { .. } => Some(
-                "set XDG_RUNTIME_DIR to a directory that is yours alone; if no host runs, host.lock in the home of \
-                     acpx may name a wrong directory: remove that file",
+                "set XDG_RUNTIME_DIR to a directory that is yours alone; if no host runs, remove host.lock in the home of acpx",
             ),
             Self::NoSocketDirectory { .. } => Some("set XDG_RUNTIME_DIR to a directory with a short path"),
             Self::GaveUp { .. } => Some("host.log in the home of acpx may say more"),

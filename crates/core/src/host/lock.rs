@@ -4,7 +4,7 @@
 //! stale, so it is believed only if somebody listens there.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -83,8 +83,13 @@ impl HostLock {
             .read(true)
             .write(true)
             .mode(0o600)
+            .custom_flags(nonblock())
             .open(&path)
             .map_err(problem)?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            let words = "it is not a regular file";
+            return Err(problem(io::Error::new(io::ErrorKind::InvalidInput, words)));
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let mut lock = Self { file, path };
@@ -130,6 +135,10 @@ impl HostLock {
     }
 }
 
+fn nonblock() -> i32 {
+    rustix::fs::OFlags::NONBLOCK.bits().cast_signed()
+}
+
 /// Whether a home's host listens. It is not talked to.
 pub fn listens(place: &HostPlace) -> bool {
     published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
@@ -163,6 +172,18 @@ mod tests {
         drop(lock);
         let _lock = HostLock::try_take(&place).unwrap().unwrap();
         assert_eq!(published(&place), None);
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_lock_is_an_error_and_is_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());
+        assert_eq!(published(&place), None);
+        assert_eq!(
+            HostLock::try_take(&place).err().map(|error| error.code().to_owned()).as_deref(),
+            Some("HOST_LOCK")
+        );
     }
 
     #[test]

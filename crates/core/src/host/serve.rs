@@ -42,6 +42,8 @@ const REST: Duration = Duration::from_millis(50);
 const IDLE_STOPS: usize = 8;
 /// How often a host looks whether it can still be reached, and whether its store is still there.
 const LOOK: Duration = Duration::from_secs(2);
+/// How many sessions without an agent and without a client stay in memory, with what their clients gave them.
+const UNUSED_SESSIONS: usize = 64;
 /// What an event's line has around the line it carries.
 const ENVELOPE: usize = 64 * 1024;
 
@@ -105,6 +107,7 @@ pub(super) async fn serve(
                 }
                 // What fails now is tried again.
                 drop(door.keep_open());
+                host.engine.free_unused(UNUSED_SESSIONS).await;
             }
             _ = sweeps.tick() => {
                 let host = Arc::clone(host);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::ProtocolVersion;
+use super::{ProtocolVersion, is_secret_name};
 
 /// One server for the agent to connect to. Two are the same if they say the same, however that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,13 @@ impl McpServer {
             McpTransport::Other { .. } => &[],
         };
         let mut secrets: Vec<&str> = given.iter().map(|value| &*value.value).collect();
+        match &self.transport {
+            McpTransport::Stdio { args, .. } => secrets.extend(secrets_of_args(args)),
+            McpTransport::Http { url, .. } | McpTransport::Sse { url, .. } => {
+                secrets.extend(secrets_of_url(url));
+            }
+            McpTransport::Other { .. } => {}
+        }
         let mut unread: Vec<&Value> = self.said.besides.iter().collect();
         while let Some(value) = unread.pop() {
             match value {
@@ -62,6 +69,35 @@ impl McpServer {
         }
         secrets
     }
+}
+
+/// The values of a command line whose names mark a secret: `--token=VALUE`, `--token VALUE`, `TOKEN=VALUE` and
+/// `Authorization: VALUE`; and those of its URLs.
+fn secrets_of_args(args: &[String]) -> Vec<&str> {
+    // In a URL names and values are read by themselves.
+    let is_secret = |name: &str| !name.contains("://") && is_secret_name(name.trim_start_matches('-'));
+    let mut secrets: Vec<&str> = args.iter().flat_map(|arg| secrets_of_url(arg)).collect();
+    for arg in args {
+        let named = arg.split_once('=').or_else(|| arg.split_once(": "));
+        secrets.extend(named.filter(|(name, _)| is_secret(name)).map(|(_, value)| value));
+    }
+    for (name, value) in args.iter().zip(args.iter().skip(1)) {
+        if name.starts_with('-') && !value.starts_with('-') && !name.contains('=') && is_secret(name) {
+            secrets.push(value);
+        }
+    }
+    secrets
+}
+
+/// The values in the query of a URL whose names mark a secret, and its password.
+fn secrets_of_url(url: &str) -> Vec<&str> {
+    let Some((_, rest)) = url.split_once("://") else { return Vec::new() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let user = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'));
+    let query = rest.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    let named = query.split('&').filter_map(|pair| pair.split_once('='));
+    let marked = named.filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value);
+    user.map(|(_, password)| password).into_iter().chain(marked).collect()
 }
 
 /// A server in the words of a client. They may hold secrets, and nobody may print them.
@@ -176,6 +212,7 @@ impl fmt::Debug for NamedValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::AbsolutePath;
 
     #[test]
     fn a_secret_value_is_not_printed() {
@@ -225,6 +262,28 @@ mod tests {
         assert_ne!(server(plain), server(foreign));
         assert_eq!(server(more).said(), Some((ProtocolVersion::V1, more)));
         assert_eq!(server(more).only_known().said(), None);
+    }
+
+    #[test]
+    fn values_in_args_and_urls_of_servers_whose_names_mark_a_secret_are_secrets() {
+        let args = [
+            "--api-key=key-in-one",
+            "--token",
+            "key-in-two",
+            "--header",
+            "Authorization: Bearer three",
+            "--verbose",
+            "plain-value",
+            "https://me:pass-word@h/x?access_token=in-a-url&page=plain-page#f",
+        ];
+        let command = AbsolutePath::new("/bin/m").unwrap();
+        let args = args.map(str::to_owned).into();
+        let stdio = McpServer::new("a", McpTransport::Stdio { command, args, env: Vec::new() });
+        let expected = ["pass-word", "in-a-url", "key-in-one", "Bearer three", "key-in-two"];
+        assert_eq!(stdio.secrets(), expected);
+        let url = "https://h/mcp?apiKey=key-in-url&user=plain-user".to_owned();
+        let http = McpServer::new("b", McpTransport::Http { url, headers: Vec::new() });
+        assert_eq!(http.secrets(), ["key-in-url"]);
     }
 
     #[test]

@@ -172,7 +172,8 @@ impl StoreError {
             Self::Open { .. } => Some("check that the directory exists and is yours"),
             Self::Locked { .. } => Some("end the other process, then try again"),
             Self::Corrupt { .. } => Some(
-                "the file was left as it is; move it away with its -wal and -shm files to begin a new store",
+                "the file was left as it is; see whether the disk reports errors, then restore a copy, or move it away \
+                 with its -wal and -shm files to begin a new store",
             ),
             Self::Older { .. } => Some("open it once for writing, which brings it up to date"),
             Self::Newer { .. } => {

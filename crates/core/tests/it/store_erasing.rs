@@ -1,6 +1,7 @@
 //! What is left in the file of a record that was deleted: nothing of what was said in it, also not beside what stays.
 #![cfg(test)]
 
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 
@@ -66,4 +67,14 @@ async fn the_words_of_a_deleted_record_are_in_no_file_of_the_store_and_those_of_
     }
     drop(store);
     assert_eq!(found(home.path()), []);
+}
+
+#[test]
+fn a_store_whose_path_is_too_long_for_sqlite_is_an_error_that_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let long = (0..5).fold(home.path().to_owned(), |path, _| path.join("x".repeat(120)));
+    let refused = SqliteStore::open(&long.join("store.db"), Access::ReadWrite).unwrap_err();
+    let reason = refused.source().unwrap().to_string();
+    assert_eq!(refused.code(), "STORE_NOT_OPENED");
+    assert_eq!(reason, "its path is longer than 500 bytes, which is the longest that SQLite opens");
 }

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -111,7 +112,12 @@ impl<'a> Opening<'a> {
 
     fn connect(&self, access: OpenFlags) -> Result<Connection, Fault> {
         // Each connection has one thread, so SQLite need not guard it.
-        let connection = Connection::open_with_flags(self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = if self.is_on_read_only_disk() {
+            Connection::open_with_flags(immutable(self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
+        } else {
+            Connection::open_with_flags(self.path, flags)?
+        };
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // A file may have been written by someone else: no trigger, no view and no function with effects that
@@ -124,6 +130,13 @@ impl<'a> Opening<'a> {
         // every value that might have chosen another index.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(connection)
+    }
+
+    /// Whether it lies on a disk that nobody can write to. There SQLite cannot make the companions of a store, and can do
+    /// without them if there is no log.
+    fn is_on_read_only_disk(&self) -> bool {
+        let written = rustix::fs::access(self.path, rustix::fs::Access::WRITE_OK);
+        written == Err(rustix::io::Errno::ROFS) && sizes(self.path).1 == 0
     }
 
     /// SQLite's locks and shared memory need one kernel to look after them, so a file on another machine is
@@ -140,6 +153,16 @@ impl<'a> Opening<'a> {
     fn not_opened(&self, source: io::Error) -> StoreError {
         StoreError::Open { path: self.path.to_owned(), source }
     }
+}
+
+/// The name by which SQLite opens a file that does not change.
+fn immutable(path: &Path) -> String {
+    let escaped = |byte: &u8| match byte {
+        b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(*byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    let name: String = path.as_os_str().as_bytes().iter().map(escaped).collect();
+    format!("file:{name}?immutable=1")
 }
 
 /// Tries again while others are in the way. SQLite waits for most locks by itself, but not for the one that
@@ -216,4 +239,22 @@ pub(super) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_cannot_change_is_read_by_any_path_and_without_companions() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a b?c#d%e=ü.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(immutable(&path), flags).unwrap();
+        let tables: i64 =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+        let files = fs::read_dir(home.path()).unwrap().count();
+        assert_eq!((tables, files), (1, 1));
+    }
 }

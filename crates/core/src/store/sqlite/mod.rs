@@ -52,6 +52,9 @@ use crate::model::{
     Seq, Timestamp, Turn, TurnId,
 };
 
+/// The longest path that SQLite opens: it has 512 bytes for it with the name of a companion.
+const LONGEST_PATH: usize = 500;
+
 /// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -127,6 +130,12 @@ impl SqliteStore {
         let not_opened = |source| StoreError::Open { path: path.to_owned(), source };
         // SQLite gives some relative names a meaning of their own.
         let path = std::path::absolute(path).map_err(not_opened)?;
+        if path.as_os_str().len() > LONGEST_PATH {
+            let words = format!(
+                "its path is longer than {LONGEST_PATH} bytes, which is the longest that SQLite opens"
+            );
+            return Err(not_opened(io::Error::new(io::ErrorKind::InvalidFilename, words)));
+        }
         Self::open_as(&Opening::new(&path, options))
     }
 

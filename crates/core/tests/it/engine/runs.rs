@@ -178,3 +178,30 @@ async fn an_agent_starts_for_whoever_waits_first_when_another_has_died() {
     assert_eq!(given, ["GIVEN_BY=two"]);
     drop(last);
 }
+
+#[tokio::test]
+async fn a_parked_session_that_nobody_uses_is_freed_and_restored_by_the_next_prompt() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let record = session.record_id().clone();
+    let is_known = async || bench.engine.running(&record).await.unwrap().is_some();
+    assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
+    bench.engine.free_unused(0).await;
+    assert!(is_known().await, "its agent runs");
+    session.park().await.unwrap();
+    session.wait_for(|status| !status.has_agent).await;
+    bench.engine.free_unused(0).await;
+    assert!(is_known().await, "somebody has it");
+    let hold = session.hold();
+    drop(session);
+    bench.engine.free_unused(0).await;
+    assert!(is_known().await, "somebody holds it");
+    drop(hold);
+    bench.engine.free_unused(1).await;
+    assert!(is_known().await, "one is kept");
+    bench.engine.free_unused(0).await;
+    assert!(!is_known().await);
+    let (session, how) = bench.engine.restore(&record, restore()).await.unwrap();
+    assert_eq!(how, Awakening::Restored { rung: acpx_core::machine::Rung::Resume, replay: None });
+    assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
+}
