@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::{Done, Place, eventually, text};
+use crate::acpx::{Done, Place, eventually, kill_hard, text};
 use crate::npm_sdk::installed;
 
 const FULL: &str = "01a1e157-b125-71a1-8167-53a010cdabdb";
@@ -210,9 +210,9 @@ fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
     let argv = place.scripted(&script);
     let commands = [
         &["scripted", "sessions", "new", "--name", "x"][..],
-        &["--ttl", "1", "scripted", "prompt", "-s", "x", "one"],
-        &["--ttl", "1", "scripted", "set-mode", "-s", "x", "plan"],
-        &["--ttl", "1", "scripted", "set", "-s", "x", "effort", "high"],
+        &["scripted", "prompt", "-s", "x", "one"],
+        &["scripted", "set-mode", "-s", "x", "plan"],
+        &["scripted", "set", "-s", "x", "effort", "high"],
     ];
     for command in commands {
         let done = npm_acpx(&place, command);
@@ -222,6 +222,10 @@ fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
         entry.unwrap().file_name().into_string().unwrap().strip_suffix(".json").map(str::to_owned)
     });
     let record = record.unwrap();
+    for lease in fs::read_dir(place.acpx_home().join("queues")).unwrap() {
+        let lease: Value = serde_json::from_slice(&fs::read(lease.unwrap().path()).unwrap()).unwrap();
+        kill_hard(u32::try_from(lease["pid"].as_u64().unwrap()).unwrap());
+    }
     eventually("the end of npm's owner", || {
         place.acpx(&["--format", "json", "scripted", "status", "-s", "x"]).code == Some(0)
     });
