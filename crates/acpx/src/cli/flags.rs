@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 52] = [
+pub(super) const FLAGS: [(&str, bool); 53] = [
     ("--add-dir", true),
     ("--agent", true),
     ("--allow-approve-all", false),
@@ -48,6 +48,7 @@ pub(super) const FLAGS: [(&str, bool); 52] = [
     ("--limit", true),
     ("--listen", true),
     ("--local", false),
+    ("--login", true),
     ("--logout", false),
     ("--mcp-config", true),
     ("--model", true),

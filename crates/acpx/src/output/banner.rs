@@ -61,7 +61,7 @@ pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord
     console.banner(&format!("session {name} ({record}) · {cwd}{routed} · agent {word}"));
 }
 
-/// Says which session is watched, and from where on. One that is closed says nothing until somebody goes on with it.
+/// Prints which session is watched, and from where on.
 pub(crate) fn watching(session: SessionLabel<'_>, from: &str, console: &mut Console<'_>) {
     let SessionLabel { record, name, cwd } = session;
     let (name, cwd) = (name.unwrap_or("cwd"), cwd.display());

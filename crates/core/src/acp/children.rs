@@ -6,8 +6,9 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
-/// How many children of one session are known.
+/// How many children of one session are known, and how long the id of one may be.
 const MAX_CHILDREN: usize = 1024;
+const MAX_ID: usize = 256;
 
 /// The ids of the children that were announced.
 #[derive(Debug, Default)]
@@ -38,7 +39,7 @@ impl ChildSessions {
             "subagent_spawned" => told.subagent_session_id,
             _ => None,
         };
-        self.0.extend(id.map(Into::into));
+        self.0.extend(id.filter(|id| id.len() <= MAX_ID).map(Into::into));
     }
 
     pub(super) fn contains(&self, session: &str) -> bool {
@@ -62,6 +63,7 @@ mod tests {
             r#"{"sessionUpdate":"subagent_update"}"#,
             r#"{"sessionUpdate":"subagent_update","sessionId":7}"#,
             "subagent_",
+            &format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{}"}}"#, "x".repeat(MAX_ID + 1)),
         ] {
             children.learn(update);
         }

@@ -41,6 +41,21 @@ impl Engine {
         self.delete_here(record, None).await.map(drop)
     }
 
+    /// Deletes a record that no client has prompted or has in use; whether it did.
+    pub(crate) async fn delete_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
+        let session = match self.attach(record, &RestoreSession::default()).await {
+            Err(SessionError::NoRecord(_)) => return Ok(false),
+            attached => attached?,
+        };
+        // From here on only this session writes to the record, and it stays if a prompt comes before the deletion.
+        let is_unprompted = self.record(record).await?.is_some_and(|kept| kept.is_unprompted());
+        if !is_unprompted || session.is_held() {
+            return Ok(false);
+        }
+        session.delete_unless_prompted().await?;
+        Ok(self.record(record).await?.is_none())
+    }
+
     /// Deletes a record likewise. Where its agent does not run, one is started as `given` says, for no longer than
     /// `limit`, and is told to delete its session. What `given` says besides goes with that.
     pub async fn delete_everywhere(

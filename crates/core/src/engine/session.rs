@@ -405,6 +405,12 @@ impl Session {
         self.ask(Command::Delete(besides, reply), answer).await
     }
 
+    /// Deletes the record, unless a prompt has come since the session began.
+    pub(super) async fn delete_unless_prompted(&self) -> Result<Deletion, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::TakeBack(reply), answer).await
+    }
+
     /// Whether these are the servers that the agent has; one that has yet to be started can still have them.
     pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
@@ -493,9 +499,8 @@ impl Unclaimed {
     /// client has prompted stays.
     pub async fn take_back(mut self) {
         if let Some(session) = self.0.take() {
-            let (reply, answer) = oneshot::channel();
             // One that ends in another way has ended all the same.
-            drop(session.ask(Command::TakeBack(reply), answer).await);
+            drop(session.delete_unless_prompted().await);
         }
     }
 }

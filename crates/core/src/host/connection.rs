@@ -17,7 +17,7 @@ use crate::acp::agent::{
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TerminalLogin, TurnLink,
 };
-use crate::acp::render::Rendering;
+use crate::acp::render::{Rendering, SessionIds};
 use crate::acp::{Besides, Cursor};
 use crate::engine::{LoggedIn, NewSession, RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
@@ -153,6 +153,12 @@ impl Connection {
         Telling { how, follower: self.host.engine.follow(record, from), record, after, link }
     }
 
+    /// The sessions that clients have in use.
+    pub(super) fn session_ids(&self) -> SessionIds {
+        let engine = self.host.engine.clone();
+        SessionIds::new(move |id| RecordId::new(id).is_ok_and(|record| engine.is_held(&record)))
+    }
+
     /// How this client is told the updates of a record.
     pub(super) fn updates(
         &self,
@@ -161,7 +167,8 @@ impl Connection {
         link: &ClientLink,
         with_seq: bool,
     ) -> How {
-        let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
+        let rendering =
+            Rendering::new(record, link.client()).with_seq(with_seq).beside_sessions(self.session_ids());
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
         let (engine, elicited) = (self.host.engine.clone(), self.elicited.clone());
         let others = wants_states(&link.client()).then(|| OthersTurns::new(record));
@@ -428,7 +435,10 @@ impl AgentService for Connection {
         let attachment = self.attachments().remove(&record);
         if let Some(attachment) = attachment {
             attachment.end().await;
-            if self.host.remove_if_unprompted(&record).await.map_err(|error| self.refused(&error))? {
+            // A program that an agent started may not delete a session of its user.
+            if self.may_end(&record, "delete").is_ok()
+                && self.host.remove_if_unprompted(&record).await.map_err(|error| self.refused(&error))?
+            {
                 return Ok(());
             }
             let session = self.host.engine.running(&record).await;

@@ -6,7 +6,7 @@ mod exchanges;
 use std::sync::Arc;
 
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionState, Survey};
+use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionIds, SessionState, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
     Content, Direction, Event, EventKind, Fact, LineageIndex, LineageReason, OwnMessageId, ProtocolVersion,
@@ -390,6 +390,7 @@ impl Replaying {
     pub(super) async fn begin(
         kept: KeptEvents,
         client: Arc<ClientFacts>,
+        sessions: SessionIds,
         from: Seq,
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
@@ -399,7 +400,7 @@ impl Replaying {
             next = Seq::FIRST;
             (survey, row) = kept.survey(next, client.protocol).await?;
         }
-        let mut rendering = Rendering::new(&kept.record, client);
+        let mut rendering = Rendering::new(&kept.record, client).beside_sessions(sessions);
         if row > LineageIndex::FIRST {
             rendering.learn(kept.known_ids().await?, row);
         }

@@ -138,7 +138,7 @@ impl Connection {
     ) -> Result<Result<(), WireError>, CallError> {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
-        let begun = Replaying::begin(kept, link.client(), start, bounds).await;
+        let begun = Replaying::begin(kept, link.client(), self.session_ids(), start, bounds).await;
         let mut replaying = begun.map_err(fault::not_kept)?;
         while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
             if let Err(error) = attachment::pass_on(lines, link).await {

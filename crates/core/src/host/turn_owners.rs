@@ -134,8 +134,8 @@ impl Connection {
         open: &[OpenTurn],
         own: TurnId,
     ) -> Option<&'static str> {
-        let mut before =
-            open.iter().take_while(|turn| turn.id != own).map(|turn| self.owner_of(record, turn));
+        let position = open.iter().position(|turn| turn.id == own)?;
+        let mut before = open.iter().take(position).map(|turn| self.owner_of(record, turn));
         match before.find(|owner| *owner != TurnOwner::Caller)? {
             TurnOwner::Disconnected => Some(
                 "This prompt waits for an earlier turn whose client has disconnected. Cancel to stop both.",

@@ -53,7 +53,7 @@ impl Host {
         for record in records {
             if self.last_uses.is_long_ago(&record, self.engine.is_held(&record), now) {
                 // One that cannot be removed now is tried again.
-                drop(self.engine.delete(&record).await);
+                drop(self.engine.delete_unprompted(&record).await);
             }
         }
     }
@@ -61,11 +61,7 @@ impl Host {
     /// Removes a record that was never prompted and that no client has in use; whether it did.
     pub(super) async fn remove_if_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
         let kept = self.engine.record(record).await?;
-        let is_meant = kept.is_some_and(|kept| kept.is_unprompted()) && !self.engine.is_held(record);
-        if is_meant {
-            self.engine.delete(record).await?;
-        }
-        Ok(is_meant)
+        Ok(kept.is_some_and(|kept| kept.is_unprompted()) && self.engine.delete_unprompted(record).await?)
     }
 }
 

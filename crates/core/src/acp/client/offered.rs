@@ -69,7 +69,8 @@ impl Offered {
         let told: Told<'_> = serde_json::from_str(result).ok()?;
         let is_kept = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
         let setup = is_kept.then(|| result.into());
-        let models = told.models.map(|models| models.get().into()).or_else(|| self.models.clone());
+        let models = told.models.filter(|models| models.get().len() <= LIST_BYTES);
+        let models = models.map(|models| models.get().into()).or_else(|| self.models.clone());
         let told = self.told(told.modes, told.config_options, told.commands).unwrap_or_else(|| self.clone());
         Some(Self { models, setup, ..told })
     }

@@ -14,6 +14,7 @@ use super::line::{Kind, State, UpdateLine, text_of};
 use super::notice::Notice;
 use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
+use super::session_ids::SessionIds;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
 use crate::acp::children::ChildSessions;
@@ -24,7 +25,7 @@ use crate::model::{
     TurnId, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, elements, locate, range_in};
+use crate::wire::splice::{Splice, Step, elements, locate, range_in, without};
 
 /// How often the content of a tool call that goes on changing is told a client that can only be told all of it.
 pub(crate) const CONTENT_EVERY: Duration = Duration::from_millis(250);
@@ -58,6 +59,7 @@ pub(crate) struct Rendering {
     pub(super) to_v2: UpdatesToV2,
     /// The sub-agents that the session has announced so far.
     children: ChildSessions,
+    sessions: SessionIds,
     /// The tool calls with terminals of their agent's own, by their ids as JSON.
     pub(super) agents_terminals: HashSet<Box<str>>,
     /// Whether a client of version 1 was told what a terminal of ours shows.
@@ -90,11 +92,18 @@ impl Rendering {
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
             children: ChildSessions::default(),
+            sessions: SessionIds::default(),
             agents_terminals: HashSet::new(),
             has_terminals: false,
             heard: None,
             settled: None,
         }
+    }
+
+    /// The same, with the ids that no child session can have.
+    #[must_use]
+    pub(crate) fn beside_sessions(self, sessions: SessionIds) -> Self {
+        Self { sessions, ..self }
     }
 
     /// The same, with every update saying which event it is.
@@ -236,13 +245,20 @@ impl Rendering {
             return Vec::new();
         }
         let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
-        let session = line.params.session.and_then(text_of);
-        if !session.is_some_and(|session| self.children.contains(&session)) {
+        let Some(session) = line.params.session.and_then(text_of) else { return Vec::new() };
+        // An agent names its children itself, and must not write into another session of the client.
+        let is_session = *session == *self.record.as_str() || self.sessions.contain(&session);
+        if is_session || !self.children.contains(&session) {
             return Vec::new();
         }
         self.children.learn(line.update);
         let is_told = self.client.subagents && version(event) == self.client.protocol;
-        if is_told { vec![event.body.to_string()] } else { Vec::new() }
+        // What stands there is ours to say.
+        let ours = ["params", "_meta", "acpx"];
+        is_told
+            .then(|| without(&event.body, &ours).unwrap_or_else(|| event.body.to_string()))
+            .into_iter()
+            .collect()
     }
 
     fn update_lines(&mut self, event: &Event) -> Vec<String> {

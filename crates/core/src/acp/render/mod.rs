@@ -14,6 +14,7 @@ mod notice;
 mod outgoing;
 mod replay;
 mod run;
+mod session_ids;
 mod state;
 mod survey;
 mod terminals;
@@ -22,6 +23,7 @@ mod tool;
 pub(crate) use entities::KnownIds;
 pub(crate) use live::{CONTENT_EVERY, Rendering, without_booleans};
 pub(crate) use replay::{Bounds, Replay};
+pub(crate) use session_ids::SessionIds;
 pub(crate) use state::{SessionState, turn_state};
 pub(crate) use survey::Survey;
 

@@ -12,6 +12,8 @@ use crate::wire::splice::{Step, locate};
 
 /// How many tool calls with terminals of their agent's own are known.
 const MAX_AGENTS_TERMINALS: usize = 4096;
+/// How long the id of a tool call may be that has one, in bytes of JSON.
+const MAX_CALL_ID: usize = 256;
 
 /// Whether an update tells what a terminal of the agent's own shows, as agents do for clients with the capability
 /// `_meta.terminal_output`.
@@ -59,7 +61,8 @@ impl Rendering {
         let Some(id) = locate(update, &[Step::Key("toolCallId")]).and_then(|id| update.get(id)) else {
             return false;
         };
-        if has_terminal_meta(update) && self.agents_terminals.len() < MAX_AGENTS_TERMINALS {
+        let is_known_soon = self.agents_terminals.len() < MAX_AGENTS_TERMINALS && id.len() <= MAX_CALL_ID;
+        if has_terminal_meta(update) && is_known_soon {
             self.agents_terminals.insert(id.into());
         }
         self.agents_terminals.contains(id)

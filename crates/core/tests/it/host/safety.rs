@@ -179,8 +179,10 @@ async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_mad
             ("session/prompt", turn),
         ])
     };
-    let argv = bench.agent(&served(served(Script::new(), "s1").next_start(), "s2"));
+    let two = served(served(Script::new(), "s1").next_start(), "s2");
+    let argv = bench.agent(&served(two.next_start(), "s3"));
     let mut user = bench.client().await;
+    let unprompted = bench.open(&mut user, &argv).await;
     let shell = bench.shell_params(&argv, json!({}));
     let made: Value = user.call("session/new", &shell).await.unwrap();
     let record = made["sessionId"].as_str().unwrap();
@@ -188,7 +190,9 @@ async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_mad
     eventually("the turn runs", || began.exists()).await;
     // The turn outlives its client, so any other client of the user may cancel it.
     user.close().await;
-    let (of, initialize) = (json!({ "sessionId": record }), json!({ "protocolVersion": 1 }));
+    let wants_data = json!({ "_meta": { "acpx": { "errorData": true } } });
+    let initialize = json!({ "protocolVersion": 1, "clientCapabilities": wants_data });
+    let of = json!({ "sessionId": record });
     let mut reset = bench.resume_params(record);
     reset["_meta"]["acpx"]["fallback"] = json!("reset");
     let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": of });
@@ -204,6 +208,8 @@ async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_mad
         line(7, "session/delete", of.clone()),
         line(8, "_acpx/host/stop", json!({})),
         line(9, "session/new", bench.new_params(&argv)),
+        line(10, "session/resume", bench.resume_params(&unprompted)),
+        line(11, "session/close", json!({ "sessionId": unprompted })),
     ];
     let (mut child, stdin, stdout) = bench.started_by_an_agent();
     let said = speak(stdin, stdout, &lines);
@@ -216,6 +222,8 @@ async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_mad
     let mut user = bench.client().await;
     let cancelled: Value = user.call("_acpx/cancel", &of).await.unwrap();
     assert_eq!(cancelled, json!({ "cancelled": true }), "the turn still ran");
+    let resumed: Result<Value, _> = user.call("session/resume", &bench.resume_params(&unprompted)).await;
+    assert!(resumed.is_ok(), "closing did not delete it: {resumed:?}");
     // Another program of the agents ends the session that the first one made.
     let made = answer(9);
     let of = json!({ "sessionId": made["result"]["sessionId"] });

@@ -91,7 +91,8 @@ async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
     let mut zed = editor_with(&bench, &argv, capabilities.clone()).await;
     let record = zed.open(&bench).await;
     let told_first = told(&argv);
-    assert_eq!(told_first["_meta"], json!({ "terminal_output": true }));
+    let ours = json!({ "errorData": true });
+    assert_eq!(told_first["_meta"], json!({ "terminal_output": true, "acpx": ours }));
     assert_eq!(told_first["later"], json!([1]));
     // What acpx does for every agent stays its own.
     assert_eq!(told_first["fs"], json!({ "readTextFile": true, "writeTextFile": true }));
@@ -116,7 +117,7 @@ async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
     let mut other = editor_with(&bench, &argv, json!({})).await;
     other.call("session/load", bench.load_params(&record)).await.unwrap();
     let told_again = told(&argv);
-    assert_eq!((told_again.get("_meta"), told_again.get("later")), (None, None));
+    assert_eq!((&told_again["_meta"], told_again.get("later")), (&json!({ "acpx": ours }), None));
     let mut zed = editor_with(&bench, &argv, capabilities).await;
     let id = zed.ask("session/load", bench.load_params(&record)).await;
     let (_, lines) = zed.answer(id).await;

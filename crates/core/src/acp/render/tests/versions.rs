@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Log, asked, record};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Rendering, SessionState};
+use crate::acp::render::{Rendering, SessionIds, SessionState};
 use crate::model::{Direction, EventKind, Fact, FactError, ProtocolVersion, Seq};
 
 fn second() -> Arc<ClientFacts> {
@@ -271,4 +271,29 @@ fn a_piece_of_a_message_without_content_is_no_message_in_a_replay_either() {
     };
     assert_eq!(messages(&live(&log, second())), [] as [Value; 0]);
     assert_eq!(messages(&log.replay_to(second(), 1)), [] as [Value; 0]);
+}
+
+#[test]
+fn a_child_session_cannot_have_the_id_of_a_session_in_use() {
+    let mut log = Log::new();
+    let record = record();
+    for id in ["child", "other", record.as_str()] {
+        log.update(&json!({ "sessionUpdate": "subagent_update", "sessionId": id }).to_string());
+        let update =
+            json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": id } });
+        let params =
+            json!({ "sessionId": id, "update": update, "_meta": { "acpx": { "seq": 9 }, "own": 1 } });
+        let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+        log.push(Direction::FromAgent, EventKind::Notification, &line.to_string());
+    }
+    let client = ClientFacts { subagents: true, ..ClientFacts::default() };
+    let sessions = SessionIds::new(|id| id == "other");
+    let mut rendering = Rendering::new(&record, Arc::new(client)).beside_sessions(sessions);
+    let lines = log.events.iter().flat_map(|event| rendering.tell(event, &|_| false));
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    let chunks =
+        lines.iter().filter(|line| line["params"]["update"]["sessionUpdate"] == "agent_message_chunk");
+    let chunks: Vec<_> =
+        chunks.map(|line| (&line["params"]["sessionId"], &line["params"]["_meta"])).collect();
+    assert_eq!(chunks, [(&json!("child"), &json!({ "own": 1 }))]);
 }
