@@ -278,6 +278,23 @@ async fn clients_that_never_sent_initialize_give_their_places_to_others() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_host_raises_its_open_files_limit_and_agents_get_the_original() {
+    let soft = |pid: u32| {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().to_owned();
+        line.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap()
+    };
+    let bench = Bench::new().with_ulimit("-Sn 200");
+    let mut client = bench.client().await;
+    let record =
+        bench.open(&mut client, &bench.agent(&Script::new().initialize(json!({})).session_new("s1"))).await;
+    let agent = bench.record(&record).await.agent_run.unwrap().process;
+    let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    assert_eq!((soft(agent.pid), soft(bench.host_process().pid)), (200, hard.min(65_536)));
+}
+
 fn line(id: u64, method: &str, params: Value) -> String {
     let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
     message["params"] = params;
