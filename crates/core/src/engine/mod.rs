@@ -69,7 +69,7 @@ mod words;
 
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
-pub use answers::{agent_build, has_answered};
+pub use answers::{agent_build, has_answered, last_answers};
 pub use deleting::AtAgent;
 pub use denial::is_denial;
 pub use error::SessionError;
