@@ -90,6 +90,7 @@ pub async fn run(
     let importer = Importer {
         store: Arc::clone(&file),
         host: id,
+        own_directory: place.npm_sessions(),
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };
