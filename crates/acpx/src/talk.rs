@@ -72,6 +72,8 @@ pub(crate) struct Talk<'a> {
     burst: usize,
     /// Why the prompt was cancelled, if it was. The next host has to be told so too.
     stopped: Option<Stop>,
+    /// Whether the command ends as soon as a host has accepted the prompt, be it the next host.
+    detaches: bool,
     /// Why nothing can be shown any more, if it cannot.
     unwritable: Option<io::Error>,
     /// The first event that is not shown of a turn that was answered before all of it was told, if it was.
@@ -165,6 +167,7 @@ impl<'a> Talk<'a> {
             is_probed: false,
             burst: 0,
             stopped: None,
+            detaches: false,
             unwritable: None,
             unshown: None,
             desk: None,
@@ -337,7 +340,7 @@ impl<'a> Talk<'a> {
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
-        let (mut accepted, mut detaches) = (false, false);
+        let mut accepted = false;
         if self.stopped.is_some() {
             until = Some(cancel(client, record, asking).await?);
         }
@@ -350,7 +353,7 @@ impl<'a> Talk<'a> {
             {
                 return Ok(Outcome::Unshown(error));
             }
-            if accepted && detaches {
+            if accepted && self.detaches {
                 return Ok(Outcome::Detached);
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
@@ -385,8 +388,10 @@ impl<'a> Talk<'a> {
                         self.console.banner(NOT_SENT_YET);
                     }
                 }
-                Next::Stop(Stop::Terminated) if self.stopped.is_none() && !detaches => detaches = true,
-                Next::Stop(stop) if self.stopped.is_none() && !detaches => {
+                Next::Stop(Stop::Terminated) if self.stopped.is_none() && !self.detaches => {
+                    self.detaches = true;
+                }
+                Next::Stop(stop) if self.stopped.is_none() && !self.detaches => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
                     self.desk.iter_mut().for_each(Desk::cancel);

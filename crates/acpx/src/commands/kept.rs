@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
-use acpx_core::engine::{agent_build, has_answered};
+use acpx_core::engine::{agent_build, has_answered, last_answers};
 use acpx_core::host::KeptEvents;
-use acpx_core::model::{
-    AgentAnswer, Content, Event, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
-};
+use acpx_core::model::{Content, Event, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn};
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
@@ -125,9 +123,9 @@ impl Kept {
         if store.record(id).await?.is_some() {
             return Ok(false);
         }
-        let last = store.agent_answer(settings.agent.command()).await?;
-        let sessions = last.map(|last| Capabilities::of_answer(&last.answer).sessions);
-        Ok(sessions.is_some_and(|sessions| sessions.list && sessions.restores()))
+        let last = last_answers(store, settings.agent.command()).await?;
+        let mut sessions = last.iter().map(|last| Capabilities::of_answer(&last.answer).sessions);
+        Ok(sessions.any(|sessions| sessions.list && sessions.restores()))
     }
 
     /// The open sessions without a scope in the nearest directory that has any. Only the records of these directories
@@ -197,15 +195,17 @@ impl Kept {
     /// said it.
     pub(super) async fn forgets(&self, record: &Record, settings: &Settings) -> Result<bool, CliError> {
         let Some(store) = &self.store else { return Ok(false) };
-        let last = store.agent_answer(record.agent.command()).await?;
-        let cannot = |last: &AgentAnswer| !Capabilities::of_answer(&last.answer).sessions.restores();
-        let Some(last) = last.filter(cannot) else { return Ok(false) };
+        let mut last = last_answers(store, record.agent.command()).await?;
+        last.retain(|last| !Capabilities::of_answer(&last.answer).sessions.restores());
+        if last.is_empty() {
+            return Ok(false);
+        }
         // Only this is worth a look at the disk, which may take its time.
         let (agent, cwd) = (record.agent.clone(), record.cwd.as_path().to_owned());
         let environment = settings.environment();
         let look = tokio::task::spawn_blocking(move || agent_build(&agent, &environment, &cwd));
         let build = timeout(LOOK, look).await.ok().and_then(Result::ok).flatten();
-        Ok(build.is_some_and(|build| has_answered(&build, &last)))
+        Ok(build.is_some_and(|build| last.iter().any(|last| has_answered(&build, last))))
     }
 
     /// The last events of a record, at most so many and one, in order: of large ones no more than two pages.

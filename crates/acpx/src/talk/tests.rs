@@ -1,13 +1,13 @@
-//! Talks with a host that is slow: it accepts nobody else, or answers nothing.
+//! Talks with a host that is slow, accepts no other client, or is lost.
 
 use std::io::sink;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acpx_core::host::meta::PROTOCOL;
 use acpx_core::host::{HostInfo, HostLock};
-use acpx_core::model::ProcessIdentity;
+use acpx_core::model::{ProcessIdentity, Seq};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixListener;
@@ -15,19 +15,14 @@ use tokio::task::JoinHandle;
 
 use super::{Outcome, Talk, Trouble};
 use crate::asking::Asking;
-use crate::output::{Console, Mode};
+use crate::output::{Console, Mode, TurnView};
 use crate::patience::Patience;
 use crate::reach::Reach;
 
 /// A host that accepts one client. It answers `initialize` and so many requests for its status, and then the prompt. What
 /// it was asked comes out when the client is gone.
 fn slow_host(reach: &Reach, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
-    let lock = HostLock::try_take(&reach.place).unwrap().expect("no host runs");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let process = ProcessIdentity::of_this_process();
-    let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned() };
-    let text = serde_json::to_string(&info).unwrap();
-    std::fs::write(reach.place.home().join("host.lock"), text).unwrap();
+    let (lock, listener) = listening(reach, socket);
     tokio::spawn(async move {
         let _lock = lock;
         let (source, mut target) = listener.accept().await.unwrap().0.into_split();
@@ -58,15 +53,32 @@ fn slow_host(reach: &Reach, socket: PathBuf, mut probes: usize) -> JoinHandle<Ve
     })
 }
 
+/// The lock and the socket of a host.
+fn listening(reach: &Reach, socket: PathBuf) -> (HostLock, UnixListener) {
+    let lock = HostLock::try_take(&reach.place).unwrap().expect("no host runs");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let process = ProcessIdentity::of_this_process();
+    let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned() };
+    let text = serde_json::to_string(&info).unwrap();
+    std::fs::write(reach.place.home().join("host.lock"), text).unwrap();
+    (lock, listener)
+}
+
+/// The way to the host of a new home, and a path for its socket.
+fn reach(home: &Path) -> (Reach, PathBuf) {
+    let run = home.join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
+    let reach = Reach::of_home(home.join("home")).unwrap();
+    reach.place.make_home().unwrap();
+    (reach, run.join("s"))
+}
+
 /// Prompts a host that answers so many probes, each in this time; what came of it, and what the host was asked.
 async fn prompted(probes: usize, patience: Duration) -> (Result<Outcome, Trouble>, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
-    let run = home.path().join("run");
-    std::fs::create_dir(&run).unwrap();
-    std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
-    let reach = Reach::of_home(home.path().join("home")).unwrap();
-    reach.place.make_home().unwrap();
-    let host = slow_host(&reach, run.join("s"), probes);
+    let (reach, socket) = reach(home.path());
+    let host = slow_host(&reach, socket, probes);
     let mut console = Console::over(Mode::default(), sink(), sink());
     let mut talk = Talk::new(&mut console, Patience::new(None).unwrap(), Some(&reach));
     talk.silence = (Duration::from_millis(10), patience);
@@ -91,4 +103,45 @@ async fn a_turn_is_not_cancelled_because_the_host_is_silent() {
     let Err(Trouble::Failed(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error.code(), "HOST_SILENT");
     assert_eq!(asked, ["initialize", "session/prompt", "_acpx/host/status"]);
+}
+
+#[tokio::test]
+async fn a_sigterm_before_acceptance_detaches_from_the_next_host_too() {
+    let home = tempfile::tempdir().unwrap();
+    let (reach, socket) = reach(home.path());
+    let (_lock, listener) = listening(&reach, socket);
+    // The first connection is lost at the prompt, and the second accepts it.
+    let host = tokio::spawn(async move {
+        for accepts in [false, true] {
+            let (source, mut target) = listener.accept().await.unwrap().0.into_split();
+            let mut lines = BufReader::new(source).lines();
+            while let Some(line) = lines.next_line().await.unwrap() {
+                let request: Value = serde_json::from_str(&line).unwrap();
+                let is_prompt = request["method"] == "session/prompt";
+                let said = if is_prompt {
+                    json!({ "jsonrpc": "2.0", "method": "_acpx/accepted", "params": { "turn": 1, "requestId": "r" } })
+                } else {
+                    json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} })
+                };
+                if is_prompt && !accepts {
+                    break;
+                }
+                target.write_all(format!("{said}\n").as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let (mut view, asking) = (TurnView::new(Mode::default(), None), Asking::sample());
+    let mut console = Console::over(Mode::default(), sink(), sink());
+    let talk = Talk::new(&mut console, Patience::new(None).unwrap(), Some(&reach));
+    let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
+    // As after SIGTERM.
+    talk.detaches = true;
+    let mut client = reach.running().await.unwrap().expect("the host listens");
+    let lost = talk.prompt(&mut client, "record", &asking).await;
+    assert!(matches!(lost, Err(Trouble::Lost)), "{lost:?}");
+    let mut client = reach.running().await.unwrap().expect("the host listens");
+    let outcome = talk.prompt(&mut client, "record", &asking).await;
+    assert!(matches!(outcome, Ok(Outcome::Detached)), "{outcome:?}");
+    drop(client);
+    host.await.unwrap();
 }

@@ -18,28 +18,37 @@ from acp.schema import AllowedOutcome, RequestPermissionResponse
 from acp.ws import create_websocket_stream
 
 
+# What the demo agent says to `wait`, the last prompt before the session is loaded.
+WAITING = "agent: Waiting until cancelled."
+
+
 class Editor:
     """Collects messages and allows every permission request."""
 
     def __init__(self):
         self.messages = []
         self.permissions = []
-        self.arrived = asyncio.Event()
+        self.arrived = asyncio.Condition()
 
     async def session_update(self, session_id, update, **_):
         kinds = {"user_message_chunk": "user", "agent_message_chunk": "agent"}
         author = kinds.get(update.session_update)
         if author:
             self.messages.append(f"{author}: {update.content.text.strip()}")
-            self.arrived.set()
+            async with self.arrived:
+                self.arrived.notify_all()
 
     async def request_permission(self, options, session_id, tool_call, **_):
         self.permissions.append(tool_call.title)
         allowed = next(option for option in options if option.kind == "allow_once")
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=allowed.option_id))
 
+    async def until(self, message):
+        """Waits for a message: the SDK handles updates in tasks, which may be later than an answer that came behind."""
+        async with self.arrived:
+            await self.arrived.wait_for(lambda: message in self.messages)
+
     def take(self):
-        self.arrived.clear()
         messages, self.messages = self.messages, []
         permissions, self.permissions = self.permissions, []
         return {"messages": messages, **({"permissions": permissions} if permissions else {})}
@@ -78,13 +87,14 @@ async def life(arguments):
         await prompt(agent, editor, session, "hello")
         await prompt(agent, editor, session, "permission")
         slow = asyncio.create_task(prompt(agent, editor, session, "wait"))
-        await editor.arrived.wait()
+        await editor.until(WAITING)
         await agent.cancel(session_id=session)
         await slow
 
     async with connected(arguments) as (editor, agent):
         await agent.initialize(protocol_version=PROTOCOL_VERSION)
         await agent.load_session(session_id=session, cwd=cwd, mcp_servers=[])
+        await editor.until(WAITING)
         step("load", **editor.take())
         await prompt(agent, editor, session, "after load")
 

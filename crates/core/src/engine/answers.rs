@@ -2,7 +2,8 @@
 //! an agent that has run before is not started for that.
 //!
 //! An answer is that of a command line and of its files as they stood, its program and the script that this runs, asked
-//! for a version of the protocol. Every start of an agent refreshes it, so what a running agent said is what is
+//! for a version of the protocol. Clients with and without a terminal to log in in have a stored answer each, because some
+//! agents offer a login in a terminal to the first alone. Every start of an agent refreshes it, so what a running agent said is what is
 //! remembered. No file tells the version of what `npx` and its like run, so an answer holds for the day it was told on.
 
 use std::fs::Metadata;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use crate::acp::{Capabilities, login_ways};
 use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginHow, ProtocolVersion, Timestamp};
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 use crate::tools::Environment;
 
 use super::agent::{self, FailedStart};
@@ -56,22 +57,35 @@ async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, Se
     Ok(of_build(shared, &build).await?)
 }
 
-/// What stands after the files of an answer that was given to a client without a terminal to log in in.
-const WITHOUT_TERMINAL: &str = " without terminal";
+/// Stored after the command line of an answer to a client without a terminal to log in in. No argument of a program can
+/// contain NUL.
+const WITHOUT_TERMINAL: &str = "\0without terminal";
 
 /// What this build of an agent answered today; `None` if another one of the same command line was the last to.
 async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>, StoreError> {
-    let Some(last) = shared.store.agent_answer(build.command.clone()).await? else { return Ok(None) };
-    let now = (shared.settings.clock)();
-    if last.program == today(build, now) {
+    let today = today(build, (shared.settings.clock)());
+    let of_today = |last: &AgentAnswer| last.program == today;
+    let last = shared.store.agent_answer(build.command.clone()).await?.filter(of_today);
+    if let Some(last) = last {
         return Ok(Some(last.answer));
     }
+    let Some((_, with_terminal)) = build.command.split_last().filter(|(last, _)| *last == WITHOUT_TERMINAL)
+    else {
+        return Ok(None);
+    };
+    let other = shared.store.agent_answer(with_terminal.to_vec()).await?.filter(of_today);
     // An agent that offers no login in a terminal answers all clients alike.
-    let with_terminal = build.program.strip_suffix(WITHOUT_TERMINAL).map(str::to_owned);
-    let with_terminal = with_terminal.map(|program| AgentBuild { program, ..build.clone() });
-    let is_alike = with_terminal.is_some_and(|build| last.program == today(&build, now))
-        && !login_ways(&last.answer).iter().any(|way| matches!(way.how, LoginHow::Terminal { .. }));
-    Ok(is_alike.then_some(last.answer))
+    let is_alike = |other: &AgentAnswer| {
+        !login_ways(&other.answer).iter().any(|way| matches!(way.how, LoginHow::Terminal { .. }))
+    };
+    Ok(other.filter(is_alike).map(|other| other.answer))
+}
+
+/// What an agent with this command line last answered: to clients with a terminal to log in in, then to those without.
+pub async fn last_answers(store: &dyn Store, command: Vec<String>) -> Result<Vec<AgentAnswer>, StoreError> {
+    let without_terminal = command.iter().cloned().chain([WITHOUT_TERMINAL.to_owned()]).collect();
+    let first = store.agent_answer(command).await?;
+    Ok(first.into_iter().chain(store.agent_answer(without_terminal).await?).collect())
 }
 
 /// A build as it is kept with what it answers today.
@@ -101,7 +115,7 @@ async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
     let look = move || agent_build(&agent, &environment, &cwd);
     let mut build = shared.disk.ask(place.cwd.as_path(), look).await.ok()??;
     if !place.logged_in.has_terminal() {
-        build.program.push_str(WITHOUT_TERMINAL);
+        build.command.push(WITHOUT_TERMINAL.to_owned());
     }
     Some(build)
 }
@@ -148,6 +162,43 @@ fn file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Settings;
+    use crate::model::{AbsolutePath, HostId};
+    use crate::store::MemoryStore;
+
+    #[tokio::test]
+    async fn clients_with_and_without_a_terminal_keep_their_answers_side_by_side() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Engine::new(Arc::clone(&store), HostId::new("h").unwrap(), Settings::default());
+        let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
+        let cwd = AbsolutePath::new("/").unwrap();
+        let new = || NewSession::new(agent.clone(), cwd.clone(), Environment::default());
+        let (shell, editor) = (Place::alone(new()), Place::alone(new()));
+        editor.logged_in.without_terminal();
+        let shared = &engine.0.shared;
+        let in_terminal = r#"{"authMethods":[{"id":"t","name":"T","type":"terminal"}]}"#;
+        remember(shared, &shell, &in_terminal.into()).await;
+        assert_eq!(remembered(shared, &editor).await.unwrap(), None);
+        remember(shared, &editor, &"{}".into()).await;
+        assert_eq!(remembered(shared, &shell).await.unwrap().as_deref(), Some(in_terminal));
+        assert_eq!(remembered(shared, &editor).await.unwrap().as_deref(), Some("{}"));
+        let build = agent_build(&agent, &Environment::default(), cwd.as_path()).unwrap();
+        let last = last_answers(&*store, agent.command()).await.unwrap();
+        let answers: Vec<_> = last.iter().map(|last| (&*last.answer, has_answered(&build, last))).collect();
+        assert_eq!(answers, [(in_terminal, true), ("{}", true)]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_terminal_login_is_shared_by_all_clients() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Engine::new(store, HostId::new("h").unwrap(), Settings::default());
+        let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
+        let new = NewSession::new(agent, AbsolutePath::new("/").unwrap(), Environment::default());
+        let (shell, editor) = (Place::alone(new.clone()), Place::alone(new));
+        remember(&engine.0.shared, &shell, &"{}".into()).await;
+        editor.logged_in.without_terminal();
+        assert_eq!(remembered(&engine.0.shared, &editor).await.unwrap().as_deref(), Some("{}"));
+    }
 
     #[test]
     fn the_script_of_an_agent_is_part_of_its_build_and_a_file_that_it_writes_is_not() {

@@ -69,7 +69,7 @@ mod words;
 
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
-pub use answers::{agent_build, has_answered};
+pub use answers::{agent_build, has_answered, last_answers};
 pub use deleting::AtAgent;
 pub use denial::is_denial;
 pub use error::SessionError;
@@ -100,7 +100,7 @@ use reservations::Reservations;
 use task::SessionTask;
 use words::Words;
 
-/// How many unused sessions are freed in one go: the others wait meanwhile.
+/// How many unused sessions are freed at once, so that their tasks do not all use the store in the same moment.
 const FREED_AT_ONCE: usize = 256;
 /// How many commands may wait for a session's task.
 const COMMANDS: usize = 64;
@@ -408,9 +408,9 @@ impl Engine {
 
     /// Frees the memory of sessions that have no agent, nothing to do and no client, but for so many, those that came to
     /// that last. The next client of such a record begins its session anew, as after a restart of the host. To be called
-    /// from time to time.
-    pub async fn free_unused(&self, keep: usize) {
-        let mut running = self.0.running.lock().await;
+    /// from time to time: it waits for nothing, and does nothing while a session begins.
+    pub fn free_unused(&self, keep: usize) {
+        let Ok(mut running) = self.0.running.try_lock() else { return };
         let Some(running) = running.as_mut() else { return };
         running.retain(|_, known| !*known.done.borrow());
         for known in running.values_mut() {
@@ -421,10 +421,9 @@ impl Engine {
         let longest = unused.into_iter().skip(keep).rev().take(FREED_AT_ONCE);
         let freed: Vec<_> = longest.map(|(record, _)| record.clone()).collect();
         for record in freed {
-            // Whoever wants it waits for the lock, so nobody gets it while it goes.
-            if let Some(known) = running.remove(&record) {
-                known.session.leave().await;
-                drop(known.task.await);
+            // It stays in the map until its task has ended: an attach to this record waits for that, and so does a shutdown.
+            if let Some(known) = running.get_mut(&record) {
+                known.session.free();
             }
         }
     }

@@ -39,6 +39,8 @@ pub struct Session {
     /// Numbers the requests for the agent.
     passes: Arc<AtomicU64>,
     held: Arc<watch::Sender<usize>>,
+    /// Set in the engine's own handle when the engine frees the session.
+    is_freed: bool,
     tail: Arc<Tail>,
     store: Arc<dyn Store>,
     fate: Fate,
@@ -56,6 +58,8 @@ pub struct SessionStatus {
     pub has_agent: bool,
     /// Whether a turn runs or waits.
     pub has_work: bool,
+    /// Whether processes that its last agent left are still being ended.
+    pub has_leftover: bool,
     /// How much of the conversation the agent remembers, once it has had the session in this process.
     pub memory: Memory,
     /// The wishes for its settings that could not be restored when the agent last had it anew, each with the reason.
@@ -114,12 +118,25 @@ impl Session {
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
         let passes = Arc::default();
-        (Self { record, commands, status, offers, passes, held, tail, store, fate, longest_prompt }, told)
+        let session = Self {
+            record,
+            commands,
+            status,
+            offers,
+            passes,
+            held,
+            is_freed: false,
+            tail,
+            store,
+            fate,
+            longest_prompt,
+        };
+        (session, told)
     }
 
     /// Whether the session's task takes no more commands.
     pub(super) fn is_over(&self) -> bool {
-        self.commands.is_closed()
+        self.is_freed || self.commands.is_closed()
     }
 
     /// The record's id, which never changes.
@@ -181,10 +198,11 @@ impl Session {
         *self.held.borrow() > 0
     }
 
-    /// Whether it has no agent and nothing to do, and nobody but the engine knows of it.
+    /// Whether it has no agent, no leftover process and nothing to do, and the engine has the only handle.
     pub(super) fn is_unused(&self) -> bool {
         let status = self.status.borrow();
-        !status.has_agent && !status.has_work && !self.is_held() && self.commands.strong_count() == 1
+        let is_busy = status.has_agent || status.has_work || status.has_leftover;
+        !is_busy && !self.is_held() && self.commands.strong_count() == 1
     }
 
     /// The number of the last event that followers can have.
@@ -454,6 +472,11 @@ impl Session {
     pub(super) async fn leave(&self) {
         // A task that is gone has left.
         drop(self.commands.send(Command::Leave).await);
+    }
+
+    /// Stops the task of an unused session without waiting for it. If its queue is full, it is not unused.
+    pub(super) fn free(&mut self) {
+        self.is_freed = self.commands.try_send(Command::Leave).is_ok();
     }
 
     async fn send(&self, command: Command) -> Result<(), SessionError> {

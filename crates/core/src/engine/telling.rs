@@ -24,6 +24,7 @@ impl SessionTask {
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
             has_agent,
             has_work: self.machine.has_work(),
+            has_leftover: self.leftover.is_some(),
             memory: self.knowledge.memory(),
             unmet: self.machine.unmet_settings(),
             awakened: self.knowledge.awakened(),

@@ -44,6 +44,8 @@ impl ConfiguredAgent {
 pub(super) struct Importer {
     pub(super) store: Arc<SqliteStore>,
     pub(super) host: HostId,
+    /// The directory of npm acpx in this home.
+    pub(super) own_directory: PathBuf,
     pub(super) name_of: AgentNames,
     /// Two imports at once would take the same records.
     pub(super) one_at_a_time: tokio::sync::Mutex<()>,
@@ -120,14 +122,28 @@ pub struct FileMeta {
 }
 
 impl Importer {
-    pub(super) async fn answer(&self, engine: &Engine, call: &ExtensionCall) -> Result<String, CallError> {
-        let ImportParams { directory, dry_run, agents } = read(call)?;
+    /// Imports for a client. A confined one has only the home's own directory imported, and names no agents: a file
+    /// elsewhere would change the settings of any record, and a name would start another program.
+    pub(super) async fn answer(
+        &self,
+        engine: &Engine,
+        call: &ExtensionCall,
+        is_confined: bool,
+    ) -> Result<String, CallError> {
+        let ImportParams { directory, dry_run, mut agents } = read(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
         // A directory whose disk is dead keeps no other import waiting.
-        let path = directory.clone();
-        let asked = engine.disk().ask(&directory, move || path.metadata().map(drop)).await;
-        let there = asked.unwrap_or_else(|no_answer| Err(io::Error::other(no_answer)));
-        there.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
+        let (path, own) = (directory.clone(), self.own_directory.clone());
+        let look = move || path.canonicalize().map(|real| own.canonicalize().is_ok_and(|own| own == real));
+        let asked = engine.disk().ask(&directory, look).await;
+        let is_own = asked.unwrap_or_else(|no_answer| Err(io::Error::other(no_answer)));
+        if is_confined {
+            if !matches!(is_own, Ok(true)) {
+                return Err(fault::not_allowed("import sessions from other directories"));
+            }
+            agents.clear();
+        }
+        is_own.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
         let _alone = self.one_at_a_time.lock().await;
         let reserve = &InEngine(engine);
         let living = ProcessIdentity::living;

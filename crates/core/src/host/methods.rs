@@ -73,7 +73,7 @@ impl Connection {
             "_acpx/host/status" => Ok(self.status()),
             "_acpx/host/stop" => self.stop(&call).await,
             "_acpx/import" => match &self.host.importer {
-                Some(importer) => importer.answer(&self.host.engine, &call).await,
+                Some(importer) => importer.answer(&self.host.engine, &call, self.is_confined()).await,
                 None => Err(CallError::UnknownMethod(call.method)),
             },
             _ => Err(CallError::UnknownMethod(call.method)),

@@ -39,18 +39,21 @@ impl Connection {
         if self.elsewhere.get().is_some() { TerminalLogin::No } else { client.terminal_login }
     }
 
-    /// What the user of a client can do where a login is missing, if the client was offered these ways.
+    /// What the user of a client can do where a login is missing, if the client was offered these ways. A remote client
+    /// gets no command line: an agent's arguments may contain secrets.
     pub(super) fn login_hint(&self, ways: Option<&str>) -> Option<String> {
         let agent = self.defaults.agent(None)?;
+        let is_offered = ways.is_some_and(|ways| elements(ways).is_some_and(|ways| !ways.is_empty()));
+        let way = if is_offered { "by one of the offered ways, or " } else { "" };
+        if self.elsewhere.get().is_some() {
+            return Some(format!("log in {way}on the machine that runs acpx serve, then try again"));
+        }
         let whole = command_line(&agent.program, agent.args.iter().map(String::as_str));
         let command = match &agent.name {
             Some(name) => command_line("acpx", [name, "auth"]),
             None => command_line("acpx", ["--agent", &whole, "auth"]),
         };
-        let is_offered = ways.is_some_and(|ways| elements(ways).is_some_and(|ways| !ways.is_empty()));
-        let way = if is_offered { "by one of the offered ways, or in a shell" } else { "in a shell" };
-        let here = if self.elsewhere.get().is_some() { " on the machine of the agent" } else { "" };
-        Some(format!("log in {way}{here}, then try again: {command}"))
+        Some(format!("log in {way}in a shell, then try again: {command}"))
     }
 
     /// Logs the user in with the connection's agent, whose later starts for this client are logged in likewise. What it

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::{Engine, Settings};
 use crate::model::HostId;
 use crate::store::{Access, SqliteStore, Store, StoreError};
-use crate::tools::{Orphans, Swept};
+use crate::tools::{Orphans, Swept, raise_open_files};
 
 use super::door::Door;
 use super::importing::Importer;
@@ -78,6 +78,7 @@ pub async fn run(
     ready: impl FnOnce(&Arc<Host>, &Swept),
 ) -> Result<(), RunError> {
     let HostSetup { place, version, linger, patience, mut settings, server_file, name_of } = setup;
+    raise_open_files();
     let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
     let id = HostId::new(crate::model::new_uuid().to_string()).expect("a UUID is not empty");
@@ -89,6 +90,7 @@ pub async fn run(
     let importer = Importer {
         store: Arc::clone(&file),
         host: id,
+        own_directory: place.npm_sessions(),
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };

@@ -107,7 +107,7 @@ pub(super) async fn serve(
                 }
                 // What fails now is tried again.
                 drop(door.keep_open());
-                host.engine.free_unused(UNUSED_SESSIONS).await;
+                host.engine.free_unused(UNUSED_SESSIONS);
             }
             _ = sweeps.tick() => {
                 let host = Arc::clone(host);

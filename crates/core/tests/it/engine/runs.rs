@@ -1,6 +1,7 @@
 //! The processes of agents as they are kept, and when an agent with nothing to do is parked.
 
 use acpx_core::model::{AgentEnd, AgentRun, LineageReason, Memory, ProcessIdentity, Scope, SessionName};
+use acpx_testkit::Step;
 
 use super::*;
 
@@ -186,22 +187,44 @@ async fn a_parked_session_that_nobody_uses_is_freed_and_restored_by_the_next_pro
     let record = session.record_id().clone();
     let is_known = async || bench.engine.running(&record).await.unwrap().is_some();
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
-    bench.engine.free_unused(0).await;
+    bench.engine.free_unused(0);
     assert!(is_known().await, "its agent runs");
     session.park().await.unwrap();
     session.wait_for(|status| !status.has_agent).await;
-    bench.engine.free_unused(0).await;
+    bench.engine.free_unused(0);
     assert!(is_known().await, "somebody has it");
     let hold = session.hold();
     drop(session);
-    bench.engine.free_unused(0).await;
+    bench.engine.free_unused(0);
     assert!(is_known().await, "somebody holds it");
     drop(hold);
-    bench.engine.free_unused(1).await;
+    bench.engine.free_unused(1);
     assert!(is_known().await, "one is kept");
-    bench.engine.free_unused(0).await;
+    bench.engine.free_unused(0);
     assert!(!is_known().await);
     let (session, how) = bench.engine.restore(&record, restore()).await.unwrap();
     assert_eq!(how, Awakening::Restored { rung: acpx_core::machine::Rung::Resume, replay: None });
     assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
+}
+
+#[tokio::test]
+async fn a_session_with_a_leftover_process_is_not_freed_before_that_ends() {
+    let grace = Grace { eof: Duration::from_millis(500), term: Duration::from_secs(2) };
+    let bench = Bench::with(Settings { process: grace, ..quick() });
+    let child = Step::Child { seconds: 600, holds_stdout: false, own_group: false };
+    let script = Script::new().ignoring_terminate().initialize(everything()).session_new("s1");
+    let (session, _) = bench.open(&script.step(child).prompt(|turn| turn.exit(1))).await;
+    let record = session.record_id().clone();
+    assert_eq!(failure(&prompt(&session, "die").await).0, "AGENT_DIED");
+    session.wait_for(|status| !status.has_agent && !status.has_work).await;
+    drop(session);
+    bench.engine.free_unused(0);
+    let session = bench.engine.running(&record).await.unwrap().expect("a leftover process runs");
+    session.wait_for(|status| !status.has_leftover).await;
+    drop(session);
+    bench.engine.free_unused(0);
+    assert!(bench.engine.running(&record).await.unwrap().is_none());
+    assert!(bench.engine.reserve(&record).await.is_none(), "its task has not ended yet");
+    let again = bench.engine.attach(&record, &restore()).await.unwrap();
+    assert_eq!(again.record_id(), &record);
 }

@@ -179,3 +179,20 @@ async fn terminal_logins_are_forwarded_to_the_client_that_can_run_them() {
     let error = super::refusal(&mut shell, "session/new", &bench.new_params(&argv)).await;
     assert_eq!((error.code(), told_terminal(&argv).last()), ("AUTH_REQUIRED", Some(&json!(true))));
 }
+
+#[tokio::test]
+async fn a_remote_client_gets_a_login_hint_without_the_agents_command_line() {
+    let bench = Bench::new();
+    let argv = bench.agent(&in_terminal());
+    let mut editor = bench.joined(1).await;
+    let client =
+        json!({ "agent": { "argv": argv }, "environment": super::environment(), "cwd": bench.home.path() });
+    editor.call("_acpx/elsewhere", json!({ "client": client, "who": "token" })).await.unwrap();
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": { "auth": { "terminal": true } } });
+    let answer = editor.call("initialize", params).await.unwrap();
+    assert_eq!(answer["authMethods"], json!([]));
+    let refused = begin(&bench, &mut editor).await.unwrap_err();
+    let details = "Authentication required; log in on the machine that runs acpx serve, then try again";
+    let data = json!({ "details": details });
+    assert_eq!(refused, json!({ "code": -32000, "message": "Authentication required", "data": data }));
+}

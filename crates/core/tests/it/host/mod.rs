@@ -99,8 +99,13 @@ impl Bench {
     }
 
     /// The same with a host that may open so many files.
-    fn with_files(mut self, files: usize) -> Self {
-        let shell = ["-c".into(), format!("ulimit -n {files}; exec \"$0\" \"$@\"").into()];
+    fn with_files(self, files: usize) -> Self {
+        self.with_ulimit(&format!("-n {files}"))
+    }
+
+    /// The same with a host that a shell starts after `ulimit` with these arguments.
+    fn with_ulimit(mut self, limit: &str) -> Self {
+        let shell = ["-c".into(), format!("ulimit {limit}; exec \"$0\" \"$@\"").into()];
         let host = std::mem::replace(&mut self.launcher.program, PathBuf::from("/bin/sh"));
         self.launcher.args.splice(0..0, shell.into_iter().chain([host.into()]));
         self

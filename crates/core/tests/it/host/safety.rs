@@ -190,9 +190,7 @@ async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_mad
     eventually("the turn runs", || began.exists()).await;
     // The turn outlives its client, so any other client of the user may cancel it.
     user.close().await;
-    let wants_data = json!({ "_meta": { "acpx": { "errorData": true } } });
-    let initialize = json!({ "protocolVersion": 1, "clientCapabilities": wants_data });
-    let of = json!({ "sessionId": record });
+    let (of, initialize) = (json!({ "sessionId": record }), wanting_error_data());
     let mut reset = bench.resume_params(record);
     reset["_meta"]["acpx"]["fallback"] = json!("reset");
     let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": of });
@@ -284,6 +282,57 @@ async fn clients_that_never_sent_initialize_give_their_places_to_others() {
     for client in [&mut first, &mut second] {
         client.call::<Value>("_acpx/host/status", &json!({})).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_started_by_an_agent_imports_only_the_homes_own_npm_sessions() {
+    const RECORD: &str = "01a1e15a-0ea5-74d4-bd63-354b704a25e3";
+    let bench = Bench::new();
+    drop(bench.client().await);
+    let theirs = crate::workspace::root().join("crates/core/tests/fixtures/npm-acpx/turns");
+    let own = bench.place.npm_sessions();
+    std::fs::create_dir(&own).unwrap();
+    for file in std::fs::read_dir(&theirs).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, own.join(path.file_name().unwrap())).unwrap();
+    }
+    let agents = json!([{ "name": "other", "argv": ["acpx", "demo-agent"] }]);
+    let lines = [
+        line(0, "initialize", wanting_error_data()),
+        line(1, "_acpx/import", json!({ "directory": theirs, "agents": agents })),
+        line(2, "_acpx/import", json!({ "directory": bench.home.join("missing") })),
+        line(3, "_acpx/import", json!({ "directory": own, "agents": agents })),
+    ];
+    let (mut child, stdin, stdout) = bench.started_by_an_agent();
+    let said = speak(stdin, stdout, &lines);
+    let codes = [1, 2].map(|id: usize| said[id]["error"]["data"]["acpx"]["code"].clone());
+    assert_eq!(codes, ["NOT_ALLOWED", "NOT_ALLOWED"], "{said:?}");
+    assert_eq!(said[3]["result"]["taken"][0]["acpxRecordId"], RECORD, "{said:?}");
+    assert_eq!(bench.record(RECORD).await.agent.name, None);
+    child.wait().unwrap();
+}
+
+/// The params of `initialize` of a client that reads `data.acpx` in errors.
+fn wanting_error_data() -> Value {
+    let meta = json!({ "acpx": { "errorData": true } });
+    json!({ "protocolVersion": 1, "clientCapabilities": { "_meta": meta } })
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_host_raises_its_open_files_limit_and_agents_get_the_original() {
+    let soft = |pid: u32| {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().to_owned();
+        line.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap()
+    };
+    let bench = Bench::new().with_ulimit("-Sn 200");
+    let mut client = bench.client().await;
+    let record =
+        bench.open(&mut client, &bench.agent(&Script::new().initialize(json!({})).session_new("s1"))).await;
+    let agent = bench.record(&record).await.agent_run.unwrap().process;
+    let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    assert_eq!((soft(agent.pid), soft(bench.host_process().pid)), (200, hard.min(65_536)));
 }
 
 fn line(id: u64, method: &str, params: Value) -> String {
