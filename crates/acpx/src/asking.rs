@@ -92,7 +92,7 @@ impl Asking {
     ) -> Result<Self, CliError> {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
-        let request = RequestId::new(acpx_core::model::new_uuid().to_string()).expect("a UUID is not empty");
+        let request = RequestId::new(acpx_core::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let (agent, policy) = (settings.agent.label().into_owned(), policy.clone());
         let limits = settings.limits();
         Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })

@@ -1,11 +1,12 @@
 //! `acpx status`: how a session stands, read from the store without starting anything.
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use acpx_core::host::listens;
 use acpx_core::model::{Record, Timestamp, TurnId, TurnState};
 use acpx_core::store::Store;
+use acpx_core::wire::since_1970;
 
 use super::kept::{Kept, LOOKED_THROUGH, Which, agent_lives, last_usage};
 use super::pending;
@@ -45,7 +46,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let reach = Reach::of_environment()?;
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
-            ask(&reach, &record, Timestamp::of_clock(SystemTime::now()), PATIENCE).await
+            ask(&reach, &record, Timestamp::since_1970(since_1970()), PATIENCE).await
         } else {
             // Nobody goes on with a turn that was sent; what waits is sent by the next host.
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
@@ -70,7 +71,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             agent_lives,
             missing_program: missing_program(&record, settings),
             host_lives,
-            now: Timestamp::of_clock(SystemTime::now()),
+            now: Timestamp::since_1970(since_1970()),
             questions: &questions,
             record: &record,
         };

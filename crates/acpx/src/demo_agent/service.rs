@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use acpx_core::acp::agent::{
     AgentService, Aside, CallError, CancelCause, Cancellation, ClientLink, Command, ListCall, Meta, Mode,
@@ -154,7 +153,7 @@ impl DemoAgent {
 
 impl AgentService for DemoAgent {
     async fn new_session(&self, call: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
-        let id = acpx_core::model::new_uuid().to_string();
+        let id = acpx_core::wire::new_uuid().to_string();
         let session = AcpSessionId::new(id).expect("a UUID has digits");
         if self.settings.has(Quirk::MaterialiseEarly) {
             self.append(&session, &call.cwd, &[])?;
@@ -331,5 +330,5 @@ fn capitalised(word: &str) -> String {
 }
 
 fn now() -> Timestamp {
-    Timestamp::of_clock(SystemTime::now())
+    Timestamp::since_1970(acpx_core::wire::since_1970())
 }

@@ -57,7 +57,7 @@ impl HttpConnection {
 
     fn new(token: Option<String>, peer: Peer) -> Self {
         Self {
-            id: acpx_core::model::new_uuid().to_string(),
+            id: acpx_core::wire::new_uuid().to_string(),
             token,
             peer,
             streams: Mutex::default(),

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use acpx_core::model::Timestamp;
 use rustix::fs::{FlockOperation, flock};
@@ -311,12 +311,12 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn epoch() -> Timestamp {
-    Timestamp::of_clock(SystemTime::UNIX_EPOCH)
+    Timestamp::since_1970(Duration::ZERO)
 }
 
 /// What time it is.
 pub(crate) fn now() -> Timestamp {
-    Timestamp::of_clock(SystemTime::now())
+    Timestamp::since_1970(acpx_core::wire::since_1970())
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(super) async fn upgrade<B: Send + 'static>(
     let response = create_response_with_body(&request, || Reply::text(""));
     let mut response = response.map_err(|error| Refusal::WebSocket(error.to_string()))?;
     let joined = server.join(&caller).await?;
-    let id = HeaderValue::from_str(&acpx_core::model::new_uuid().to_string()).expect("a UUID is ASCII");
+    let id = HeaderValue::from_str(&acpx_core::wire::new_uuid().to_string()).expect("a UUID is ASCII");
     response.headers_mut().insert(CONNECTION, id);
     let serving = Arc::clone(server);
     server.spawn(async move {

@@ -170,7 +170,7 @@ fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentErr
 
 /// The mark of an agent that is to have no session.
 pub(super) fn unused_mark() -> String {
-    crate::model::new_uuid().to_string()
+    crate::wire::new_uuid().to_string()
 }
 
 /// A start that failed, and what was exchanged all the same.

@@ -45,7 +45,7 @@ impl Engine {
             return Err(SessionError::Busy(of.clone()));
         }
         let past = self.past_of(&kept).await?;
-        let record = RecordId::new(crate::model::new_uuid().to_string()).expect("a UUID is not empty");
+        let record = RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let (machine, copied) = (SessionMachine::forking(&kept), past.last_seq());
         let (session, unclaimed, _) = self.make(record, machine, new, past, pending()).await?;
         Ok(Forked { session, unclaimed, copied })

@@ -79,7 +79,7 @@ impl SessionTask {
     /// Takes what the agent says of its own state. What a host of ours says of it beside the protocol is no part of the
     /// conversation.
     fn take_state(&mut self, state: AgentState, background: bool, line: Line) {
-        let own = RequestId::new(crate::model::new_uuid().to_string()).expect("a UUID is not empty");
+        let own = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         self.note_far_state(&state, &line);
         let is_part = line.kind == EventKind::Update;
         // It may end the turn later: an agent can be quicker with its work than with its answer.

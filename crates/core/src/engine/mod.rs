@@ -189,7 +189,7 @@ impl Engine {
         new: NewSession,
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, Unclaimed), SessionError> {
-        let record = RecordId::new(crate::model::new_uuid().to_string()).expect("a UUID is not empty");
+        let record = RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let machine = SessionMachine::new(new.agent.label());
         let (session, unclaimed, _) = self.make(record, machine, new, Past::default(), unwanted).await?;
         Ok((session, unclaimed))

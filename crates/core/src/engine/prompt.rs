@@ -65,7 +65,7 @@ impl Prompt {
         if list.is_empty() {
             return Err(PromptProblem::Empty);
         }
-        let request = RequestId::new(crate::model::new_uuid().to_string()).expect("a UUID is not empty");
+        let request = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
         let (limits, spent) = (TurnLimits::default(), Duration::ZERO);
         Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits, spent })

@@ -231,7 +231,7 @@ impl SessionTask {
 
     fn take_started(&mut self, errand: &Errand, (command, terminal): (String, Terminal)) {
         let Some(agent) = &mut self.agent else { return };
-        let id: Box<str> = crate::model::new_uuid().to_string().into();
+        let id: Box<str> = crate::wire::new_uuid().to_string().into();
         agent.tools.add(id.clone(), terminal, errand.turn);
         let command = agent.connection.without_secrets(&command);
         let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::model::{AgentSpec, Timestamp};
 use crate::tools::Grace;
-use crate::wire::Limits;
+use crate::wire::{Limits, since_1970};
 
 /// What an engine allows, and its clock.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Default for Settings {
 }
 
 fn system_time() -> Timestamp {
-    Timestamp::of_clock(SystemTime::now())
+    Timestamp::since_1970(since_1970())
 }
 
 #[cfg(test)]

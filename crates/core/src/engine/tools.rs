@@ -140,7 +140,7 @@ pub(super) struct Files {
 impl Files {
     /// The files inside these directories.
     pub(super) fn new(roots: Roots, disk: Disk) -> Self {
-        let whose = PathBuf::from(crate::model::new_uuid().to_string()).into();
+        let whose = PathBuf::from(crate::wire::new_uuid().to_string()).into();
         let [room, texts] = [FILES, TEXTS].map(|count| Arc::new(Semaphore::new(count)));
         Self { roots: Arc::new(roots), disk, whose, room, texts }
     }

@@ -210,7 +210,7 @@ impl OpenQuestions {
         let (answer, answers) = mpsc::channel(1);
         let open = Open { record: record.clone(), since, subject, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
-        let id = crate::model::new_uuid().simple().to_string().split_off(20);
+        let id = crate::wire::new_uuid().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
         Listed { list: Arc::clone(self), id, answers }
     }

@@ -81,7 +81,7 @@ pub async fn run(
     raise_open_files();
     let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
-    let id = HostId::new(crate::model::new_uuid().to_string()).expect("a UUID is not empty");
+    let id = HostId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
     let home = place.name()?;
     settings.tag = Some(home.clone());
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;

@@ -4,20 +4,8 @@
 //! [`AgentSessionId`] is the harness's own id, often unknown and never made up.
 
 use std::fmt;
-use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
-
-/// A new UUID. Those made later sort after those made before, unless the clock shows a time before 1970.
-pub fn new_uuid() -> uuid::Uuid {
-    // `now_v7` panics before 1970.
-    let is_usable = SystemTime::now() >= SystemTime::UNIX_EPOCH;
-    if is_usable {
-        uuid::Uuid::now_v7()
-    } else {
-        uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0))
-    }
-}
 
 /// A string that cannot be the id it was read as.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -46,7 +46,7 @@ pub use event::{Carried, Direction, EndedProcess, Event, EventKind, Fact, FactEr
 pub use failure::{AgentError, Reading};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
-    TurnId, new_uuid,
+    TurnId,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use login::{

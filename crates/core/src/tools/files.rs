@@ -276,7 +276,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(directory: &'a Dir) -> io::Result<Self> {
-        let name = format!(".{}.acpx", crate::model::new_uuid());
+        let name = format!(".{}.acpx", uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)));
         let file = directory.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
         Ok(Self { directory, name, file })
     }

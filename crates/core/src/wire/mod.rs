@@ -13,6 +13,7 @@ pub mod encode;
 pub mod splice;
 
 mod beginning;
+mod clock;
 mod connection;
 mod error;
 mod garbage;
@@ -25,6 +26,7 @@ mod reader;
 mod rpc_error;
 mod writer;
 
+pub use clock::{new_uuid, since_1970};
 pub(crate) use connection::WeakPeer;
 pub use connection::{End, Inbound, Incoming, Peer, connect, memory};
 pub use error::WireError;

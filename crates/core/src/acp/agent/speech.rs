@@ -92,7 +92,7 @@ impl Told {
         match &self.unnamed {
             Some((said, id)) if *said == kind => id.clone(),
             _ => {
-                let id = crate::model::new_uuid().to_string();
+                let id = crate::wire::new_uuid().to_string();
                 self.unnamed = Some((kind, id.clone()));
                 id
             }

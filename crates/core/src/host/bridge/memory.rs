@@ -107,7 +107,7 @@ impl Memory {
             // The client of a bridge to another machine is a host.
             wishes: Wishes { seq: false, error_data: terms.loses_lines },
             terms,
-            prefix: format!("acpx-{}", crate::model::new_uuid()),
+            prefix: format!("acpx-{}", crate::wire::new_uuid()),
             given_ids: 0,
             greeting: None,
             sessions: HashMap::new(),

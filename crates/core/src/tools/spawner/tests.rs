@@ -60,7 +60,8 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
     for step in 0..20 {
         let mut unwanted = echo();
         // Options end here; then comes a name that nothing else has, and stdin keeps the program waiting.
-        let name = format!("/unwanted-{}", crate::model::new_uuid());
+        let name =
+            format!("/unwanted-{}", uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)));
         unwanted.args(["-", "--", &name]);
         // Each time it is given up a bit later: before its fork, after it, or in the midst of it.
         let patience = Duration::from_micros(100) * step;
