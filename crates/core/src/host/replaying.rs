@@ -39,7 +39,7 @@ const EVENT_BYTES: usize = 256;
 struct Stretch(usize);
 
 impl Stretch {
-    /// Counts an event that was worked on, and lets others work if it was enough for now.
+    /// Counts an event, and yields to other tasks after a number of them.
     async fn done(&mut self, event: &Event) {
         self.0 += event.body.len() + EVENT_BYTES;
         if self.0 >= STRETCH_BYTES {

@@ -270,7 +270,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Puts an outcome into the report and, unless it is for now only, into the ledger.
+    /// Puts an outcome into the report and, unless the next import may find another, into the ledger.
     fn note(&mut self, files: &RecordFile, outcome: Outcome) {
         let file = files.name.clone();
         let (record, words) = match outcome {
