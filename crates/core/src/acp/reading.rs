@@ -125,6 +125,16 @@ mod tests {
     }
 
     #[test]
+    fn a_dead_worker_is_recognised_in_the_words_of_its_agent_alone() {
+        let claude = r#"{"code":-32603,"message":"Internal error: The Claude Agent process exited unexpectedly. Please start a new session."}"#;
+        let codex = r#"{"code":1001,"message":"The Codex app-server was killed by SIGKILL, which usually means it ran out of memory."}"#;
+        for (agent, error) in [("claude", claude), ("codex", codex)] {
+            assert_eq!(meant(agent, error), Reading::WorkerDied, "{agent}: {error}");
+            assert_eq!(meant("goose", error), Reading::Broken, "{agent}: {error}");
+        }
+    }
+
+    #[test]
     fn a_wrong_parameter_or_a_passing_failure_is_no_lost_session_whoever_says_it() {
         let wrong = r#"{"code":-32602,"message":"Invalid params","data":{"mcpServers":"wrong"}}"#;
         let cases = [

@@ -271,7 +271,7 @@ impl SessionMachine {
                 }
                 Reading::LoginNeeded => self.give_up(now, error),
                 Reading::Unsupported => self.descend(now, ladder, rung),
-                Reading::Lost | Reading::Broken | Reading::BusyElsewhere => {
+                Reading::Lost | Reading::Broken | Reading::BusyElsewhere | Reading::WorkerDied => {
                     let (is_lost, error) = (reading == Reading::Lost, RestoreError::new(error, now));
                     ladder.refusal = Some(Refused { is_lost, error });
                     self.descend(now, ladder, rung);

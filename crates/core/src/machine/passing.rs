@@ -121,8 +121,8 @@ impl SessionMachine {
 
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.pass.id == id) else { return };
-        let is_unknown = answer.as_ref().is_err_and(AgentError::is_unknown_session);
-        let is_lost = is_unknown && matches!(self.state, State::Idle(_));
+        let has_no_session = answer.as_ref().is_err_and(AgentError::has_no_session);
+        let is_lost = has_no_session && matches!(self.state, State::Idle(_));
         if is_lost && self.passed[index].pass.can_be_resent() {
             return self.restart_without_session();
         }

@@ -51,7 +51,7 @@ impl SessionMachine {
         match self.take_state() {
             State::Prompting(prompting) => {
                 if let Err(error) = &answer
-                    && error.is_unknown_session()
+                    && error.has_no_session()
                 {
                     return self.restart_after_prompt(now, prompting, error);
                 }

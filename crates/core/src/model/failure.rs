@@ -311,6 +311,8 @@ pub enum Reading {
     BusyElsewhere,
     /// The agent wants a login first. The session is not lost.
     LoginNeeded,
+    /// A program that the agent runs the session in has ended. Another process of the agent can restore the session.
+    WorkerDied,
     /// Anything else.
     Broken,
 }
@@ -363,9 +365,9 @@ impl AgentError {
         }
     }
 
-    /// Whether the agent reports that it does not have the session.
-    pub fn is_unknown_session(&self) -> bool {
-        self.reading() == Reading::Lost
+    /// Whether the agent's process no longer has the session, so that only another process can serve it.
+    pub fn has_no_session(&self) -> bool {
+        matches!(self.reading(), Reading::Lost | Reading::WorkerDied)
     }
 
     /// The same error of an agent that offers these ways to log in: if it wants one, it says which there are.

@@ -329,7 +329,7 @@ mod tests {
             else {
                 panic!("{error}")
             };
-            assert_eq!(read.is_unknown_session(), is_unknown, "{error}");
+            assert_eq!(read.has_no_session(), is_unknown, "{error}");
         }
     }
 

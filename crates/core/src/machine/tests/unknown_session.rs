@@ -44,6 +44,23 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
 }
 
 #[test]
+fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
+    let died = Input::PromptAnswered(Err(refusal(Reading::WorkerDied)));
+    let mut machine = live(LOAD);
+    feed(&mut machine, [prompt("p"), died, Input::AgentEnded]);
+    let effects = feed(&mut machine, [ready(LOAD), restored()]);
+    assert!(effects.contains(&Effect::Fact(Fact::PromptResent { turn: 2 })), "{effects:#?}");
+
+    // A worker that dies during the restore proves no loss: the record keeps its session.
+    feed(&mut machine, [unknown(), Input::AgentEnded, prompt("q")]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::WorkerDied)]);
+    assert!(
+        matches!(ended(&effects)[..], [(3, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
+        "{effects:#?}"
+    );
+}
+
+#[test]
 fn a_prompt_is_resent_only_once() {
     let (mut machine, _) = refused_prompt();
     feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);

@@ -23,10 +23,11 @@ pub struct ProfileError {
 }
 
 /// What an error can be said to mean. That a session was never written down follows from its history alone.
-const READINGS: [(&str, Reading); 4] = [
+const READINGS: [(&str, Reading); 5] = [
     ("lost", Reading::Lost),
     ("busy-elsewhere", Reading::BusyElsewhere),
     ("login-needed", Reading::LoginNeeded),
+    ("worker-died", Reading::WorkerDied),
     ("broken", Reading::Broken),
 ];
 
@@ -179,7 +180,7 @@ impl<'a> Member<'a> {
             words: words.iter().map(|word| word.to_lowercase()).collect(),
             reading: self
                 .needed("reading")?
-                .one_of(&READINGS, "\"lost\", \"busy-elsewhere\", \"login-needed\" or \"broken\"")?,
+                .one_of(&READINGS, "\"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"")?,
         };
         // A row that fits everything would hide every row below it.
         if row.code.is_none() && row.words.is_empty() {

@@ -123,7 +123,7 @@ fn what_is_wrong_with_a_profile_is_named_by_its_member() {
         ),
         (
             json!({"errors": [{"code": 1}]}),
-            "errors[0].reading must be \"lost\", \"busy-elsewhere\", \"login-needed\" or \"broken\"",
+            "errors[0].reading must be \"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"",
         ),
         (
             json!({"errors": [{"code": 1, "reading": "lost"}, {"reading": "lost"}]}),
@@ -193,6 +193,7 @@ fn any_profile() -> impl Strategy<Value = AgentProfile> {
         Just(Reading::Lost),
         Just(Reading::BusyElsewhere),
         Just(Reading::LoginNeeded),
+        Just(Reading::WorkerDied),
         Just(Reading::Broken)
     ];
     let words = prop::collection::vec("[a-z]{1,8}", 0..3);
