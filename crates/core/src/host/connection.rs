@@ -58,6 +58,8 @@ pub(super) struct Connection {
     initialized: AtomicBool,
     /// What its capabilities say that only an agent understands.
     capabilities: OnceLock<Option<Besides>>,
+    /// A page of the agent's own list that took longer than the client waited.
+    pub(super) agent_page: list::PendingPage,
 }
 
 /// How a client can log in.
@@ -121,6 +123,7 @@ impl Connection {
             logged_in,
             initialized: AtomicBool::default(),
             capabilities: OnceLock::new(),
+            agent_page: list::PendingPage::default(),
         }
     }
 

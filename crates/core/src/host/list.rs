@@ -6,8 +6,11 @@
 //! come after our last record. An agent that fails costs nobody our records. A session that an ACP client created and
 //! never prompted is not listed.
 
+mod agent_page;
 mod cursor;
 mod theirs;
+
+pub(super) use agent_page::PendingPage;
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -27,7 +30,7 @@ use crate::store::RecordFilter;
 /// How many records a page of ours has at least, if there are as many.
 const PAGE: usize = 100;
 
-/// How long the first page waits for the agent. One that takes longer is asked again after our last record.
+/// How long the first page waits for the agent. The answer of one that takes longer is for a later page.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long an agent may take to start and to list its sessions on a later page.

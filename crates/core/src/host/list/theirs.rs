@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use crate::acp::agent::{CallError, Meta, SessionSummary};
 use crate::acp::client::ListedSession;
@@ -44,7 +43,7 @@ struct Listed {
     began: Option<RecordId>,
 }
 
-/// A page of what the agent has. The first one may be asked for again if the agent takes longer than `limit`.
+/// A page of what the agent has. If the agent takes longer than `limit`, its answer is for the next page that asks.
 pub(super) async fn page(
     client: &Connection,
     began: Option<RecordId>,
@@ -62,24 +61,24 @@ pub(super) async fn page(
     };
     let listed = Listed { agent: agent.agent.clone(), cwd, directory, began };
     let wanted = listed.directory.as_ref().map(|it| it.get(named));
-    let asked = host.engine.remote_sessions(agent, wanted, cursor.as_deref());
-    let page = match timeout(limit, asked).await {
-        Ok(Ok(Some(page))) => page,
-        Ok(Ok(None)) => return Ok(TheirPage { rows: Vec::new(), next: None, problem: None }),
-        Ok(Err(SessionError::Agent(AgentError::Refused { code: RpcError::INVALID_PARAMS, .. })))
+    let asked = client.agent_page.get(&host.engine, agent, wanted.cloned(), cursor.clone(), limit);
+    let page = match asked.await {
+        Some(Ok(Some(page))) => page,
+        Some(Ok(None)) => return Ok(TheirPage { rows: Vec::new(), next: None, problem: None }),
+        Some(Err(SessionError::Agent(AgentError::Refused { code: RpcError::INVALID_PARAMS, .. })))
             if cursor.is_some() =>
         {
             return Err(unknown_cursor());
         }
-        Ok(Err(error)) => return Ok(failed(error.to_string())),
-        Err(_) if limit < PATIENCE => {
+        Some(Err(error)) => return Ok(failed(error.to_string())),
+        None if limit < PATIENCE => {
             return Ok(TheirPage {
                 rows: Vec::new(),
                 next: Some(Theirs { named, cursor, told }),
                 problem: None,
             });
         }
-        Err(_) => return Ok(failed(format!("the agent took longer than {} s", limit.as_secs()))),
+        None => return Ok(failed(format!("the agent took longer than {} s", limit.as_secs()))),
     };
     let is_here = |row: &SessionSummary| {
         listed.directory.as_ref().is_none_or(|directory| directory.lists(named, &row.cwd))

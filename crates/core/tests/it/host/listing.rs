@@ -88,6 +88,30 @@ async fn a_session_that_is_adopted_while_a_list_is_read_is_still_in_it_and_under
 }
 
 #[tokio::test]
+async fn the_next_session_list_uses_the_answer_of_a_slow_agent() {
+    let bench = Bench::new();
+    let go = bench.home.join("go");
+    // The editor's initialize has the first start. A third start would list nothing.
+    let script = Script::new()
+        .initialize(capabilities())
+        .next_start()
+        .await_file(&go)
+        .initialize(capabilities())
+        .expect("session/list")
+        .reply(page(&bench, &["old-1"], None))
+        .next_start()
+        .initialize(capabilities())
+        .expect("session/list")
+        .reply(page(&bench, &[], None));
+    let mut editor = bench.editor(&bench.agent(&script)).await;
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(read(&first).0, [""; 0]);
+    std::fs::write(&go, "").unwrap();
+    let second = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(read(&second), (vec!["old-1"], None));
+}
+
+#[tokio::test]
 async fn what_an_agent_tells_again_because_sessions_appeared_is_listed_once() {
     let bench = Bench::new();
     let list = |script: Script, sessions: &[&str], next: Option<&str>| {
