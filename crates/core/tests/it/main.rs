@@ -16,6 +16,7 @@ mod processes;
 mod requirements;
 mod sdk_agent;
 mod sdk_agent_v2;
+mod shape;
 mod store_contract;
 mod store_crash;
 mod store_erasing;

@@ -22,9 +22,9 @@ pub(super) type AgentPage = Result<Option<ListPage>, SessionError>;
 
 /// The request of one connection that took longer than its page.
 #[derive(Default)]
-pub(in crate::host) struct PendingPage(Mutex<Option<Request>>);
+pub(in crate::host) struct PendingPage(Mutex<Option<PageRequest>>);
 
-struct Request {
+struct PageRequest {
     agent: AgentSpec,
     environment: Environment,
     cwd: Option<AbsolutePath>,
@@ -44,7 +44,7 @@ impl PendingPage {
         limit: Duration,
     ) -> Option<AgentPage> {
         let until = Instant::now() + limit;
-        let is_same = |request: &Request| {
+        let is_same = |request: &PageRequest| {
             request.agent == with.agent
                 && request.environment == with.environment
                 && request.cwd == cwd
@@ -60,7 +60,7 @@ impl PendingPage {
                 }
             }
         }
-        let mut request = Request::start(engine.clone(), with, cwd, cursor);
+        let mut request = PageRequest::start(engine.clone(), with, cwd, cursor);
         match timeout(until - Instant::now(), request.task.join_next()).await {
             Ok(Some(Ok((page, _)))) => Some(page),
             // Only the end of the runtime cancels the task.
@@ -72,13 +72,13 @@ impl PendingPage {
         }
     }
 
-    fn replace(&self, request: Option<Request>) -> Option<Request> {
+    fn replace(&self, request: Option<PageRequest>) -> Option<PageRequest> {
         // Nothing panics while it holds the lock.
         std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), request)
     }
 }
 
-impl Request {
+impl PageRequest {
     fn start(engine: Engine, with: NewSession, cwd: Option<AbsolutePath>, cursor: Option<String>) -> Self {
         let (agent, environment) = (with.agent.clone(), with.environment.clone());
         let (to_cwd, to_cursor) = (cwd.clone(), cursor.clone());
