@@ -148,7 +148,7 @@ async fn turn(
     talk: &mut Talk<'_>,
     made: &mut Option<RecordId>,
 ) -> Result<Outcome, Trouble> {
-    let mut client = HostClient::in_process(host).await?;
+    let mut client = HostClient::over(host.connect()).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);

@@ -8,7 +8,8 @@ use crate::acp::settings;
 use crate::engine::{RestoreSession, Session, SessionError};
 
 use super::Host;
-use super::connection::{Connection, client_session};
+use super::acpx_meta::client_session;
+use super::connection::Connection;
 use super::fault;
 use super::meta::SettingMeta;
 

@@ -3,79 +3,22 @@
 //! The client is the one who reads: whatever the host sends comes out of [`HostClient::next`], in order, and an
 //! answer never overtakes the events before it. Nothing is kept here but the connection.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::model::{Seq, TurnId};
-use crate::wire::splice::{Step, locate};
-use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
+use crate::wire::{self, Incoming, Peer, RpcId, WireError};
 
-use super::connection::Connection;
-use super::fault::Refusal;
+use super::HostError;
+use super::host_message::{self, FromHost};
+use super::limits::limits;
 use super::local_socket::LocalSocket;
 use super::meta::PROTOCOL;
-use super::serve::{limits, serve_connection};
-use super::watched::{self, WatchedEvent};
-use super::{Host, HostError, turns};
 
 /// A connection to a host that has answered `initialize`.
 pub struct HostClient {
     peer: Peer,
     incoming: Incoming,
-}
-
-/// What a host says.
-#[derive(Debug)]
-pub enum FromHost {
-    /// Something happened in a session that is watched.
-    Event(WatchedEvent),
-    /// No more happens to a record that was watched: it is deleted, or cannot be read.
-    WatchEnded {
-        /// The number that its next event would have had.
-        from: Seq,
-        /// Why it cannot be read, if that is it.
-        error: Option<Refusal>,
-    },
-    /// A prompt of ours is on the disk.
-    Accepted {
-        /// Its turn.
-        turn: TurnId,
-        /// Our name for it.
-        request: String,
-    },
-    /// A request was answered.
-    Answer {
-        /// Which.
-        id: RpcId,
-        /// The result as raw JSON, or why not.
-        result: Result<Box<str>, Refusal>,
-    },
-    /// The agent asks, and we are the one to answer.
-    Question {
-        /// Its id.
-        id: RpcId,
-        /// The params of a `session/request_permission`.
-        params: Box<str>,
-    },
-    /// The agent asks the user something that is no permission, and we are the one to answer.
-    Elicitation {
-        /// Its id.
-        id: RpcId,
-        /// The params of an `elicitation/create`.
-        params: Box<str>,
-    },
-    /// A question of the agent has been taken back: it was answered elsewhere, or nobody wants the answer any more.
-    Withdrawn {
-        /// Its id.
-        id: RpcId,
-    },
-    /// The host serves this client no more, or not at all.
-    Refused(Refusal),
-    /// Anything else.
-    Other,
 }
 
 impl HostClient {
@@ -86,12 +29,9 @@ impl HostClient {
         Self::initialized(peer, incoming).await
     }
 
-    /// A client of a host in this very process.
-    pub async fn in_process(host: &Arc<Host>) -> Result<Self, HostError> {
-        let ((near, near_incoming), (far, far_incoming)) = wire::memory(limits());
-        let connection = Arc::new(Connection::new(Arc::clone(host), false));
-        host.works.see_through(serve_connection(far, far_incoming, connection));
-        Self::initialized(near, near_incoming).await?.ok_or(HostError::Lost)
+    /// A client over a connection that exists already: that of a host in this process.
+    pub async fn over((peer, incoming): (Peer, Incoming)) -> Result<Self, HostError> {
+        Self::initialized(peer, incoming).await?.ok_or(HostError::Lost)
     }
 
     async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
@@ -159,12 +99,12 @@ impl HostClient {
 
     /// What the host says next; `None` when it is gone.
     pub async fn next(&mut self) -> Option<FromHost> {
-        self.incoming.recv().await.map(read)
+        self.incoming.recv().await.map(host_message::read)
     }
 
     /// What the host has said already and nobody has taken yet.
     pub fn try_next(&mut self) -> Option<FromHost> {
-        self.incoming.try_recv().map(read)
+        self.incoming.try_recv().map(host_message::read)
     }
 
     /// Ends the connection; what was said is still written.
@@ -180,41 +120,4 @@ fn not_sent(method: &str, error: &WireError) -> HostError {
         WireError::TooLong { bytes, limit } => HostError::TooLong { method: method.to_owned(), bytes, limit },
         _ => HostError::Lost,
     }
-}
-
-fn read(inbound: Inbound) -> FromHost {
-    match inbound {
-        Inbound::Notification(message) => notification(&message),
-        Inbound::Response { id, message, .. } => {
-            let result = match message.result() {
-                Some(result) => Ok(result.into()),
-                None => Err(Refusal::read(message.error().unwrap_or("null"))),
-            };
-            FromHost::Answer { id, result }
-        }
-        Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
-            FromHost::Question { id, params: message.params().unwrap_or("null").into() }
-        }
-        Inbound::Request { id, message } if message.method() == Some("elicitation/create") => {
-            FromHost::Elicitation { id, params: message.params().unwrap_or("null").into() }
-        }
-        Inbound::Stray(message) if message.id() == Some(&RpcId::null()) => {
-            message.error().map_or(FromHost::Other, |error| FromHost::Refused(Refusal::read(error)))
-        }
-        Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
-    }
-}
-
-fn notification(message: &Message) -> FromHost {
-    let params = message.params().unwrap_or("null");
-    let read = match message.method() {
-        Some(watched::EVENT) => WatchedEvent::read(params).map(FromHost::Event),
-        Some(watched::ENDED) => watched::read_ended(params),
-        Some(turns::ACCEPTED) => turns::read_accepted(params),
-        Some("$/cancel_request") => locate(params, &[Step::Key("requestId")])
-            .and_then(|id| RpcId::from_raw(&params[id]))
-            .map(|id| FromHost::Withdrawn { id }),
-        _ => None,
-    };
-    read.unwrap_or(FromHost::Other)
 }

@@ -7,7 +7,8 @@ use crate::engine::{NewSession, SessionError};
 use crate::machine::Awakening;
 use crate::model::{AgentError, LineageReason, ProtocolVersion, RecordId};
 
-use super::connection::{Connection, problem, record_of};
+use super::acpx_meta::{problem, record_of};
+use super::connection::Connection;
 use super::fault;
 use super::meta::{KeptMeta, NewMeta, RestoreMeta};
 use super::opening::{Kept, Opened};

@@ -9,13 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
 use crate::acp::agent::{
     AgentService, Aside, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
-    ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TerminalLogin, TurnLink,
+    ListCall, LoginCall, Meta, NewCall, Offer, PromptAnswer, PromptCall, RestoreCall, SessionPage,
+    SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TerminalLogin, TurnLink,
 };
 use crate::acp::render::{Rendering, SessionIds};
 use crate::acp::{Besides, Cursor};
@@ -25,6 +22,7 @@ use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 use crate::wire::RpcId;
 
 use super::Host;
+use super::acpx_meta::{acpx_meta, client_session, problem, record_of};
 use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
 use super::elicited::Elicited;
@@ -475,70 +473,4 @@ impl AgentService for Connection {
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
         self.own_method(call, &link).await
     }
-}
-
-/// To a client our record is the session; this is the one place that says so.
-pub(super) fn record_of(session: &AcpSessionId) -> RecordId {
-    RecordId::new(session.as_str()).expect("a session id is not empty")
-}
-
-/// And this is the way back.
-pub(super) fn client_session(record: &RecordId) -> AcpSessionId {
-    AcpSessionId::new(record.as_str()).expect("the id of a record is not empty")
-}
-
-/// What a client says under `_meta.acpx`; nothing, if it says nothing.
-pub(super) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Result<T, CallError> {
-    let Some(meta) = meta else { return Ok(T::default()) };
-    let mut meta: Value = serde_json::from_str(meta).unwrap_or_default();
-    match meta.get_mut("acpx").map(Value::take) {
-        None | Some(Value::Null) => Ok(T::default()),
-        Some(acpx) => T::deserialize(&acpx).map_err(|_| misread::<T>(acpx).into()),
-    }
-}
-
-/// Which member of `_meta.acpx` cannot be read: the one without which the rest can be.
-fn misread<T: DeserializeOwned>(mut acpx: Value) -> ParamProblem {
-    let is_read = |acpx: &Value| T::deserialize(acpx).is_ok();
-    let mut path = Vec::new();
-    while let Some(found) = culprit(&mut acpx, &path, &is_read) {
-        path.push(found);
-    }
-    let wrong = path.iter().try_fold(&acpx, |at, name| at.get(name)).unwrap_or(&acpx);
-    let kind = match wrong {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    };
-    let field: Vec<&str> = ["_meta", "acpx"].into_iter().chain(path.iter().map(String::as_str)).collect();
-    ParamProblem::new(field.join("."), format!("has a value that it cannot have, {kind}"))
-}
-
-/// The member of the object at a path without which all is read.
-fn culprit(acpx: &mut Value, path: &[String], is_read: &dyn Fn(&Value) -> bool) -> Option<String> {
-    let object = path.iter().try_fold(&*acpx, |at, name| at.get(name))?.as_object()?;
-    let names: Vec<String> = object.keys().cloned().collect();
-    names.into_iter().find(|name| {
-        let object = path.iter().try_fold(&mut *acpx, |at, name| at.get_mut(name));
-        let Some(object) = object.and_then(Value::as_object_mut) else { return false };
-        let Some(taken) = object.remove(name) else { return false };
-        let is_it = is_read(acpx);
-        if let Some(Value::Object(object)) = path.iter().try_fold(&mut *acpx, |at, name| at.get_mut(name)) {
-            object.insert(name.clone(), taken);
-        }
-        is_it
-    })
-}
-
-/// The members of `_meta` with ours among them.
-pub(super) fn acpx_meta(ours: &impl serde::Serialize) -> Meta {
-    let ours = serde_json::to_value(ours).expect("what we say has only text, numbers and lists");
-    Meta::from_iter([("acpx".to_owned(), ours)])
-}
-
-pub(super) fn problem(field: &str, problem: impl Into<String>) -> CallError {
-    ParamProblem::new(field, problem).into()
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::acp::agent::{CallError, ClientFacts};
 use crate::model::{AbsolutePath, AgentSpec};
 
-use super::connection::read_meta;
+use super::acpx_meta::read_meta;
 use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, TermsMeta};
 
 /// The defaults of one connection.

@@ -12,7 +12,8 @@ use crate::acp::agent::{Aside, CallError, Meta};
 use crate::engine::{AtAgent, NewSession, RemoteSession, RestoreSession, SessionError};
 use crate::model::{AcpSessionId, AgentError, RecordId};
 
-use super::connection::{Connection, acpx_meta};
+use super::acpx_meta::acpx_meta;
+use super::connection::Connection;
 use super::fault;
 use super::meta::{DeletedMeta, StartMeta};
 

@@ -21,7 +21,8 @@ use crate::model::{
 };
 
 use super::Host;
-use super::connection::{Connection, read_meta};
+use super::acpx_meta::read_meta;
+use super::connection::Connection;
 use super::fault;
 use super::meta::{CancelMeta, ElsewhereMeta, NewMeta, PromptMeta, RestoreMeta, StartMeta};
 use super::methods;

@@ -17,9 +17,9 @@ use crate::wire::encode::json_string;
 use crate::wire::splice::put;
 
 use super::HostError;
-use super::connection::client_session;
+use super::acpx_meta::client_session;
 use super::meta::TurnMeta;
-use super::pending::{NoOption, OptionMeta};
+use super::pending_requests::{NoOption, OptionMeta};
 
 /// What stands under `acpx` in an error's data.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -8,11 +8,12 @@ use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, RecordId, Seq};
 
+use super::acpx_meta::problem;
 use super::attachment::{Gated, How};
-use super::connection::{Connection, problem};
+use super::connection::Connection;
 use super::fault;
 use super::meta::{ForgottenMeta, IdsMeta, MovedMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
-use super::pending::PendingParams;
+use super::pending_requests::PendingParams;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,6 +4,7 @@
 //! later speak one protocol to one dispatcher. There is one host for each home: whoever has its lock. It comes
 //! when it is needed and goes when nobody needs it; what it leaves behind is in the store and nowhere else.
 
+mod acpx_meta;
 mod asked_call;
 mod attachment;
 mod bridge;
@@ -20,9 +21,12 @@ mod elsewhere;
 mod error;
 mod fault;
 mod holding;
+mod host_message;
+mod import_params;
 mod importing;
 mod launch;
 mod leftovers;
+mod limits;
 mod list;
 mod local_socket;
 mod lock;
@@ -34,6 +38,7 @@ mod others_turns;
 mod own_prompts;
 mod passed;
 mod pending;
+mod pending_requests;
 mod place;
 mod progress;
 mod questions;
@@ -61,16 +66,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use bridge::{Bridge, Bridged, FarLine, bridge_far};
-pub use client::{FromHost, HostClient};
+pub use client::HostClient;
 pub use error::HostError;
 pub use fault::{Refusal, last_words};
 pub use holding::{Holding, end_leavings, has_leavings};
-pub use importing::{
-    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone,
-};
+pub use host_message::FromHost;
+pub use import_params::{AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta};
+pub use importing::import_alone;
 pub use launch::{Launcher, READY, any_version, running, stop_if_idle};
 pub use lock::{HostInfo, HostLock, listens, published};
-pub use pending::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
+pub use pending_requests::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
 pub use place::HostPlace;
 pub use replaying::{CursorError, KeptEvents};
 pub use run::{HostSetup, RunError, run};
@@ -82,8 +87,10 @@ use crate::acp::agent::CallError;
 use crate::engine::{Engine, Question, SessionError};
 use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
+use crate::wire::{self, Incoming, Peer};
 
 use confined_records::ConfinedRecords;
+use connection::Connection;
 use elsewhere::Shares;
 use importing::Importer;
 use scopes::Scopes;
@@ -115,13 +122,13 @@ const LAST_WORKS: Duration = Duration::from_secs(2);
 pub struct ClientPatience {
     /// Before whatever its turns ask is asked of the other clients as well.
     pub before_others_are_asked: Duration,
-    /// Before it is let go. A person may well look away from a page of output; one that has forgotten us is not kept.
+    /// Before its connection ends.
     pub before_it_goes: Duration,
 }
 
 impl Default for ClientPatience {
     fn default() -> Self {
-        Self { before_others_are_asked: Duration::from_secs(30), before_it_goes: Duration::from_mins(30) }
+        Self { before_others_are_asked: Duration::from_secs(30), before_it_goes: limits::STALL_LIMIT }
     }
 }
 
@@ -217,6 +224,14 @@ impl Host {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
         self.works.done_within(LAST_WORKS).await;
+    }
+
+    /// A connection of a client in this process: the client's end of it.
+    pub fn connect(self: &Arc<Self>) -> (Peer, Incoming) {
+        let (client, (peer, incoming)) = wire::memory(limits::limits());
+        let connection = Arc::new(Connection::new(Arc::clone(self), false));
+        self.works.see_through(serve::serve_connection(peer, incoming, connection));
+        client
     }
 
     /// The number of a connection that begins.

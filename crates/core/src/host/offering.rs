@@ -13,7 +13,8 @@ use crate::model::{AbsolutePath, AgentError, ProtocolVersion, command_line};
 use crate::wire::splice::elements;
 use crate::wire::{RpcError, RpcId};
 
-use super::connection::{Connection, problem};
+use super::acpx_meta::problem;
+use super::connection::Connection;
 use super::meta::{ClientMeta, StartMeta};
 use super::questions;
 

@@ -15,8 +15,8 @@ use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
 use super::Host;
+use super::acpx_meta::problem;
 use super::attachment::Paused;
-use super::connection::problem;
 use super::fault;
 use super::meta::{KeptMeta, MemoryMeta, SessionMeta, SettingMeta, ShellMeta};
 use super::seats::Seat;

@@ -8,7 +8,7 @@ use crate::acp::render::{SessionState, turn_state};
 use crate::model::{Event, EventKind, Fact, ProtocolVersion, RecordId};
 use crate::wire::encode::{self, json_string};
 
-use super::connection::read_meta;
+use super::acpx_meta::read_meta;
 use super::meta::GreetingMeta;
 
 /// Whether a client is told of turns in this way.

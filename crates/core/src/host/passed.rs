@@ -13,7 +13,8 @@ use crate::model::{ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
 use crate::wire::splice::{put, without};
 
-use super::connection::{Connection, InUse, problem, record_of};
+use super::acpx_meta::{problem, record_of};
+use super::connection::{Connection, InUse};
 
 /// What a request that is passed on is made of.
 pub(super) const KNOWN: [&str; 8] =

@@ -32,7 +32,8 @@ use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcError, RpcId, WireError};
 
 use super::asked_call::AskedCall;
-use super::pending::{AskedMeta, Listed, Outside, Subject};
+use super::pending::{Listed, Outside, Subject};
+use super::pending_requests::AskedMeta;
 use super::replaying::KeptEvents;
 use super::seats::{Askable, ConnectionId, Somebody, TurnClient};
 

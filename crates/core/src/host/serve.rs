@@ -23,8 +23,9 @@ use crate::wire::{self, Incoming, Limits, Peer, RpcId, encode};
 
 use super::connection::{self, Connection};
 use super::door::Door;
+use super::limits::limits;
 use super::local_socket::LocalSocket;
-use super::{ClientPatience, Host, HostLock, fault, unprompted};
+use super::{Host, HostLock, fault, unprompted};
 
 /// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
 const GRACE: Duration = Duration::from_secs(2);
@@ -44,16 +45,6 @@ const IDLE_STOPS: usize = 8;
 const LOOK: Duration = Duration::from_secs(2);
 /// How many sessions without an agent and without a client stay in memory, with what their clients gave them.
 const UNUSED_SESSIONS: usize = 64;
-/// What an event's line has around the line it carries.
-const ENVELOPE: usize = 64 * 1024;
-
-/// The limits of a connection between a client and its host: whatever fits between host and agent fits here.
-pub(super) fn limits() -> Limits {
-    let limits = Limits::default();
-    let write_patience = Some(ClientPatience::default().before_it_goes);
-    Limits { line_bytes: limits.line_bytes + ENVELOPE, write_patience, ..limits }
-}
-
 /// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
 /// `linger`, or until it has no store to write to. Then nobody finds the way here any more, and its sessions end. What is
 /// left is the lock.

@@ -12,7 +12,8 @@ use crate::engine::Servers;
 use crate::model::{AbsolutePath, KeptServer, McpServer};
 use crate::store::regular_file;
 
-use super::connection::{Connection, problem};
+use super::acpx_meta::problem;
+use super::connection::Connection;
 use super::meta::StartMeta;
 use super::{Around, Host};
 

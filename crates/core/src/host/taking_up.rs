@@ -13,8 +13,9 @@ use crate::machine::Awakening;
 use crate::model::{AcpSessionId, AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
+use super::acpx_meta::{client_session, problem, record_of};
 use super::attachment::{self, Attachment, Gate, Paused};
-use super::connection::{Connection, client_session, problem, record_of};
+use super::connection::Connection;
 use super::fault;
 use super::meta::{AgentMeta, FallbackMeta, ReplayMeta, RestoreMeta};
 use super::opening::Opened;

@@ -8,8 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use crate::acp::Capabilities;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
@@ -24,10 +22,11 @@ use crate::model::{
 };
 use crate::store::Store;
 
-use super::FromHost;
+use super::acpx_meta::{acpx_meta, client_session, problem, record_of};
 use super::attachment::Attachment;
-use super::connection::{Connection, InUse, acpx_meta, client_session, problem, record_of};
+use super::connection::{Connection, InUse};
 use super::fault;
+use super::host_message::ACCEPTED;
 use super::meta::{
     AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TermsMeta, TurnMeta,
     UnmetMeta,
@@ -39,20 +38,6 @@ use super::seats::Presence;
 
 /// How long the last words of a turn whose time is over may take to be told before it is answered.
 const TAIL: Duration = Duration::from_millis(500);
-
-/// The notification that a prompt was accepted: it is on the disk and will be sent.
-pub(super) const ACCEPTED: &str = "_acpx/accepted";
-/// Reads that notification.
-pub(super) fn read_accepted(params: &str) -> Option<FromHost> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Accepted {
-        turn: u64,
-        request_id: String,
-    }
-    let Accepted { turn, request_id } = serde_json::from_str(params).ok()?;
-    Some(FromHost::Accepted { turn: TurnId(turn), request: request_id })
-}
 
 impl Connection {
     pub(super) async fn run_turn(

@@ -10,8 +10,6 @@ use crate::model::{Direction, Event, EventKind, ProtocolVersion, Seq, Timestamp,
 use crate::wire::encode::{self, json_string};
 use crate::wire::{Message, RpcError};
 
-use super::{FromHost, Refusal};
-
 /// The notification that carries one event.
 pub(super) const EVENT: &str = "_acpx/event";
 /// The notification that no more will come: the record is deleted, or cannot be read.
@@ -94,19 +92,6 @@ impl WatchedEvent {
 fn is_aside(event: &Event) -> bool {
     (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification)
         && Message::parse(event.body.clone()).is_ok_and(|message| message.method() == Some("session/update"))
-}
-
-/// Reads the notification that no more will come.
-pub(super) fn read_ended(params: &str) -> Option<FromHost> {
-    #[derive(Deserialize)]
-    struct Ended<'a> {
-        from: u64,
-        #[serde(borrow, default)]
-        error: Option<&'a RawValue>,
-    }
-    let Ended { from, error } = serde_json::from_str(params).ok()?;
-    let error = error.map(|error| Refusal::read(error.get()));
-    Some(FromHost::WatchEnded { from: Seq(from), error })
 }
 
 /// The params of the notification that no more will come: the number of the next event, and why there is none, unless

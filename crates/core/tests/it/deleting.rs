@@ -93,7 +93,7 @@ impl Bench {
     }
 
     async fn client(&self) -> HostClient {
-        HostClient::in_process(&self.host).await.unwrap()
+        HostClient::over(self.host.connect()).await.unwrap()
     }
 
     fn new_params(&self, command: &[String]) -> Value {

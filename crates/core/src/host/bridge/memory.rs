@@ -10,7 +10,7 @@ use crate::acp::{far_host, session_of};
 use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::super::fault;
-use super::super::turns;
+use super::super::host_message::{ACCEPTED, read_accepted};
 use super::edits::{self, UpdateHead};
 use super::terms::{Greeting, HOSTS_ASKED, Terms};
 
@@ -331,9 +331,7 @@ impl Memory {
             // It is the client's own, and this host does not know yet whose turn it is.
             far_host::STATE if self.is_about_own_prompt(message) => Pass::Nothing,
             // A name that its client does not know tells it nothing.
-            turns::ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => {
-                Pass::Nothing
-            }
+            ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => Pass::Nothing,
             _ => as_it_is(),
         }
     }
@@ -380,7 +378,7 @@ impl Memory {
 
     /// Notes that a prompt was accepted; whether it has its name from here.
     fn accepted_one_named_here(&mut self, message: &Message) -> bool {
-        let accepted = message.params().and_then(turns::read_accepted);
+        let accepted = message.params().and_then(read_accepted);
         let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
         let mut prompts = self.open.values_mut().filter_map(|asked| asked.named.as_mut());
         if let Some(prompt) = prompts.find(|prompt| prompt.name == request) {

@@ -28,8 +28,8 @@ use crate::wire::{self, GarbageReport, Incoming, Message, Peer, RpcId, WireError
 
 use super::elsewhere::ELSEWHERE;
 use super::fault;
+use super::limits::limits;
 use super::meta::{ClientMeta, ElsewhereMeta};
-use super::serve::limits;
 use super::{HostError, HostPlace, Launcher};
 
 use client_end::{ClientEnd, Gone, into_message, tell};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::wire;
 
+use super::super::limits::limits;
 use super::super::meta::{FROM_ELSEWHERE, PROTOCOL};
-use super::super::serve::limits;
 use super::super::{HostError, Refusal};
 use super::{Bridge, HostEnd, PATIENCE, Said, TRIES};
 

@@ -240,7 +240,7 @@ async fn a_prompt_that_is_too_long_is_said_to_be_whoever_notices() {
         Settings { wire: Limits { line_bytes: 64 << 10, ..Limits::default() }, ..Settings::default() };
     let engine = Engine::new(Arc::clone(&store), HostId::new("host").unwrap(), settings);
     let host = Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), "test");
-    let mut client = HostClient::in_process(&host).await.unwrap();
+    let mut client = HostClient::over(host.connect()).await.unwrap();
     let argv = scripted_agent_command(&faithful(everything()), &home);
     let acpx = json!({ "agent": { "argv": argv }, "environment": super::environment() });
     let new = json!({ "cwd": home.path(), "mcpServers": [], "_meta": { "acpx": acpx } });
