@@ -234,6 +234,11 @@ fn what_is_wrong_with_a_request_is_its_status() {
         let answer = served.ask(method, headers, body);
         assert_eq!(answer.status, *status, "{method} {headers:?} {body}: {answer:?}");
     }
+    let batch = served.ask("POST", &[json, connection], "[]");
+    let batch: Value = serde_json::from_str(&batch.body).unwrap();
+    let problem = "batches are not part of the protocol";
+    let error = json!({ "code": -32600, "message": problem, "data": { "details": problem } });
+    assert_eq!(batch, json!({ "jsonrpc": "2.0", "id": null, "error": error }));
     let mut elsewhere = served.request("GET", "/", &[]);
     assert_eq!(head(&mut elsewhere).status, 404);
     let mut endless = served.request("POST", "/acp", &[json, connection, ("content-length", "99999999999")]);
