@@ -8,6 +8,9 @@ use super::events::Reply;
 use super::guard::Outside;
 use super::streams::{BadMessage, NoStream};
 
+/// Why an array is refused.
+const BATCH: &str = "batches are not part of the protocol";
+
 /// Why a request is not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -98,7 +101,8 @@ impl Refusal {
         let mut response = match self {
             Self::NotAMessage(malformed) => {
                 let error = match malformed {
-                    Malformed::Batch => RpcError::invalid_request("batches are not part of the protocol"),
+                    Malformed::Batch => RpcError::invalid_request(BATCH)
+                        .with_data(&serde_json::json!({ "details": BATCH }).to_string()),
                     other => RpcError::parse_error(other.to_string()),
                 };
                 json(encode::error_response(&RpcId::null(), &error))

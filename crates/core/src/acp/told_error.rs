@@ -45,8 +45,14 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
     let data = if data.starts_with('{') { data } else { "{}" };
     let Data { acpx, details } = serde_json::from_str(data).unwrap_or(Data { acpx: None, details: None });
     let is_short = matches!(error.code, RpcError::INTERNAL | RpcError::AUTH_REQUIRED);
-    let names_subject = matches!(error.code, RpcError::INVALID_PARAMS | RpcError::RESOURCE_NOT_FOUND);
-    if acpx.is_none() && !is_short && !names_subject {
+    let has_details = matches!(
+        error.code,
+        RpcError::INVALID_REQUEST
+            | RpcError::METHOD_NOT_FOUND
+            | RpcError::INVALID_PARAMS
+            | RpcError::RESOURCE_NOT_FOUND
+    );
+    if acpx.is_none() && !is_short && !has_details {
         return error;
     }
     let own = details.as_ref().and_then(Value::as_str);
@@ -168,7 +174,9 @@ mod tests {
             (-32002, json!({ "sessionId": "s" }), json!({ "sessionId": "s", "details": "no" })),
             (-32600, json!({ "acpx": hinted }), json!({ "details": "no; do it" })),
             (4711, json!({ "deep": 1, "acpx": hinted }), json!({ "deep": 1, "details": "no; do it" })),
-            (-32601, json!({ "method": "m" }), json!({ "method": "m" })),
+            (-32600, json!({}), json!({ "details": "no" })),
+            (-32601, json!({ "method": "m" }), json!({ "method": "m", "details": "no" })),
+            (-32601, json!({ "details": "why" }), json!({ "details": "why" })),
             (4711, json!("text"), json!("text")),
         ];
         for (code, data, expected) in table {

@@ -20,9 +20,12 @@ fn garbage_is_passed_over_an_array_is_refused_and_nothing_comes_before_initializ
     editor.say("");
     editor.say(r#"[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}]"#);
     let refusal = editor.hear();
-    assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(null), &json!(-32600)));
+    let details = json!({ "details": "invalid request: a batch" });
+    assert_eq!((&refusal["id"], error(&refusal)), (&json!(null), (&json!(-32600), &details)));
     let early = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
-    assert_eq!(early["error"]["code"], -32600, "{early}");
+    let details = "session/new came before initialize; send initialize first";
+    let details = json!({ "method": "session/new", "details": details });
+    assert_eq!(error(&early), (&json!(-32600), &details));
     let answer = editor.call("initialize", json!({ "protocolVersion": 1 }));
     assert_eq!(answer["result"]["protocolVersion"], 1);
 }
@@ -87,7 +90,9 @@ fn a_bad_request_is_refused_by_the_field_that_is_wrong() {
         assert_eq!(error(&answer).0, &json!(-32602), "{method} {params}: {answer}");
         assert_eq!(error(&answer).1["field"], json!(field), "{method} {params}: {answer}");
     }
-    assert_eq!(editor.call("session/nothing", json!({}))["error"]["code"], -32601);
+    let answer = editor.call("session/nothing", json!({}));
+    let details = json!({ "method": "session/nothing", "details": "there is no method session/nothing" });
+    assert_eq!(error(&answer), (&json!(-32601), &details));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod bad_input;
 mod ending;
 mod offered;
+mod real_clients;
 mod sdk;
 mod sdk_v2;
 mod survival;
@@ -101,6 +102,18 @@ impl Editor {
         loop {
             let message = self.hear();
             if message["id"] == *id && message.get("method").is_none() {
+                return (before, message);
+            }
+            before.push(message);
+        }
+    }
+
+    /// What comes until a message with this method, and that message.
+    pub(crate) fn hear_method(&self, method: &str) -> (Vec<Value>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.hear();
+            if message["method"] == method {
                 return (before, message);
             }
             before.push(message);

@@ -1,11 +1,13 @@
 //! A client over HTTP: messages are posted, answers come on streams.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Error;
 
-use super::{Served, head};
+use super::{Served, Socket, head};
 use crate::acpx::Place;
 
 /// The headers of a request, in order.
@@ -21,17 +23,22 @@ pub(super) struct Poster<'a> {
 impl<'a> Poster<'a> {
     /// A client that has begun a connection.
     pub(super) fn new(served: &'a Served, token: Option<&str>) -> Self {
+        Self::admitted(served, token).unwrap_or_else(|status| panic!("the status is {status}"))
+    }
+
+    /// One that has begun a connection, or the status that refused it.
+    fn admitted(served: &'a Served, token: Option<&str>) -> Result<Self, u16> {
         let mut poster = Self { served, id: String::new(), token: token.map(str::to_owned) };
         let answer =
             served.ask("POST", &poster.headers(&[("content-type", "application/json")]), &initialize());
-        assert_eq!(
-            (answer.status, answer.header("content-type")),
-            (200, Some("application/json".to_owned()))
-        );
+        if answer.status != 200 {
+            return Err(answer.status);
+        }
+        assert_eq!(answer.header("content-type"), Some("application/json".to_owned()));
         let result: Value = serde_json::from_str(&answer.body).unwrap();
         assert_eq!((&result["id"], &result["result"]["protocolVersion"]), (&json!(0), &json!(1)));
         poster.id = answer.header("acp-connection-id").unwrap();
-        poster
+        Ok(poster)
     }
 
     fn headers<'b>(&'b self, more: &[(&'b str, &'b str)]) -> Vec<(&'b str, &'b str)> {
@@ -227,6 +234,11 @@ fn what_is_wrong_with_a_request_is_its_status() {
         let answer = served.ask(method, headers, body);
         assert_eq!(answer.status, *status, "{method} {headers:?} {body}: {answer:?}");
     }
+    let batch = served.ask("POST", &[json, connection], "[]");
+    let batch: Value = serde_json::from_str(&batch.body).unwrap();
+    let problem = "batches are not part of the protocol";
+    let error = json!({ "code": -32600, "message": problem, "data": { "details": problem } });
+    assert_eq!(batch, json!({ "jsonrpc": "2.0", "id": null, "error": error }));
     let mut elsewhere = served.request("GET", "/", &[]);
     assert_eq!(head(&mut elsewhere).status, 404);
     let mut endless = served.request("POST", "/acp", &[json, connection, ("content-length", "99999999999")]);
@@ -247,4 +259,46 @@ fn an_initialize_that_the_host_refuses_begins_no_connection() {
     let body: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!((answer.status, answer.header("acp-connection-id")), (200, None));
     assert_eq!((&body["id"], &body["error"]["code"]), (&json!(7), &json!(-32602)));
+}
+
+#[test]
+fn clients_that_only_send_initialize_do_not_keep_an_honest_client_out() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let body = initialize();
+    let length = body.len().to_string();
+    let headers = [("content-type", "application/json"), ("content-length", length.as_str())];
+    // As many as one address may have. At once, so that none ends before the last is there.
+    let mut abandoned: Vec<_> = (0..32).map(|_| served.request("POST", "/acp", &headers)).collect();
+    for stream in &mut abandoned {
+        stream.get_mut().write_all(body.as_bytes()).unwrap();
+    }
+    let statuses: Vec<u16> = abandoned.iter_mut().map(|stream| head(stream).status).collect();
+    assert_eq!(statuses, [200; 32]);
+    let begun = Instant::now();
+    assert_eq!(Poster::admitted(&served, None).err(), Some(503));
+    assert!(matches!(Socket::silent(&served, None), Err(Error::Http(answer)) if answer.status() == 503));
+
+    let mut socket = admitted("over WebSocket", || Socket::silent(&served, None).ok());
+    let poster = admitted("over HTTP", || Poster::admitted(&served, None).ok());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+
+    socket.call("initialize", json!({ "protocolVersion": 1 }));
+    let session = socket.open(&place);
+    assert_eq!(socket.prompt(&session, "hello").1["result"]["stopReason"], "end_turn");
+    let (_, mut connection) = poster.stream(None);
+    let session = poster.open(&place, &mut connection);
+    let (_, mut stream) = poster.stream(Some(&session));
+    assert_eq!(poster.post(Some(&session), &prompt(2, &session, "hello")), 202);
+    assert_eq!(stream.hear_answer(2).1["result"]["stopReason"], "end_turn");
+}
+
+/// Connects again and again until the server admits the client.
+fn admitted<Client>(how: &str, connect: impl Fn() -> Option<Client>) -> Client {
+    let mut client = None;
+    crate::acpx::eventually(&format!("a client is admitted {how}"), || {
+        client = connect();
+        client.is_some()
+    });
+    client.unwrap()
 }

@@ -112,9 +112,11 @@ impl CallError {
                 &format!("Invalid params: {problem}"),
                 json!({ "field": problem.field, "problem": problem.problem }),
             ),
-            Self::UnknownMethod(method) => {
-                error(RpcError::METHOD_NOT_FOUND, "Method not found", json!({ "method": method }))
-            }
+            Self::UnknownMethod(method) => error(
+                RpcError::METHOD_NOT_FOUND,
+                "Method not found",
+                json!({ "method": method, "details": self.to_string() }),
+            ),
             Self::UnknownSession(session) => {
                 let details = format!("{self}; open one of the listed sessions, or begin a new one");
                 let data = json!({ "sessionId": session, "details": details });
@@ -123,7 +125,7 @@ impl CallError {
             Self::NotInitialized(method) => error(
                 RpcError::INVALID_REQUEST,
                 "Invalid request: initialize comes first",
-                json!({ "method": method }),
+                json!({ "method": method, "details": format!("{self}; send initialize first") }),
             ),
             Self::UnsupportedVersion { requested, latest } => {
                 let supported: Vec<u16> = (1..=latest.number()).collect();

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use crate::acp::told_error::for_client;
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, Unread, WireError, encode};
 
 /// How much a client may say while a host is being looked for. Then it is read no further.
@@ -41,7 +42,7 @@ impl ClientEnd {
                 Ok(inbound) => return Ok(into_message(inbound)),
                 Err(Unread { problem, id }) => {
                     let error = RpcError::invalid_request(format!("invalid request: {problem}"));
-                    tell(&self.peer, encode::error_response(&id, &error)).await?;
+                    tell(&self.peer, encode::error_response(&id, &for_client(error, false))).await?;
                 }
             }
         }

@@ -182,6 +182,38 @@ async fn receives_details(version: u16) {
 }
 
 #[tokio::test]
+async fn an_error_on_the_host_socket_has_acpx_data_only_with_error_data() {
+    let bench = Bench::new();
+    let argv =
+        bench.agent(&Script::new().initialize(everything()).serve([("session/new", Script::new().exit(3))]));
+    let died = "the agent \"scripted\" died (exit code 3)";
+    let hint =
+        "no session was opened; try again, or run the agent's command by hand to see what is wrong with it";
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    for (version, wants) in [(1, false), (1, true), (2, false), (2, true)] {
+        let capabilities = json!({ "_meta": { "acpx": { "errorData": wants } } });
+        let mut editor = bench.speaking_with(version, 1, &argv, capabilities).await;
+        let mut data = json!({ "details": format!("{died}; {hint}") });
+        if wants {
+            data["acpx"] = json!({ "code": "AGENT_DIED", "hint": hint });
+        }
+        let expected = json!({ "code": -32603, "message": died, "data": data });
+        assert_eq!(editor.call("session/new", new.clone()).await.unwrap_err(), expected, "{version}");
+
+        let data = json!({ "method": "_acpx/x", "details": "there is no method _acpx/x" });
+        let expected = json!({ "code": -32601, "message": "Method not found", "data": data });
+        assert_eq!(editor.call("_acpx/x", json!({})).await.unwrap_err(), expected, "{version}");
+
+        let second = json!({ "protocolVersion": version, "info": { "name": "editor", "version": "7" } });
+        let again = editor.call("initialize", second).await;
+        let message = format!("Invalid request: version {version} of the protocol is spoken already");
+        let data = json!({ "protocolVersion": version, "details": message });
+        let expected = json!({ "code": -32600, "message": message, "data": data });
+        assert_eq!(again.unwrap_err(), expected, "{version}");
+    }
+}
+
+#[tokio::test]
 async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_cause() {
     let bench = Bench::new();
     std::fs::create_dir(bench.place.home()).unwrap();

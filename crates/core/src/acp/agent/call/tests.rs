@@ -369,7 +369,8 @@ fn a_method_that_is_unknown_or_not_offered_is_not_found() {
         "",
     ];
     for method in methods {
-        let expected = json!({ "code": -32601, "message": "Method not found", "data": { "method": method } });
+        let data = json!({ "method": method, "details": format!("there is no method {method}") });
+        let expected = json!({ "code": -32601, "message": "Method not found", "data": data });
         assert_eq!(error(method, &json!({}), &bare), expected);
     }
 }

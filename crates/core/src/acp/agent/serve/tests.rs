@@ -301,7 +301,10 @@ async fn nothing_comes_before_initialize() {
     let error = json!({
         "code": -32600,
         "message": "Invalid request: initialize comes first",
-        "data": { "method": "session/new" },
+        "data": {
+            "method": "session/new",
+            "details": "session/new came before initialize; send initialize first",
+        },
     });
     assert_eq!(early, json!({ "error": error }));
     let bad = client.call("initialize", json!({})).await;
@@ -384,7 +387,8 @@ async fn a_method_of_the_services_own_gets_its_params_as_they_are_and_can_be_wit
         .await;
     let cancelled = client.next().await;
     assert_eq!(cancelled["error"]["code"], -32800);
-    let missing = json!({ "code": -32601, "message": "Method not found", "data": { "method": "_toy/x" } });
+    let data = json!({ "method": "_toy/x", "details": "there is no method _toy/x" });
+    let missing = json!({ "code": -32601, "message": "Method not found", "data": data });
     assert_eq!(client.call("_toy/x", json!({})).await, json!({ "error": missing }));
 }
 

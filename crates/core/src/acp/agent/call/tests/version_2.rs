@@ -166,7 +166,7 @@ fn to_offer_sessions_is_to_offer_resume_list_and_close_and_the_rest_is_not_found
         (bare, &["session/delete", "session/fork", "session/set_config_option", "auth/login", "auth/logout"]),
     ] {
         for method in methods {
-            let data = json!({ "method": method });
+            let data = json!({ "method": method, "details": format!("there is no method {method}") });
             let expected = json!({ "code": -32601, "message": "Method not found", "data": data });
             assert_eq!(read(method, &restore, &offer), Err(expected));
         }

@@ -30,7 +30,8 @@ async fn answers_within(limits: Limits, lines: &[&str]) -> Vec<Value> {
 
 fn refused(problem: &str) -> Value {
     let message = format!("Invalid request: {problem} is no request");
-    json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": message } })
+    let error = json!({ "code": -32600, "message": message, "data": { "details": message } });
+    json!({ "jsonrpc": "2.0", "id": null, "error": error })
 }
 
 #[tokio::test]

@@ -62,11 +62,9 @@ fn dropped(id: &RpcId) -> Value {
 #[tokio::test]
 async fn what_was_agreed_on_stays_whatever_a_client_asks_for_later() {
     let mut client = Client::v2().await;
-    let settled = json!({
-        "code": -32600,
-        "message": "Invalid request: version 2 of the protocol is spoken already",
-        "data": { "protocolVersion": 2 },
-    });
+    let message = "Invalid request: version 2 of the protocol is spoken already";
+    let data = json!({ "protocolVersion": 2, "details": message });
+    let settled = json!({ "code": -32600, "message": message, "data": data });
     for version in [0, 1, 2, 9] {
         let again = client.call("initialize", json!({ "protocolVersion": version, "info": info() })).await;
         assert_eq!(again, json!({ "error": settled }), "{version}");
@@ -259,7 +257,7 @@ async fn what_version_2_does_not_have_is_not_found() {
     let mut client = Client::v2_with_session().await;
     for method in ["session/load", "session/set_mode", "authenticate", "logout", "auth/login", "auth/logout"]
     {
-        let data = json!({ "method": method });
+        let data = json!({ "method": method, "details": format!("there is no method {method}") });
         let missing = json!({ "code": -32601, "message": "Method not found", "data": data });
         assert_eq!(client.call(method, json!({})).await, json!({ "error": missing }));
     }
