@@ -178,9 +178,10 @@ impl<'a> Member<'a> {
         let row = ErrorRow {
             code: code.transpose()?,
             words: words.iter().map(|word| word.to_lowercase()).collect(),
-            reading: self
-                .needed("reading")?
-                .one_of(&READINGS, "\"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"")?,
+            reading: self.needed("reading")?.one_of(
+                &READINGS,
+                "\"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"",
+            )?,
         };
         // A row that fits everything would hide every row below it.
         if row.code.is_none() && row.words.is_empty() {
