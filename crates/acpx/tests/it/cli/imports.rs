@@ -317,7 +317,9 @@ fn every_command_names_the_npm_acpx_that_holds_a_session() {
         let done = place.acpx(&[&["--format", "json", "mine"], command].concat());
         let (code, hint, exit) = done.failure();
         assert_eq!((code.as_str(), exit), ("HELD_BY_NPM_ACPX", Some(1)), "{command:?}");
-        assert!(hint.ends_with(&format!("kill {pid}")), "{hint}");
+        let wait = "wait until npm acpx has finished, and try again";
+        assert!(hint.starts_with(wait) && hint.ends_with(&format!("kill {pid}")), "{hint}");
+        assert_eq!(done.lines().pop().unwrap()["error"]["data"]["retryable"], true, "{command:?}");
     }
     let listed = place.acpx(&["--format", "json", "sessions", "list"]);
     assert_eq!((listed.json(), listed.code), (json!([]), Some(0)));
