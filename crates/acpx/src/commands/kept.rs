@@ -128,8 +128,8 @@ impl Kept {
         Ok(sessions.any(|sessions| sessions.list && sessions.restores()))
     }
 
-    /// The open sessions without a scope in the nearest directory that has any. Only the records of these directories
-    /// are read.
+    /// The open sessions without a scope in the nearest directory that has any, but for those that an editor opened and
+    /// never prompted. Only the records of these directories are read.
     pub(super) async fn without_scope(&self, settings: &Settings) -> Result<Vec<RecordId>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let directories = Walk::from(settings.cwd.as_path())?.directories()?;
@@ -137,7 +137,9 @@ impl Kept {
         for directory in directories.into_iter().filter(|_| settings.session.is_none()) {
             let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: Some(directory) };
             let records = store.records(filter, None, usize::MAX).await?;
-            let is_meant = |record: &Record| record.lifecycle == Lifecycle::Open && record.scope.is_none();
+            let is_meant = |record: &Record| {
+                record.lifecycle == Lifecycle::Open && record.scope.is_none() && !record.is_unprompted()
+            };
             let open: Vec<RecordId> = records.into_iter().filter(is_meant).map(|record| record.id).collect();
             if !open.is_empty() {
                 return Ok(open);
@@ -153,9 +155,12 @@ impl Kept {
         Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
     }
 
-    /// The open sessions, of the agent that is meant or of all, whose own directories are gone.
+    /// The open sessions, of the agent that is meant or of all, whose own directories are gone, but for those that an
+    /// editor opened and never prompted.
     pub(super) async fn lost(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
-        Ok(lost_among(self.open_with(settings).await?).await)
+        let mut open = self.open_with(settings).await?;
+        open.retain(|record| !record.is_unprompted());
+        Ok(lost_among(open).await)
     }
 
     /// The open sessions of the agent that is meant, or of all, last used first.
