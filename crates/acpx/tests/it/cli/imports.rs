@@ -170,10 +170,11 @@ fn a_mode_chosen_in_npm_acpx_holds_after_the_takeover() {
     let mut record: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     record["acpx"]["desired_mode_id"] = json!("code");
     fs::write(&file, record.to_string()).unwrap();
+    let mode = || place.json(&["mine", "status", "-s", "full"])["mode"].clone();
+    assert_eq!(mode(), "code", "before the first prompt");
     let done = with_agent(&place, &["--format", "json", "mine", "prompt", "-s", "full", "hello again"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let status = place.json(&["mine", "status", "-s", "full"]);
-    assert_eq!(status["mode"], "code", "{status}");
+    assert_eq!(mode(), "code");
 }
 
 /// Runs npm acpx itself, in the place's home and directory.
