@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::{agent_build, has_answered, last_answers};
-use acpx_core::host::KeptEvents;
-use acpx_core::model::{Content, Event, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn};
+use acpx_core::host::{HostPlace, KeptEvents, listens, published};
+use acpx_core::model::{
+    Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
+};
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
@@ -249,9 +251,20 @@ pub(super) const LOOKED_THROUGH: u64 = 511;
 /// What an event that tells it has in it.
 const USAGE: &str = "usage_update";
 
-/// Whether the process of a record's last run is still there.
-pub(super) fn agent_lives(record: &Record) -> bool {
-    record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive())
+/// Whether the process of a record's last run is still there. A host in another PID namespace, in a container for
+/// instance, starts agents whose processes cannot be looked at from here: as long as it listens, the record is believed.
+pub(super) fn agent_lives(record: &Record, place: &HostPlace) -> bool {
+    let run = record.agent_run.as_ref().filter(|run| run.ended.is_none());
+    run.is_some_and(|run| run.process.is_alive() || is_in_namespace_of_host(&run.process, place))
+}
+
+/// Whether the home's host listens, cannot be seen from here, and may have started this process: it began before it.
+fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool {
+    let started_it = |host: &ProcessIdentity| {
+        !host.boot.is_empty() && host.boot == process.boot && host.started <= process.started
+    };
+    published(place).is_some_and(|host| started_it(&host.process) && !host.process.is_alive())
+        && listens(place)
 }
 
 /// Those of these records whose own directories are gone. A disk that does not answer in time has not been seen to have
@@ -293,4 +306,34 @@ pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError
         searched: walk.root().map(Path::to_owned),
         remedy: remedy.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_in_another_pid_namespace_lives_while_its_host_listens() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let socket = home.path().join("socket");
+        let agent = ProcessIdentity { pid: 14, started: 700, boot: "this boot".to_owned() };
+        // Neither is a process that can be seen from here.
+        let lives = |started: u64, boot: &str| {
+            let protocol = json!({ "oldest": 1, "newest": 1 });
+            let host = json!({ "pid": 3, "started": started, "boot": boot, "socket": socket, "protocol": protocol, "version": "0" });
+            std::fs::write(home.path().join("host.lock"), host.to_string()).unwrap();
+            is_in_namespace_of_host(&agent, &place)
+        };
+        assert!(!lives(700, "this boot"), "no host listens");
+        let _host = UnixListener::bind(&socket).unwrap();
+        assert!(lives(700, "this boot"));
+        assert!(!lives(701, "this boot"), "an earlier host started it");
+        assert!(!lives(1, "another"), "it ran before the machine was restarted");
+        assert!(!lives(0, ""), "the host does not say which process it is");
+    }
 }

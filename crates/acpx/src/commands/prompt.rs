@@ -246,7 +246,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// How the agent stands, for the line that says so: one whose process is there may have to go, and the prompt is then
 /// for another. What cannot be looked at is no reason not to send it.
 async fn agent_word(kept: &Kept, record: &Record, reach: &Reach, settings: &Settings) -> AgentWord {
-    if !agent_lives(record) {
+    if !agent_lives(record, &reach.place) {
         return AgentWord::Starting;
     }
     let is_doubtful = async {
