@@ -152,7 +152,7 @@ impl Asking {
     /// nothing of the kind.
     pub(crate) fn ending(&self, outcome: &Outcome, ids: ResultIds) -> Option<Ending> {
         let (result, stop) = match outcome {
-            Outcome::Queued | Outcome::Unshown(_) | Outcome::Detached => return None,
+            Outcome::Queued | Outcome::Unshown(_) | Outcome::Detached { .. } => return None,
             Outcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
             Outcome::Failed(refusal, stop) => {
                 let status = match refusal.code() {
@@ -286,7 +286,7 @@ pub(crate) fn done(shown: io::Result<()>, exit: Exit, fate: &'static str) -> Res
 /// The ids that a host's answer tells of a turn.
 pub(crate) fn told_ids(outcome: &Outcome) -> Option<SessionIdentity> {
     match outcome {
-        Outcome::Queued | Outcome::Unshown(_) | Outcome::Detached => None,
+        Outcome::Queued | Outcome::Unshown(_) | Outcome::Detached { .. } => None,
         Outcome::Answered(answer, _) => {
             let answer: PromptAnswer = serde_json::from_str(answer).ok()?;
             answer.meta.acpx.ids?.identity()

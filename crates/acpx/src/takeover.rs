@@ -158,4 +158,7 @@ fn tell(report: &ImportMeta, console: &mut Console<'_>) {
     for damaged in &report.damaged {
         console.banner(&format!("{} of npm acpx was not taken over: {}", damaged.file, damaged.reason));
     }
+    for continued in &report.continued {
+        console.banner(continued);
+    }
 }

@@ -110,8 +110,11 @@ pub(crate) enum Outcome {
     Queued,
     /// It was accepted, and its turn goes on in the host: stdout cannot be written.
     Unshown(io::Error),
-    /// It was accepted, and its turn goes on in the host: the command was told to end.
-    Detached,
+    /// It was accepted, and stays in the host: the command was told to end.
+    Detached {
+        /// Whether its turn has begun; without, it waits in the queue.
+        has_begun: bool,
+    },
     /// It was answered, after it was cancelled for this reason, if it was.
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
@@ -354,7 +357,7 @@ impl<'a> Talk<'a> {
                 return Ok(Outcome::Unshown(error));
             }
             if accepted && self.detaches {
-                return Ok(Outcome::Detached);
+                return Ok(Outcome::Detached { has_begun: self.has_begun() });
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
                 // The turn of a host that does not answer is not ended for that.

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::{agent_build, has_answered, last_answers};
-use acpx_core::host::KeptEvents;
-use acpx_core::model::{Content, Event, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn};
+use acpx_core::host::{HostPlace, KeptEvents, listens, published};
+use acpx_core::model::{
+    Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
+};
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
@@ -128,8 +130,8 @@ impl Kept {
         Ok(sessions.any(|sessions| sessions.list && sessions.restores()))
     }
 
-    /// The open sessions without a scope in the nearest directory that has any. Only the records of these directories
-    /// are read.
+    /// The open sessions without a scope in the nearest directory that has any, but for those that an editor opened and
+    /// never prompted. Only the records of these directories are read.
     pub(super) async fn without_scope(&self, settings: &Settings) -> Result<Vec<RecordId>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let directories = Walk::from(settings.cwd.as_path())?.directories()?;
@@ -137,7 +139,9 @@ impl Kept {
         for directory in directories.into_iter().filter(|_| settings.session.is_none()) {
             let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: Some(directory) };
             let records = store.records(filter, None, usize::MAX).await?;
-            let is_meant = |record: &Record| record.lifecycle == Lifecycle::Open && record.scope.is_none();
+            let is_meant = |record: &Record| {
+                record.lifecycle == Lifecycle::Open && record.scope.is_none() && !record.is_unprompted()
+            };
             let open: Vec<RecordId> = records.into_iter().filter(is_meant).map(|record| record.id).collect();
             if !open.is_empty() {
                 return Ok(open);
@@ -153,9 +157,12 @@ impl Kept {
         Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
     }
 
-    /// The open sessions, of the agent that is meant or of all, whose own directories are gone.
+    /// The open sessions, of the agent that is meant or of all, whose own directories are gone, but for those that an
+    /// editor opened and never prompted.
     pub(super) async fn lost(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
-        Ok(lost_among(self.open_with(settings).await?).await)
+        let mut open = self.open_with(settings).await?;
+        open.retain(|record| !record.is_unprompted());
+        Ok(lost_among(open).await)
     }
 
     /// The open sessions of the agent that is meant, or of all, last used first.
@@ -244,9 +251,20 @@ pub(super) const LOOKED_THROUGH: u64 = 511;
 /// What an event that tells it has in it.
 const USAGE: &str = "usage_update";
 
-/// Whether the process of a record's last run is still there.
-pub(super) fn agent_lives(record: &Record) -> bool {
-    record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive())
+/// Whether the process of a record's last run is still there. A host in another PID namespace, in a container for
+/// instance, starts agents whose processes cannot be looked at from here: as long as it listens, the record is believed.
+pub(super) fn agent_lives(record: &Record, place: &HostPlace) -> bool {
+    let run = record.agent_run.as_ref().filter(|run| run.ended.is_none());
+    run.is_some_and(|run| run.process.is_alive() || is_in_namespace_of_host(&run.process, place))
+}
+
+/// Whether the home's host listens, cannot be seen from here, and may have started this process: it began before it.
+fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool {
+    let started_it = |host: &ProcessIdentity| {
+        !host.boot.is_empty() && host.boot == process.boot && host.started <= process.started
+    };
+    published(place).is_some_and(|host| started_it(&host.process) && !host.process.is_alive())
+        && listens(place)
 }
 
 /// Those of these records whose own directories are gone. A disk that does not answer in time has not been seen to have
@@ -288,4 +306,34 @@ pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError
         searched: walk.root().map(Path::to_owned),
         remedy: remedy.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_in_another_pid_namespace_lives_while_its_host_listens() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let socket = home.path().join("socket");
+        let agent = ProcessIdentity { pid: 14, started: 700, boot: "this boot".to_owned() };
+        // Neither is a process that can be seen from here.
+        let lives = |started: u64, boot: &str| {
+            let protocol = json!({ "oldest": 1, "newest": 1 });
+            let host = json!({ "pid": 3, "started": started, "boot": boot, "socket": socket, "protocol": protocol, "version": "0" });
+            std::fs::write(home.path().join("host.lock"), host.to_string()).unwrap();
+            is_in_namespace_of_host(&agent, &place)
+        };
+        assert!(!lives(700, "this boot"), "no host listens");
+        let _host = UnixListener::bind(&socket).unwrap();
+        assert!(lives(700, "this boot"));
+        assert!(!lives(701, "this boot"), "an earlier host started it");
+        assert!(!lives(1, "another"), "it ran before the machine was restarted");
+        assert!(!lives(0, ""), "the host does not say which process it is");
+    }
 }

@@ -91,7 +91,7 @@ pub(super) fn run(
                 done(shown, Exit::Success, "the prompt is queued all the same")
             }
             Answered::Unshown(error) => unshown_turn(error, &mut console),
-            Answered::Detached => detached_turn(&mut console),
+            Answered::Detached { has_begun } => detached(has_begun, &mut console),
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_what_was_missing(&typed, view.missing());
@@ -117,11 +117,22 @@ fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode,
     done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
 }
 
-/// Tells that a turn goes on whose command was told to end.
-fn detached_turn(console: &mut Console<'_>) -> Result<ExitCode, CliError> {
+/// Tells what becomes of a prompt whose command was told to end.
+fn detached(has_begun: bool, console: &mut Console<'_>) -> Result<ExitCode, CliError> {
     let shown = console.flush();
-    console.banner("the turn goes on; sessions watch shows it, and cancel ends it");
-    done(shown, Exit::Interrupted, "the turn goes on all the same; sessions watch shows it")
+    let (notice, fate) = if has_begun {
+        (
+            "the turn goes on; sessions watch shows it, and cancel ends it",
+            "the turn goes on all the same; sessions watch shows it",
+        )
+    } else {
+        (
+            "the prompt stays queued and runs later; sessions watch shows it",
+            "the prompt stays queued all the same; sessions watch shows it",
+        )
+    };
+    console.banner(notice);
+    done(shown, Exit::Interrupted, fate)
 }
 
 /// What came of it.
@@ -129,8 +140,10 @@ enum Answered {
     Queued,
     /// The turn goes on, and cannot be shown.
     Unshown(io::Error),
-    /// The turn goes on, and the command was told to end.
-    Detached,
+    /// The prompt stays in the host, and the command was told to end.
+    Detached {
+        has_begun: bool,
+    },
     Over(Box<Ending>),
 }
 
@@ -159,7 +172,7 @@ async fn ask(
     let outcome = match outcome {
         Outcome::Queued => return Ok(Answered::Queued),
         Outcome::Unshown(error) => return Ok(Answered::Unshown(error)),
-        Outcome::Detached => return Ok(Answered::Detached),
+        Outcome::Detached { has_begun } => return Ok(Answered::Detached { has_begun }),
         outcome => outcome,
     };
     let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
@@ -233,7 +246,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// How the agent stands, for the line that says so: one whose process is there may have to go, and the prompt is then
 /// for another. What cannot be looked at is no reason not to send it.
 async fn agent_word(kept: &Kept, record: &Record, reach: &Reach, settings: &Settings) -> AgentWord {
-    if !agent_lives(record) {
+    if !agent_lives(record, &reach.place) {
         return AgentWord::Starting;
     }
     let is_doubtful = async {

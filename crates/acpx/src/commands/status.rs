@@ -39,11 +39,11 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
         let last_turn = kept.last_turn(&record).await?;
-        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record));
+        let reach = Reach::of_environment()?;
+        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &reach.place));
         // Of turns that are open it matters whether somebody goes on with them, and what they wait for.
         let recent = kept.recent(&record, LOOKED_THROUGH).await?;
         let is_in_doubt = agent_lives && is_in_doubt(last_turn.as_ref(), &recent);
-        let reach = Reach::of_environment()?;
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
             ask(&reach, &record, Timestamp::since_1970(since_1970()), PATIENCE).await

@@ -132,5 +132,6 @@ pub(crate) fn is_retryable(code: &str) -> bool {
             | "AGENT_UNRESPONSIVE"
             | "AGENT_DIED"
             | "DIRECTORY_SILENT"
+            | "HELD_BY_NPM_ACPX"
     )
 }

@@ -60,9 +60,7 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { flag, .. } => Some(format!("name a directory that exists with {flag}").into()),
-            Self::HeldByNpm { pid, .. } => {
-                Some(format!("it lets go some minutes after its last prompt; or end it now: kill {pid}").into())
-            }
+            Self::HeldByNpm { pid, .. } => Some(wait_for_npm(*pid).into()),
             Self::NoId { hint, .. } => Some(hint.clone().into()),
             Self::OtherAgent { own, typed, .. } => {
                 Some(format!("type acpx {own} in place of acpx {typed}, or leave the agent out").into())
@@ -96,6 +94,14 @@ impl CliError {
             Self::Runtime(_) | Self::Signalled => None,
         }
     }
+}
+
+/// What to do about a session that npm acpx holds. It may run a turn, which ending it would cancel.
+fn wait_for_npm(pid: i32) -> String {
+    format!(
+        "wait until npm acpx has finished, and try again: it lets go some minutes after its last prompt; if no turn runs \
+         there, end it now: kill {pid}"
+    )
 }
 
 /// What a person can do about an error with the flags of this program, which the library does not know.

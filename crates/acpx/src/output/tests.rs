@@ -253,6 +253,7 @@ fn a_migration_tells_what_became_of_every_file() {
         unchanged: 3,
         left: vec![file("c.json", "npm acpx holds it")],
         damaged: vec![file("d.json", "it is not JSON")],
+        continued: Vec::new(),
     };
     let [text, quiet, json] = formats(|console| migrated(&report, false, console).unwrap());
     let expected = "\

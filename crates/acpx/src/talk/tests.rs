@@ -141,7 +141,7 @@ async fn a_sigterm_before_acceptance_detaches_from_the_next_host_too() {
     assert!(matches!(lost, Err(Trouble::Lost)), "{lost:?}");
     let mut client = reach.running().await.unwrap().expect("the host listens");
     let outcome = talk.prompt(&mut client, "record", &asking).await;
-    assert!(matches!(outcome, Ok(Outcome::Detached)), "{outcome:?}");
+    assert!(matches!(outcome, Ok(Outcome::Detached { has_begun: false })), "{outcome:?}");
     drop(client);
     host.await.unwrap();
 }

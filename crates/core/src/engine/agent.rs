@@ -47,7 +47,8 @@ pub(super) struct LiveAgent {
     pub(super) settled: Option<Box<Settled>>,
     /// What it has left outside of its process group.
     strays: Strays,
-    /// Ends once it has closed its stdin and has had the time to say its last words, until that has been heeded.
+    /// Ends once it has closed its stdin and does not exit, or has exited and its last words are read, until that has
+    /// been heeded.
     deaf: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -274,9 +275,13 @@ impl LiveAgent {
     fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: Strays) -> Self {
         let (tools, sending) = (Box::new(Tools::new(files)), Sending::default());
         let peer = connection.peer().clone();
+        let exited = process.exited();
         let deaf = async move {
             peer.write_failed().await;
-            tokio::time::sleep(EXIT_LAG).await;
+            if tokio::time::timeout(EXIT_LAG, exited).await.is_ok() {
+                // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
+                tokio::time::sleep(EXIT_LAG).await;
+            }
         };
         Self { connection, process, tools, sending, settled: None, strays, deaf: Some(Box::pin(deaf)) }
     }
@@ -316,7 +321,9 @@ impl LiveAgent {
     }
 
     async fn how_it_went(&mut self) -> String {
-        match self.process.exited_within(EXIT_LAG).await {
+        // The exit of one that has closed its stdin was waited for already.
+        let lag = if self.deaf.is_some() { EXIT_LAG } else { Duration::ZERO };
+        match self.process.exited_within(lag).await {
             None if self.connection.peer().has_write_failed() => "it closed its input".to_owned(),
             exit => exit_words(exit),
         }

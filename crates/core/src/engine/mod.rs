@@ -428,6 +428,25 @@ impl Engine {
         }
     }
 
+    /// Ends the session of a record if it has no client and nothing to do, and if its agent can restore what it
+    /// remembers. The next client of the record begins its session anew.
+    pub async fn end_idle(&self, record: &RecordId) {
+        let Ok(Some(session)) = self.running(record).await else { return };
+        if session.is_held() || session.park_if_restorable().await.is_err() {
+            return;
+        }
+        drop(session);
+        let mut done = {
+            let mut running = self.0.running.lock().await;
+            let known = running.as_mut().and_then(|running| running.get_mut(record));
+            let Some(known) = known.filter(|known| known.session.is_unused()) else { return };
+            known.session.free();
+            known.done.clone()
+        };
+        // The sender goes with the task, which has ended then too.
+        drop(done.wait_for(|done| *done).await);
+    }
+
     /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.
     pub async fn reserve(&self, record: &RecordId) -> Option<Reservation> {
         let running = self.0.running.lock().await;

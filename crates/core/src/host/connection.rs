@@ -32,7 +32,7 @@ use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::others_turns::{OthersTurns, wants_states};
-use super::passed;
+use super::passed::{self, ChoiceCall};
 use super::seats::{ConnectionId, Offers, Seat, Somebody};
 
 /// One client's connection.
@@ -365,15 +365,15 @@ impl AgentService for Connection {
     }
 
     async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<String, CallError> {
-        self.pass_mode(call, &link).await
+        self.pass_choice(ChoiceCall::Mode(call), &link).await
     }
 
     async fn set_model(&self, call: SetModelCall, link: ClientLink) -> Result<String, CallError> {
-        self.pass_model(call, &link).await
+        self.pass_choice(ChoiceCall::Model(call), &link).await
     }
 
     async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {
-        self.pass_option(call, &link).await
+        self.pass_choice(ChoiceCall::Option(call), &link).await
     }
 
     async fn stop(&self, call: StopCall, _link: ClientLink) -> Result<String, CallError> {

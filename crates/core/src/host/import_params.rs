@@ -52,6 +52,9 @@ pub struct ImportMeta {
     pub left: Vec<FileMeta>,
     /// Files that are no record.
     pub damaged: Vec<FileMeta>,
+    /// Why turns that npm acpx has added to imported records are not here, each said once; all of them are in `left`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued: Vec<String>,
 }
 
 /// A record that came.

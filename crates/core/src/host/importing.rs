@@ -12,7 +12,8 @@ use crate::engine::Engine;
 use crate::model::{HostId, ProcessIdentity, RecordId};
 use crate::store::SqliteStore;
 use crate::store::import_acpx::{
-    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, Reserve, Reserved, Taken, import,
+    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, LeftReason, Reserve, Reserved, Taken,
+    import,
 };
 
 use super::fault;
@@ -30,15 +31,24 @@ pub(super) struct Importer {
     pub(super) one_at_a_time: tokio::sync::Mutex<()>,
 }
 
-/// Keeps records from an engine's sessions. Only those who want a session of that very record wait.
-struct InEngine<'e>(&'e Engine);
+/// Keeps records from an engine's sessions. Only those who want a session of that very record wait. An import that
+/// writes ends a session that is idle: its agent does not know the turns that are imported.
+struct InEngine<'e> {
+    engine: &'e Engine,
+    mode: ImportMode,
+}
 
 impl Reserve for InEngine<'_> {
     fn reserve<'a>(
         &'a self,
         record: &'a RecordId,
     ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>> {
-        Box::pin(async move { self.0.reserve(record).await.map(|reserved| Box::new(reserved) as Reserved) })
+        Box::pin(async move {
+            if self.mode == ImportMode::Keep {
+                self.engine.end_idle(record).await;
+            }
+            self.engine.reserve(record).await.map(|reserved| Box::new(reserved) as Reserved)
+        })
     }
 }
 
@@ -66,7 +76,7 @@ impl Importer {
         }
         is_own.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
         let _alone = self.one_at_a_time.lock().await;
-        let reserve = &InEngine(engine);
+        let reserve = &InEngine { engine, mode };
         let living = ProcessIdentity::living;
         let name_of = |argv: &[String]| ConfiguredAgent::name_of(&agents, self.name_of, argv);
         let options = ImportOptions { host: &self.host, name_of: &name_of, living, reserve, mode };
@@ -117,6 +127,7 @@ impl From<ImportReport> for ImportMeta {
             damaged: damaged
                 .map(|damaged| FileMeta { file: damaged.file, reason: damaged.damage.to_string() })
                 .collect(),
+            continued: report.continued.iter().map(LeftReason::to_string).collect(),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::acp::agent::{
 use crate::acp::offers::{Choice, Offers, Wrong};
 use crate::acp::translate::Untranslatable;
 use crate::engine::Session;
-use crate::model::{ProtocolVersion, RecordId};
+use crate::model::{AcpSessionId, ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
 use crate::wire::splice::{put, without};
 
@@ -20,63 +20,68 @@ use super::connection::{Connection, InUse};
 pub(super) const KNOWN: [&str; 8] =
     ["sessionId", "modeId", "modelId", "configId", "type", "value", "toolCallId", "terminalId"];
 
+/// A client's choice among what a session offers.
+pub(super) enum ChoiceCall {
+    Mode(SetModeCall),
+    /// A model of an agent that has models beside its options.
+    Model(SetModelCall),
+    Option(SetOptionCall),
+}
+
+impl ChoiceCall {
+    fn session(&self) -> &AcpSessionId {
+        match self {
+            Self::Mode(call) => &call.session,
+            Self::Model(call) => &call.session,
+            Self::Option(call) => &call.session,
+        }
+    }
+
+    /// The request for the agent, in its version.
+    fn choice<'a>(&'a self, offers: Offers<'a>) -> Result<Choice<'a>, Untranslatable> {
+        match self {
+            Self::Mode(call) => offers.set_mode(&call.params),
+            Self::Model(call) => Ok(Choice::of_model(&call.params)),
+            Self::Option(call) => offers.set_option(&call.params),
+        }
+    }
+
+    /// What is chosen that the session does not have.
+    fn problem(&self, wrong: Wrong) -> CallError {
+        let (field, words, there) = match (self, wrong) {
+            (Self::Mode(call), Wrong::Option(there) | Wrong::Value(there)) => {
+                ("modeId", format!("is {:?}, which is no mode of this session", call.mode), there)
+            }
+            (Self::Model(call), Wrong::Option(there) | Wrong::Value(there)) => {
+                ("modelId", format!("is {:?}, which is no model of this session", call.model), there)
+            }
+            (Self::Option(call), Wrong::Option(there)) => {
+                ("configId", format!("is {:?}, which this session does not have", call.option), there)
+            }
+            (Self::Option(_), Wrong::Value(there)) => {
+                ("value", "is none that this option can have".to_owned(), there)
+            }
+        };
+        problem_with(field, &words, &there)
+    }
+}
+
 impl Connection {
-    /// Puts a session into a mode; what the agent says to that is the answer.
-    pub(super) async fn pass_mode(&self, call: SetModeCall, link: &ClientLink) -> Result<String, CallError> {
+    /// Chooses a mode, a model or a value of an option, if the session offers it; what the agent says to that is the
+    /// answer.
+    pub(super) async fn pass_choice(&self, call: ChoiceCall, link: &ClientLink) -> Result<String, CallError> {
         self.may_choose()?;
-        let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
+        let (asked, agent) = self.spoken_to(&record_of(call.session())).await?;
         let (offered, client) = (asked.session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
-        let choice = offers.set_mode(&call.params).map_err(|error| unsaid(&error))?;
-        offers.check(&choice).map_err(|wrong| unknown_mode(&call.mode, wrong))?;
+        let choice = call.choice(offers).map_err(|error| unsaid(&error))?;
+        offers.check(&choice).map_err(|wrong| call.problem(wrong))?;
         let result = self.pass(choice.method, &choice.params, asked).await?;
-        Ok(offers.mode_answer(&result))
-    }
-
-    /// Chooses a model of an agent that has models beside its options; what the agent says to that is the answer.
-    pub(super) async fn pass_model(
-        &self,
-        call: SetModelCall,
-        link: &ClientLink,
-    ) -> Result<String, CallError> {
-        self.may_choose()?;
-        let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
-        let (offered, client) = (asked.session.offered(), link.client());
-        let offers = Offers { offered: &offered, agent, client: &client };
-        let choice = Choice::of_model(&call.params);
-        offers.check(&choice).map_err(|wrong| {
-            let (Wrong::Option(there) | Wrong::Value(there)) = wrong;
-            problem(
-                "modelId",
-                format!("is {:?}, which is no model of this session{}", call.model, has(&there)),
-            )
-        })?;
-        let result = self.pass(choice.method, &choice.params, asked).await?;
-        Ok(offers.mode_answer(&result))
-    }
-
-    /// Sets an option of a session; all of them are the answer.
-    pub(super) async fn pass_option(
-        &self,
-        call: SetOptionCall,
-        link: &ClientLink,
-    ) -> Result<String, CallError> {
-        self.may_choose()?;
-        let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
-        let (offered, client) = (asked.session.offered(), link.client());
-        let offers = Offers { offered: &offered, agent, client: &client };
-        let choice = offers.set_option(&call.params).map_err(|error| unsaid(&error))?;
-        offers.check(&choice).map_err(|wrong| match wrong {
-            Wrong::Option(there) => {
-                let known = has(&there);
-                problem("configId", format!("is {:?}, which this session does not have{known}", call.option))
-            }
-            Wrong::Value(there) => {
-                problem("value", format!("is none that this option can have{}", has(&there)))
-            }
-        })?;
-        let result = self.pass(choice.method, &choice.params, asked).await?;
-        Ok(offers.options_answer(&choice, &result))
+        Ok(match call {
+            ChoiceCall::Mode(_) | ChoiceCall::Model(_) => offers.mode_answer(&result),
+            // All options are the answer.
+            ChoiceCall::Option(_) => offers.options_answer(&choice, &result),
+        })
     }
 
     /// Stops a tool call or a terminal of an agent that speaks version 2; in the first there is no word for it.
@@ -138,14 +143,10 @@ pub(super) fn only_known(params: &str) -> Result<String, CallError> {
     Ok(serde_json::Value::Object(known.collect()).to_string())
 }
 
-fn unknown_mode(mode: &str, wrong: Wrong) -> CallError {
-    let (Wrong::Option(there) | Wrong::Value(there)) = wrong;
-    problem("modeId", format!("is {mode:?}, which is no mode of this session{}", has(&there)))
-}
-
-/// What there is instead.
-fn has(there: &[Box<str>]) -> String {
-    if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) }
+/// A parameter that is wrong, and what there is instead.
+fn problem_with(field: &str, words: &str, there: &[Box<str>]) -> CallError {
+    let known = if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) };
+    problem(field, format!("{words}{known}"))
 }
 
 /// What the agent's version has no words for is a parameter that is wrong.

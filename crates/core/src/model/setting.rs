@@ -337,6 +337,12 @@ impl RecordSettings {
         unmet.retain(|unmet| wished.iter().any(|wish| wish.name == unmet.name));
     }
 
+    /// The wishes of a session that no agent has shown here yet, as after an import. They are set when its agent starts.
+    pub fn untried_wishes(&self) -> impl Iterator<Item = &Setting> {
+        let is_unmet = |wish: &Setting| self.unmet.iter().any(|unmet| unmet.name == wish.name);
+        self.wished.iter().filter(move |wish| self.shown.0.is_empty() && !is_unmet(wish))
+    }
+
     /// The wishes that the session is known not to stand as: what is wished, what is shown instead if anything is, and
     /// why, if that is known.
     pub fn open_wishes(&self) -> impl Iterator<Item = (&Setting, Option<&SettingValue>, Option<&str>)> {

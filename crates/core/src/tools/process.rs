@@ -86,6 +86,13 @@ impl AgentProcess {
         ending::exited_within(&mut self.leader.phase, limit).await
     }
 
+    /// Waits for its exit, also when it has been ended.
+    pub fn exited(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut phase = self.leader.phase.clone();
+        // Without a sender nobody waits for the process any more.
+        async move { drop(phase.wait_for(|phase| *phase != Phase::Running).await) }
+    }
+
     /// What says how it exited, also when it has been ended; `None` as long as it has not.
     pub fn exit(&self) -> impl Fn() -> Option<Exit> + use<> {
         let phase = self.leader.phase.clone();

@@ -18,6 +18,7 @@ use crate::error::{CliError, Remedy, login_hint};
 use crate::output::{Finding, memory_words};
 use crate::own_engine::own_engine;
 use crate::patience::Patience;
+use crate::reach::Reach;
 use crate::settings::Settings;
 
 /// How many sessions without a directory are named.
@@ -39,7 +40,11 @@ pub(super) async fn look(
         Ok(None) => return report.fail("session", &no_session(settings, Remedy::LOOK)?),
         Err(error) => return report.fail("session", &error),
     };
-    let lives = if agent_lives(&record) { "its agent runs" } else { "no agent runs" };
+    let lives = if agent_lives(&record, &Reach::of_environment()?.place) {
+        "its agent runs"
+    } else {
+        "no agent runs"
+    };
     let ids = format!("{}, the agent's {}; {lives}", record.id, record.lineage.current().session);
     report.say(&Finding::ok("record", ids))?;
     directory(&record, report)?;

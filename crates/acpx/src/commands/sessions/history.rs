@@ -39,7 +39,7 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
         // Nobody goes on with what was sent by a host, or to an agent, that is gone.
         let place = Reach::of_environment()?.place;
         for (turn, at) in
-            left_turns(store, &record.id, |record| agent_lives(record) && listens(&place)).await?
+            left_turns(store, &record.id, |record| agent_lives(record, &place) && listens(&place)).await?
         {
             said.add_interrupted(turn, at);
         }

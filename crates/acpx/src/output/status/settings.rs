@@ -1,4 +1,5 @@
-//! How a session is set: as its agent last showed it, and what was wished where that is another thing.
+//! How a session is set: as its agent last showed it, and what was wished where that is another thing. A session that no
+//! agent has shown yet is set as it will be when its agent starts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -44,17 +45,20 @@ impl<'a> SettingsObject<'a> {
             _ => None,
         };
         let options = settings.shown.0.iter();
+        let untried_options =
+            settings.untried_wishes().filter_map(|wish| Some((wish.name.option()?, &wish.value)));
         let open_wishes = settings.open_wishes().map(|(wish, _, reason)| OpenWish {
             option: wish.name.option(),
             value: &wish.value,
             reason,
         });
         Self {
-            model: value(model),
+            model: value(model).or_else(|| untried(settings, is_model)),
             available_models,
-            mode: value(settings.shown.mode()),
+            mode: value(settings.shown.mode()).or_else(|| untried(settings, is_mode)),
             options: options
                 .filter_map(|offered| Some((offered.name.option()?, offered.value.as_ref()?)))
+                .chain(untried_options)
                 .collect(),
             open_wishes: open_wishes.collect(),
         }
@@ -65,18 +69,40 @@ fn value(offered: Option<&OfferedSetting>) -> Option<&SettingValue> {
     offered?.value.as_ref()
 }
 
+/// What was wished for a setting of this name, if no agent has shown the session yet.
+fn untried(settings: &RecordSettings, is_it: fn(&SettingName) -> bool) -> Option<&SettingValue> {
+    settings.untried_wishes().find(|wish| is_it(&wish.name)).map(|wish| &wish.value)
+}
+
+fn is_mode(name: &SettingName) -> bool {
+    *name == SettingName::Mode
+}
+
+/// Whether it is the model. What the options are about is known only from the agent, and theirs have this id.
+fn is_model(name: &SettingName) -> bool {
+    matches!(name.option(), Some("model" | MODEL_OPTION))
+}
+
 /// The same for people: model and mode always, and a line for each other option.
 pub(super) fn text(settings: &RecordSettings, out: &mut dyn Write) -> io::Result<()> {
     let (model, mode) = (settings.shown.model(), settings.shown.mode());
-    let shown = |offered: Option<&OfferedSetting>| value(offered).map_or("-".to_owned(), ToString::to_string);
-    line(out, format_args!("model: {}", shown(model)))?;
-    line(out, format_args!("mode: {}", shown(mode)))?;
+    let shown = |offered: Option<&OfferedSetting>, is_it| {
+        let value = value(offered).or_else(|| untried(settings, is_it));
+        value.map_or("-".to_owned(), ToString::to_string)
+    };
+    line(out, format_args!("model: {}", shown(model, is_model)))?;
+    line(out, format_args!("mode: {}", shown(mode, is_mode)))?;
     let named = [model, mode].map(|offered| offered.map(|offered| &offered.name));
     for offered in &settings.shown.0 {
         if let (SettingName::Option(id), Some(value)) = (&offered.name, &offered.value)
             && !named.contains(&Some(&offered.name))
         {
             line(out, format_args!("option {id}: {value}"))?;
+        }
+    }
+    for wish in settings.untried_wishes().filter(|wish| !is_model(&wish.name)) {
+        if let Some(id) = wish.name.option() {
+            line(out, format_args!("option {id}: {}", wish.value))?;
         }
     }
     for (wish, _, reason) in settings.open_wishes() {

@@ -9,19 +9,24 @@ use crate::output::samples::{at, bare_record, formats, record, run, turn};
 /// The word for people, for quiet and for programs. The host lives if anything is to happen.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
     let host_lives = !open_turns.is_empty();
-    words_of(&Snapshot {
+    words_of(&Snapshot { open_turns, agent_lives, host_lives, ..idle(record) })
+}
+
+/// A session without an agent, a host or an open turn.
+fn idle(record: &Record) -> Snapshot<'_> {
+    Snapshot {
         record,
-        open_turns,
+        open_turns: &[],
         last_turn: None,
         forgets: false,
         usage: None,
-        agent_lives,
+        agent_lives: false,
         missing_program: None,
-        host_lives,
+        host_lives: false,
         waiting: None,
         now: at(60),
         questions: &[],
-    })
+    }
 }
 
 fn words_of(snapshot: &Snapshot<'_>) -> String {
@@ -413,6 +418,31 @@ fn everything_that_can_be_waited_for_is_said_in_words_also_what_we_do_not_know()
         "rain",
     ];
     assert_eq!(said, expected);
+}
+
+#[test]
+fn imported_settings_are_in_the_status_before_the_agent_has_shown_any() {
+    let id = |text: &str| SettingValue::Id(text.into());
+    let wish = |name, value| Setting { name, value };
+    let wished = vec![
+        wish(SettingName::Mode, id("plan")),
+        wish(SettingName::Option("effort".into()), id("high")),
+        wish(SettingName::Option("model".into()), id("m1")),
+    ];
+    let settings = RecordSettings { wished, ..RecordSettings::default() };
+    let said = |settings: RecordSettings| {
+        let record = Record { settings, ..bare_record() };
+        let [text, _, json] = formats(|console| status(&idle(&record), console).unwrap());
+        (text, json)
+    };
+    let (text, json) = said(settings.clone());
+    assert!(text.contains("status: idle\nmodel: m1\nmode: plan\noption effort: high\nuptime: "), "{text}");
+    let members = r#""model":"m1","mode":"plan","options":{"effort":"high","model":"m1"},"queued":0"#;
+    assert!(json.contains(members), "{json}");
+    // Once the agent has refused it, it is what is wished and no more.
+    let unmet = vec![UnmetWish { name: SettingName::Mode, reason: "it is gone".into() }];
+    let (text, _) = said(RecordSettings { unmet, ..settings });
+    assert!(text.contains("mode: -\noption effort: high\nwished mode: plan (it is gone)\n"), "{text}");
 }
 
 #[test]

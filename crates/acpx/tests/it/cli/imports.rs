@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use acpx_core::model::ProcessIdentity;
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
@@ -169,10 +170,11 @@ fn a_mode_chosen_in_npm_acpx_holds_after_the_takeover() {
     let mut record: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     record["acpx"]["desired_mode_id"] = json!("code");
     fs::write(&file, record.to_string()).unwrap();
+    let mode = || place.json(&["mine", "status", "-s", "full"])["mode"].clone();
+    assert_eq!(mode(), "code", "before the first prompt");
     let done = with_agent(&place, &["--format", "json", "mine", "prompt", "-s", "full", "hello again"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let status = place.json(&["mine", "status", "-s", "full"]);
-    assert_eq!(status["mode"], "code", "{status}");
+    assert_eq!(mode(), "code");
 }
 
 /// Runs npm acpx itself, in the place's home and directory.
@@ -187,6 +189,16 @@ fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
     let mut command = Command::new(programs.join("node"));
     command.arg(programs.join("acpx")).args(arguments).current_dir(place.work()).env("HOME", home);
     Done::of(&mut command)
+}
+
+/// Ends the processes by which npm acpx holds sessions.
+fn end_npm_owners(place: &Place) {
+    for lease in fs::read_dir(place.acpx_home().join("queues")).unwrap() {
+        let lease: Value = serde_json::from_slice(&fs::read(lease.unwrap().path()).unwrap()).unwrap();
+        let pid = u32::try_from(lease["pid"].as_u64().unwrap()).unwrap();
+        kill_hard(pid);
+        eventually("the end of npm's owner", || ProcessIdentity::living(pid).is_none());
+    }
 }
 
 #[test]
@@ -222,13 +234,7 @@ fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
         entry.unwrap().file_name().into_string().unwrap().strip_suffix(".json").map(str::to_owned)
     });
     let record = record.unwrap();
-    for lease in fs::read_dir(place.acpx_home().join("queues")).unwrap() {
-        let lease: Value = serde_json::from_slice(&fs::read(lease.unwrap().path()).unwrap()).unwrap();
-        kill_hard(u32::try_from(lease["pid"].as_u64().unwrap()).unwrap());
-    }
-    eventually("the end of npm's owner", || {
-        place.acpx(&["--format", "json", "scripted", "status", "-s", "x"]).code == Some(0)
-    });
+    end_npm_owners(&place);
     let before = received_lines(&argv).len();
     let result = place.json_lines(&["scripted", "prompt", "-s", "x", "two"]).pop().unwrap();
     assert_eq!(
@@ -251,6 +257,48 @@ fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
 }
 
 #[test]
+fn turns_of_npm_acpx_after_the_import_are_imported_or_reported_as_separate() {
+    let place = Place::new();
+    let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }] });
+    let script = Script::new().initialize(json!({ "loadSession": true })).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1", "modes": modes }))),
+        ("session/load", Script::new().reply(json!({ "modes": modes }))),
+        ("session/set_mode", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    place.scripted(&script);
+    let npm = |line: &[&str]| {
+        let done = npm_acpx(&place, &[&["scripted"], line].concat());
+        assert_eq!(done.code, Some(0), "{line:?} {done:?}");
+        end_npm_owners(&place);
+    };
+    let history = || {
+        let done = place.acpx(&["scripted", "sessions", "history", "x", "--limit", "100"]);
+        let said = done.out.lines().filter_map(|line| line.split_once("\tuser\t"));
+        let said: Vec<String> = said.map(|(_, text)| text.to_owned()).collect();
+        (said, done.err)
+    };
+    assert_eq!(npm_acpx(&place, &["scripted", "sessions", "new", "--name", "x"]).code, Some(0));
+    npm(&["prompt", "-s", "x", "one"]);
+    let imported = "[acpx] took over 1 session of npm acpx\n".to_owned();
+    // The agent that acpx starts for this knows nothing of the next turn of npm acpx.
+    let chosen = place.acpx(&["scripted", "set-mode", "-s", "x", "plan"]);
+    assert!(chosen.err.starts_with(&imported), "{chosen:?}");
+    npm(&["prompt", "-s", "x", "two"]);
+    assert_eq!(history(), (vec!["one".to_owned(), "two".to_owned()], imported));
+    assert_eq!(place.json(&["scripted", "status", "-s", "x"])["status"], "idle");
+
+    place.ok(&["scripted", "prompt", "-s", "x", "three"]);
+    npm(&["prompt", "-s", "x", "four"]);
+    let (said, err) = history();
+    assert_eq!(said, ["one", "two", "three"]);
+    let record = place.json(&["scripted", "status", "-s", "x"])["acpxRecordId"].as_str().unwrap().to_owned();
+    let separate = format!("[acpx] npm acpx has continued the session {record} separately, ");
+    assert!(err.starts_with(&separate) && err.lines().count() == 1, "{err}");
+    assert_eq!(history().1, "", "what was said is not said again");
+}
+
+#[test]
 fn every_command_names_the_npm_acpx_that_holds_a_session() {
     let place = Place::new();
     configure_mine(&place);
@@ -270,7 +318,9 @@ fn every_command_names_the_npm_acpx_that_holds_a_session() {
         let done = place.acpx(&[&["--format", "json", "mine"], command].concat());
         let (code, hint, exit) = done.failure();
         assert_eq!((code.as_str(), exit), ("HELD_BY_NPM_ACPX", Some(1)), "{command:?}");
-        assert!(hint.ends_with(&format!("kill {pid}")), "{hint}");
+        let wait = "wait until npm acpx has finished, and try again";
+        assert!(hint.starts_with(wait) && hint.ends_with(&format!("kill {pid}")), "{hint}");
+        assert_eq!(done.lines().pop().unwrap()["error"]["data"]["retryable"], true, "{command:?}");
     }
     let listed = place.acpx(&["--format", "json", "sessions", "list"]);
     assert_eq!((listed.json(), listed.code), (json!([]), Some(0)));

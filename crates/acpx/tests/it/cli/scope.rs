@@ -179,13 +179,17 @@ fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shel
     let alone = "one that is found by id alone, as those of editors are, is open there";
     let hint = |line: &[&str]| place.acpx(&[&["--format", "json", "demo"], line].concat()).failure().1;
     let create = "create one: acpx demo sessions new";
+    // One that was never prompted is suggested to nobody.
+    let go_on = format!("one is closed; go on with it: acpx demo -s {closed} …; or {create}");
+    assert_eq!(hint(&["hello"]), go_on);
+    assert_eq!(place.acpx(&["demo", "status"]).err, "");
+    place.ok(&["demo", "-s", &session, "hello"]);
     assert_eq!(hint(&["hello"]), format!("{alone}; go on in it: acpx demo -s {session} …; or {create}"));
     let looked = place.acpx(&["demo", "status"]);
     let go_on = format!("[acpx] {alone}; go on in it: acpx demo -s {session} …; or {create}\n");
     assert_eq!((looked.err, looked.code), (go_on, Some(0)));
     let close = format!("{alone}; close it: acpx demo sessions close {session}");
     assert_eq!(hint(&["sessions", "close"]), close);
-    place.ok(&["demo", "-s", &session, "hello"]);
     // The editor hears of its directory as it has written it, and people see the same directory twice.
     let listed = editor.call("session/list", json!({}));
     assert_eq!(listed["result"]["sessions"][0]["cwd"], json!(cwd));
@@ -201,6 +205,7 @@ fn whoever_looks_at_the_session_of_a_directory_is_told_of_the_one_that_an_editor
     let mut editor = Editor::new(&place);
     let answer = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
     let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+    place.ok(&["demo", "-s", &session, "hello"]);
     let alone = "one that is found by id alone, as those of editors are, is open there";
     for verb in ["show", "history", "replay", "watch"] {
         let done = place.acpx(&["--format", "json", "demo", "sessions", verb]);

@@ -43,11 +43,14 @@ fn sigterm_ends_the_prompt_command_and_leaves_its_turn_running() {
     );
     let status = place.json(&["demo", "status"]);
     assert_eq!(status["turn"]["number"], 1, "{status}");
-    // A prompt that waits behind it goes on as well.
+    // A prompt that waits behind it stays queued.
     let waiting = place.start(&["demo", "second"]);
     place.until("the second prompt waits", |status| status["queued"] == 1);
     waiting.signal(Signal::TERM);
-    assert_eq!(waiting.done().code, Some(130));
+    let done = waiting.done();
+    assert_eq!(done.code, Some(130), "{done:?}");
+    let queued = "the prompt stays queued and runs later; sessions watch shows it\n";
+    assert!(done.err.ends_with(queued), "{done:?}");
     place.ok(&["demo", "cancel"]);
     assert!(place.ok(&["demo", "recall"]).contains("second"));
 }

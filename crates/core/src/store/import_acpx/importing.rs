@@ -249,6 +249,7 @@ impl Importing<'_> {
     async fn take(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
         let living = self.taker.options.living;
         let record = npm.id.clone();
+        let is_copy = npm.notes.contains(&ImportNote::FileName);
         let (directory, stem, id) =
             (self.taker.directory.to_owned(), files.stem().to_owned(), record.clone());
         let look = move || Ok(owner::living_owner(&directory, &stem, id.as_str(), living));
@@ -266,6 +267,11 @@ impl Importing<'_> {
         } else {
             Outcome::Left(LeftReason::InUse { record })
         };
+        if let Outcome::Left(reason @ (LeftReason::GoneOn { .. } | LeftReason::InUse { .. })) = &outcome
+            && !is_copy
+        {
+            self.report.continued.push(reason.clone());
+        }
         self.note(&files, outcome);
         Ok(())
     }

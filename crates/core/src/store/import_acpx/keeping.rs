@@ -3,7 +3,8 @@
 use super::importing::ImportMode;
 use super::report::ImportNote;
 use super::taking::Taker;
-use super::transcript::{Line, Step};
+use super::telling::Telling;
+use super::transcript::Line;
 use crate::model::{Event, Lineage, Record, RecordId, Seq};
 use crate::store::{Change, Durability, Lease, SqliteStore, Store, StoreError};
 
@@ -89,25 +90,63 @@ impl KeptEvents {
         Self { record, page: Vec::new().into_iter() }
     }
 
-    /// Whether a step fits what is kept, where the event `seq` is the next. What is no event leaves no trace
-    /// there that could be compared.
-    pub(super) async fn agree(
+    /// Finds a line of the journal among the kept events. Events that acpx added without a turn, such as those of a
+    /// restore or of a setting, stand between the imported ones and are passed by.
+    pub(super) async fn find(
         &mut self,
         store: &SqliteStore,
-        seq: Seq,
-        step: &Step,
+        telling: &mut Telling,
+        line: &Line,
+    ) -> Result<Found, StoreError> {
+        while let Some(seq) = telling.next_kept() {
+            let Some(event) = self.next(store, seq).await? else { return Ok(Found::Diverged) };
+            let Line { turn, direction, kind, body } = line;
+            let is_same = event.turn == *turn
+                && event.direction == *direction
+                && event.kind == *kind
+                && event.body == *body;
+            if is_same {
+                telling.pass_event();
+                return Ok(Found::Kept);
+            }
+            if event.turn.is_some() {
+                return Ok(Found::Diverged);
+            }
+            telling.pass_own_event();
+        }
+        Ok(if telling.has_other_session() { Found::Diverged } else { Found::New })
+    }
+
+    /// Passes by the kept events after the last line of the journal; whether acpx added them all without a turn.
+    pub(super) async fn has_no_own_turn(
+        &mut self,
+        store: &SqliteStore,
+        telling: &mut Telling,
     ) -> Result<bool, StoreError> {
-        let Step::Line(Line { turn, direction, kind, body }) = step else { return Ok(true) };
+        while let Some(seq) = telling.next_kept() {
+            if self.next(store, seq).await?.is_none_or(|event| event.turn.is_some()) {
+                return Ok(false);
+            }
+            telling.pass_own_event();
+        }
+        Ok(!telling.has_other_session())
+    }
+
+    async fn next(&mut self, store: &SqliteStore, seq: Seq) -> Result<Option<Event>, StoreError> {
         if self.page.as_slice().is_empty() {
             self.page = store.events(self.record.clone(), seq, PAGE).await?.into_iter();
         }
-        let same = |event: Event| {
-            event.seq == seq
-                && event.turn == *turn
-                && event.direction == *direction
-                && event.kind == *kind
-                && event.body == *body
-        };
-        Ok(self.page.next().is_some_and(same))
+        Ok(self.page.next().filter(|event| event.seq == seq))
     }
+}
+
+/// Where a line of the journal belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It is kept already.
+    Kept,
+    /// It comes after everything that is kept.
+    New,
+    /// The record has gone on in another way.
+    Diverged,
 }

@@ -19,6 +19,9 @@ pub struct ImportReport {
     pub unchanged: usize,
     /// Files that were left alone, each with the reason.
     pub left: Vec<LeftAlone>,
+    /// Why turns that npm acpx has added to imported records are not here. Each is also in `left`, and is here only until
+    /// it is noted in the ledger.
+    pub continued: Vec<LeftReason>,
     /// Files that cannot be read as a record.
     pub damaged: Vec<ImportProblem>,
 }
@@ -123,12 +126,12 @@ pub enum LeftReason {
         /// Its process.
         pid: i32,
     },
-    /// A session of the record is in use here. It is tried again by itself.
+    /// A session of the record has a client or work here. It is tried again by itself.
     InUse {
         /// The record.
         record: RecordId,
     },
-    /// The record was taken before, and its events are no longer the beginning of what the files say.
+    /// The record was taken before and has turns of ours, or its files no longer begin as they did.
     GoneOn {
         /// The record.
         record: RecordId,
@@ -146,12 +149,13 @@ impl fmt::Display for LeftReason {
             Self::OwnerAlive { pid } => {
                 write!(f, "npm acpx (process {pid}) holds the session; it is taken once that has ended")
             }
-            Self::InUse { record } => {
-                write!(f, "the record {record} is in use here; its files are looked at again later")
-            }
+            Self::InUse { record } => write!(
+                f,
+                "npm acpx has continued the session {record}, which is in use here; its new turns are imported once the session is idle here"
+            ),
             Self::GoneOn { record } => write!(
                 f,
-                "the record {record} has been used here since it was taken, or its files no longer begin as they did"
+                "npm acpx has continued the session {record} separately, and its new turns are not imported: read them with npm acpx, and prompt the session in one of the two only"
             ),
             Self::IdTaken { record } => {
                 write!(f, "another record has the id {record} already, or had it until it was deleted")

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::directory::RecordFile;
 use super::importing::{ImportOptions, blocking};
-use super::keeping::{Destination, KeptEvents};
+use super::keeping::{Destination, Found, KeptEvents};
 use super::record::NpmRecord;
 use super::report::{Damage, ImportError, ImportNote, LeftReason, Taken};
 use super::source::Source;
@@ -85,7 +85,8 @@ impl Taker<'_> {
     }
 
     /// Tells a conversation to the store, after what is kept of it was found to be its beginning. Says also
-    /// whether anything was new.
+    /// whether anything was new. A record with turns of ours stays as it is: it is unchanged if npm acpx has no turn
+    /// that it lacks, and has gone on otherwise.
     async fn tell(
         &self,
         files: &RecordFile,
@@ -97,16 +98,25 @@ impl Taker<'_> {
         let record = destination.id();
         let gone_on = || Stop::Left(LeftReason::GoneOn { record: record.clone() });
         let mut kept = KeptEvents::of(record.clone());
+        // Steps since the last kept event. Whether they are new is known from the event after them.
+        let mut between = Vec::new();
         loop {
             let (rest, batch) = next_batch(source).await?;
             source = rest;
             let Some(batch) = batch else { break };
             let mut changes = Vec::new();
             for step in batch {
-                match telling.next_kept() {
-                    Some(seq) if kept.agree(self.store, seq, &step).await? => telling.pass(&step),
-                    Some(_) => return Err(gone_on()),
-                    None => changes.extend(telling.take(step)),
+                match &step {
+                    Step::Line(line) => match kept.find(self.store, &mut telling, line).await? {
+                        Found::Kept => between.drain(..).for_each(|step| telling.pass(step)),
+                        Found::New => {
+                            let steps = between.drain(..).chain([step]);
+                            changes.extend(steps.filter_map(|step| telling.take(step)));
+                        }
+                        Found::Diverged => return Err(gone_on()),
+                    },
+                    _ if telling.next_kept().is_some() => between.push(step),
+                    _ => changes.extend(telling.take(step)),
                 }
             }
             let lineage = telling.lineage();
@@ -114,10 +124,11 @@ impl Taker<'_> {
                 return Err(gone_on());
             }
         }
-        if telling.next_kept().is_some() {
-            return Err(gone_on());
+        let mut rest = Vec::new();
+        if kept.has_no_own_turn(self.store, &mut telling).await? {
+            rest.extend(between.into_iter().filter_map(|step| telling.take(step)));
+            rest.extend(telling.rest(|words| source.clean(words)));
         }
-        let rest = telling.rest(|words| source.clean(words));
         let (events, turns) = telling.added();
         let is_news = events > 0 || !rest.is_empty();
         if !destination.write(self, telling.lineage(), rest, Durability::Machine, &mut notes).await? {

@@ -6,8 +6,8 @@
 use super::record::NpmRecord;
 use super::transcript::{Line, Step};
 use crate::model::{
-    Event, KeptServer, Lifecycle, Lineage, LineageIndex, LineageReason, Record, RecordSettings, Seq,
-    Timestamp,
+    AcpSessionId, Event, KeptServer, Lifecycle, Lineage, LineageIndex, LineageReason, Record, RecordSettings,
+    Seq, Timestamp,
 };
 use crate::store::Change;
 
@@ -23,6 +23,10 @@ pub(super) struct Telling {
     told: u64,
     /// How many events are kept already.
     kept: u64,
+    /// Whether acpx has added events of its own since the import.
+    has_own_events: bool,
+    /// The ACP session of the last line that is kept, as the journal names it.
+    passed_session: Option<AcpSessionId>,
     lineage: Option<Lineage>,
     servers: Vec<KeptServer>,
     turns: u64,
@@ -44,6 +48,8 @@ impl Telling {
             used_at: npm.used_at,
             told: 0,
             kept: 0,
+            has_own_events: false,
+            passed_session: None,
             lineage: None,
             servers: Vec::new(),
             turns: 0,
@@ -79,11 +85,31 @@ impl Telling {
         (self.told < self.kept).then(|| Seq(self.told + 1))
     }
 
-    /// Passes by a step that led to what is kept.
-    pub(super) fn pass(&mut self, step: &Step) {
-        if matches!(step, Step::Line(_)) {
-            self.told += 1;
+    /// Passes by a step between two events that are kept.
+    pub(super) fn pass(&mut self, step: Step) {
+        if let Step::Session { session, .. } = step {
+            self.passed_session = Some(session);
         }
+    }
+
+    /// Passes by an event that is kept.
+    pub(super) fn pass_event(&mut self) {
+        self.told += 1;
+    }
+
+    /// Passes by an event that acpx added itself. What was chosen here since the import is newer than the choices in
+    /// the file.
+    pub(super) fn pass_own_event(&mut self) {
+        self.told += 1;
+        self.has_own_events = true;
+        self.pending.retain(|change| !matches!(change, Change::Settings(_)));
+    }
+
+    /// Whether acpx has replaced the ACP session that npm acpx goes on with.
+    pub(super) fn has_other_session(&self) -> bool {
+        let current = self.lineage.as_ref().map(|lineage| &lineage.current().session);
+        let theirs = [Some(&self.row.current().session), self.passed_session.as_ref()];
+        self.has_own_events && !theirs.contains(&current)
     }
 
     /// How many events and turns were added to what is kept.

@@ -208,6 +208,21 @@ async fn a_parked_session_that_nobody_uses_is_freed_and_restored_by_the_next_pro
 }
 
 #[tokio::test]
+async fn an_idle_session_is_ended_and_its_record_can_be_reserved() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let record = session.record_id().clone();
+    assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
+    let hold = session.hold();
+    drop(session);
+    bench.engine.end_idle(&record).await;
+    assert!(bench.engine.reserve(&record).await.is_none(), "a client holds it");
+    drop(hold);
+    bench.engine.end_idle(&record).await;
+    assert!(bench.engine.reserve(&record).await.is_some());
+}
+
+#[tokio::test]
 async fn a_session_with_a_leftover_process_is_not_freed_before_that_ends() {
     let grace = Grace { eof: Duration::from_millis(500), term: Duration::from_secs(2) };
     let bench = Bench::with(Settings { process: grace, ..quick() });

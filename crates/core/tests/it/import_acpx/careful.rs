@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::process::{Command, Stdio};
 
-use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, ProcessIdentity, Seq};
+use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, ProcessIdentity, Seq, TurnId};
 use acpx_core::store::import_acpx::{ImportOptions, NpmSessions, import};
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::store_contract::samples::all_events;
+use crate::store_contract::samples::{all_events, stopped, turn};
 
 #[tokio::test]
 async fn a_second_import_changes_nothing_and_writes_nothing() {
@@ -140,34 +140,88 @@ async fn a_record_whose_owner_is_alive_is_left_alone_until_it_has_ended() {
     assert_eq!(home.import().await.taken.len(), 1);
 }
 
-#[tokio::test]
-async fn a_record_we_have_gone_on_with_is_left_as_it_is() {
-    let home = Home::with(&["killed"]);
-    home.import().await;
+/// An event that acpx itself appends to the imported record.
+async fn own_event(home: &Home, turn: Option<TurnId>) -> Event {
     let record = home.record(KILLED).await;
-    let event = Event {
+    Event {
         seq: record.last_seq.map_or(Seq::FIRST, Seq::next),
         at: record.updated_at,
-        turn: None,
+        turn,
         lineage: LineageIndex::FIRST,
         protocol: 1,
         direction: Direction::ToAgent,
         kind: EventKind::Request,
         body: r#"{"id":0,"method":"initialize"}"#.into(),
-    };
+    }
+}
+
+#[tokio::test]
+async fn an_imported_record_with_own_turns_stays_and_its_growth_is_reported_once() {
+    let home = Home::with(&["killed"]);
+    home.import().await;
     let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
-    home.store.append(lease.clone(), vec![Change::Event(event)], Durability::Process).await.unwrap();
+    let own = vec![
+        Change::Turn(turn(3, "ours", stopped("end_turn"))),
+        Change::Event(own_event(&home, Some(TurnId(3))).await),
+    ];
+    home.store.append(lease.clone(), own, Durability::Process).await.unwrap();
     let events = all_events(&home.store, &id(KILLED), 100).await.unwrap();
+    home.put("killed");
+    let unchanged = ImportReport { unchanged: 1, ..ImportReport::default() };
+    assert_eq!(home.import().await, unchanged, "npm acpx has written its file again, and no turn");
     home.put("grown");
-    let left =
-        LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::GoneOn { record: id(KILLED) } };
-    let expected = ImportReport { left: vec![left], ..ImportReport::default() };
-    assert_eq!(home.import().await, expected);
+    let reason = LeftReason::GoneOn { record: id(KILLED) };
+    let left = vec![LeftAlone { file: format!("{KILLED}.json"), reason: reason.clone() }];
+    let continued = vec![reason];
+    assert_eq!(
+        home.import().await,
+        ImportReport { left: left.clone(), continued, ..ImportReport::default() }
+    );
     assert_eq!(all_events(&home.store, &id(KILLED), 100).await.unwrap(), events);
     // The lease is still ours, it is no news, and it is said again to whoever asks.
     home.store.append(lease, vec![Change::Title(None)], Durability::Process).await.unwrap();
     assert!(!home.has_news().await);
-    assert_eq!(home.import().await, expected);
+    assert_eq!(home.import().await, ImportReport { left, ..ImportReport::default() });
+}
+
+#[tokio::test]
+async fn new_npm_turns_are_imported_after_own_events_without_a_turn() {
+    let home = Home::with(&["killed"]);
+    home.import().await;
+    let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
+    let own = own_event(&home, None).await;
+    home.store.append(lease, vec![Change::Event(own.clone())], Durability::Process).await.unwrap();
+    home.put("grown");
+    let report = home.import().await;
+    let grown: Vec<_> = report.grown.iter().map(|grown| (grown.turns, grown.events)).collect();
+    assert_eq!((grown, report.left), (vec![(1, 9)], Vec::new()));
+    let other = Home::with(&["grown"]);
+    other.import().await;
+    assert_eq!(said(&home.store, KILLED).await, said(&other.store, KILLED).await);
+    let events = all_events(&home.store, &id(KILLED), 100).await.unwrap();
+    assert_eq!((events.len(), &events[15]), (25, &own));
+    assert_eq!(home.record(KILLED).await.answered_turns, 2);
+    // What was imported after our own events is found again.
+    home.put("grown");
+    assert_eq!(home.import().await, ImportReport { unchanged: 1, ..ImportReport::default() });
+}
+
+#[tokio::test]
+async fn npm_turns_of_an_acp_session_that_was_replaced_here_are_not_imported() {
+    let home = Home::with(&["killed"]);
+    home.import().await;
+    let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
+    let record = home.record(KILLED).await;
+    let mut lineage = record.lineage;
+    lineage.replace(session("fresh"), None, LineageReason::LoadFailed, record.updated_at);
+    let own = vec![Change::Lineage(lineage), Change::Event(own_event(&home, None).await)];
+    home.store.append(lease, own, Durability::Process).await.unwrap();
+    home.put("grown");
+    let report = home.import().await;
+    assert_eq!(
+        (report.grown, report.continued),
+        (Vec::new(), vec![LeftReason::GoneOn { record: id(KILLED) }])
+    );
 }
 
 #[tokio::test]
@@ -268,8 +322,9 @@ async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
     let home = Home::with(&["full"]);
     let (host, in_use) = (host("h"), HashSet::from([id(FULL)]));
     let report = import(&home.store, &home.sessions(), keeping(&host, &in_use)).await.unwrap();
-    let left = LeftAlone { file: format!("{FULL}.json"), reason: LeftReason::InUse { record: id(FULL) } };
-    assert_eq!(report, ImportReport { left: vec![left], ..ImportReport::default() });
+    let reason = LeftReason::InUse { record: id(FULL) };
+    let left = vec![LeftAlone { file: format!("{FULL}.json"), reason: reason.clone() }];
+    assert_eq!(report, ImportReport { left, continued: vec![reason], ..ImportReport::default() });
     assert_eq!(home.import().await.taken.len(), 1);
 }
 
