@@ -166,7 +166,7 @@ fn how_an_agent_behaves_is_read_for_a_built_in_one_too_and_what_is_wrong_is_name
         (r#"{"profile":7}"#, "agents.foo.profile must be an object"),
         (
             r#"{"profile":{"errors":[{"code":1,"reading":"s3cret"}]}}"#,
-            "agents.foo.profile.errors[0].reading must be \"lost\", \"busy-elsewhere\", \"login-needed\" or \"broken\"",
+            "agents.foo.profile.errors[0].reading must be \"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"",
         ),
         (
             r#"{"profile":{"ignoresTerminate":1}}"#,
