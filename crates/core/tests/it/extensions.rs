@@ -12,8 +12,8 @@ const FILES: [&str; 8] = [
     "crates/core/src/host/meta/terms.rs",
     "crates/core/src/host/meta/waiting.rs",
     "crates/core/src/host/fault.rs",
-    "crates/core/src/host/importing.rs",
-    "crates/core/src/host/pending.rs",
+    "crates/core/src/host/import_params.rs",
+    "crates/core/src/host/pending_requests.rs",
 ];
 
 /// The members of every type that crosses the socket, as they are written there. What is flattened is a type of
