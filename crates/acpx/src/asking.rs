@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::host::meta::{CancelMeta, PromptMeta, TermsMeta, TurnMeta};
 use acpx_core::model::{
     AgentError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError,
     TurnLimits, WakeOptions,
 };
+use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TermsMeta, TurnMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

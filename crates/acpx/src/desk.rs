@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use acpx_core::host::WatchedEvent;
 use acpx_core::model::Direction;
+use acpx_core::protocol::WatchedEvent;
 use acpx_core::wire::RpcId;
 use serde::Deserialize;
 use serde_json::Value;

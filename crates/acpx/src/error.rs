@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
-use acpx_core::host::{CursorError, HostError, RunError};
+use acpx_core::host::{CursorError, RunError};
 use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
+use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
 

@@ -2,7 +2,7 @@
 //!
 //! The host knows it of every client. This is for what a command does without the host, or before it.
 
-use acpx_core::host::{HostPlace, published};
+use acpx_core::home::{HostPlace, published};
 use acpx_core::model::{PermissionMode, ProcessIdentity};
 use acpx_core::tools::{is_below, is_inside};
 

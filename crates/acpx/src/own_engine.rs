@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use acpx_core::engine::{Engine, Settings as EngineSettings};
-use acpx_core::host::{Holding, HostPlace, end_leavings, has_leavings};
+use acpx_core::home::{Holding, HostPlace, end_leavings, has_leavings};
 use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::{Grace, SweptProcess, Tag};

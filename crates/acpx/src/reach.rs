@@ -9,11 +9,11 @@ use std::pin::{Pin, pin};
 use std::thread;
 use std::time::Duration;
 
-use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
-use acpx_core::host::{
-    Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running, stop_if_idle,
-};
+use acpx_core::client::{Bridge, HostClient, Launcher, running, stop_if_idle};
+use acpx_core::home::{HostLock, HostPlace, published};
 use acpx_core::model::AgentSpec;
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::NewSession;
-use acpx_core::host::ConfiguredAgent;
-use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
     ToolPolicy, TurnLimits, Unasked,
 };
+use acpx_core::protocol::ConfiguredAgent;
+use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
 

@@ -1,9 +1,9 @@
 //! The requests that make a session or bring one back, as a command asks them.
 
-use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
 use acpx_core::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, NamedValue, Record, SessionIdentity, SettingValue,
 };
+use acpx_core::protocol::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

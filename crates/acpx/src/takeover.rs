@@ -7,8 +7,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use acpx_core::host::{ConfiguredAgent, HostError, HostLock, ImportMeta, ImportParams, import_alone};
+use acpx_core::home::HostLock;
+use acpx_core::host::import_alone;
 use acpx_core::model::{AgentSpec, ProcessIdentity};
+use acpx_core::protocol::{ConfiguredAgent, HostError, ImportMeta, ImportParams};
 use acpx_core::store::import_acpx::{HeldSession, ImportMode, NpmSessions};
 use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 

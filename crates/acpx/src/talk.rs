@@ -16,8 +16,9 @@ mod waited;
 use std::io;
 use std::time::Duration;
 
-use acpx_core::host::{FromHost, HostClient, HostError, Refusal};
+use acpx_core::client::HostClient;
 use acpx_core::model::Seq;
+use acpx_core::protocol::{FromHost, HostError, Refusal};
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

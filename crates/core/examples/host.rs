@@ -11,9 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::client::READY;
 use acpx_core::engine::Settings;
-use acpx_core::host::{self, Around, ClientPatience, HostLock, HostPlace, HostSetup, READY, last_words};
+use acpx_core::home::{HostLock, HostPlace};
+use acpx_core::host;
+use acpx_core::host::{Around, ClientPatience, HostSetup};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
+use acpx_core::protocol::last_words;
 use acpx_core::tools::Grace;
 
 /// How long the host before may take to go.

@@ -6,13 +6,18 @@
 //!
 //! Layers, each using only those before it: [`model`] (what things are), [`machine`] (what a session does,
 //! pure), [`wire`] (JSON-RPC over bytes), [`store`] (what is kept), [`acp`] (what the protocol's messages
-//! mean), [`tools`] (processes), [`engine`] (sessions that run) and [`host`] (the process that holds them).
+//! mean), [`tools`] (processes), [`engine`] (sessions that run), [`protocol`] (what host and client say beyond ACP),
+//! [`home`] (where a host is found), and side by side [`host`] (the process that holds the sessions) and [`client`]
+//! (processes that connect to it).
 
 pub mod acp;
+pub mod client;
 pub mod engine;
+pub mod home;
 pub mod host;
 pub mod machine;
 pub mod model;
+pub mod protocol;
 pub mod store;
 pub mod tools;
 pub mod wire;

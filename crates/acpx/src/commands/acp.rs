@@ -7,7 +7,7 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use acpx_core::host::Bridged;
+use acpx_core::client::Bridged;
 
 use crate::cli::{Format, Options};
 use crate::error::{CliError, Exit};

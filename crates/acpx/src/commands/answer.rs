@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::IdsMeta;
-use acpx_core::host::{AnswerParams, HostClient, PendingMeta, PendingParams};
+use acpx_core::client::HostClient;
+use acpx_core::protocol::meta::IdsMeta;
+use acpx_core::protocol::{AnswerParams, PendingMeta, PendingParams};
 use acpx_core::wire::RpcId;
 
 use crate::cli::{AnswerCommand, OutputOptions};

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::client::HostClient;
 use acpx_core::engine::Engine;
-use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
-use acpx_core::host::{Host, HostClient, HostError};
+use acpx_core::host::Host;
 use acpx_core::model::{PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::store::MemoryStore;
 use tokio::time::Instant;
 

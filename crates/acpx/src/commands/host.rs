@@ -5,9 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::client::{HostClient, READY};
 use acpx_core::engine::Settings as EngineSettings;
-use acpx_core::host::{self, ClientPatience, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
+use acpx_core::home::{HostLock, HostPlace};
+use acpx_core::host;
+use acpx_core::host::{ClientPatience, HostSetup};
 use acpx_core::model::{McpServer, Timestamp};
+use acpx_core::protocol::HostError;
 use acpx_core::tools::{Swept, SweptProcess};
 use serde::Deserialize;
 use serde_json::json;
@@ -105,13 +109,13 @@ async fn ask(client: &mut HostClient, talk: &mut Talk<'_>) -> Result<Status, Tro
 
 /// The host of the home, whatever its version.
 async fn any_version(place: &HostPlace, talk: &mut Talk<'_>) -> Result<Option<HostClient>, Trouble> {
-    talk.during(async { Ok(host::any_version(place).await?) }).await
+    talk.during(async { Ok(acpx_core::client::any_version(place).await?) }).await
 }
 
 async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost>, Trouble> {
     let Some(mut client) = any_version(&reach.place, talk).await? else { return Ok(None) };
     let status = ask(&mut client, talk).await?;
-    let info = host::published(&reach.place);
+    let info = acpx_core::home::published(&reach.place);
     let bad = || HostError::BadAnswer { method: "_acpx/host/status".to_owned() };
     Ok(Some(RunningHost {
         pid: status.pid,
@@ -126,7 +130,7 @@ async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost
 
 /// Stops the host, whatever its version and however it is; whether there was one.
 async fn stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
-    talk.during(async { Ok(host::stop(place).await?) }).await
+    talk.during(async { Ok(acpx_core::client::stop(place).await?) }).await
 }
 
 /// Is the home's host until nobody needs it. What it has to say before it listens goes to whoever started it,
@@ -145,7 +149,7 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
         Ok(()) => Exit::Success.into(),
         Err(error) => {
             let hint = error.hint();
-            let words = host::last_words(&error.code(), &error.message(), hint.as_deref());
+            let words = acpx_core::protocol::last_words(&error.code(), &error.message(), hint.as_deref());
             // Whoever started us may have gone since, or have heard already that we listen.
             drop(output::print(&words));
             output::log(&error.message());

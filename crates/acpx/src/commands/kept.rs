@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::{agent_build, has_answered, last_answers};
-use acpx_core::host::{HostPlace, KeptEvents, listens, published};
+use acpx_core::home::{HostPlace, listens, published};
+use acpx_core::host::KeptEvents;
 use acpx_core::model::{
     Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
 };

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use acpx_core::host::{PendingMeta, PendingParams, QuestionMeta};
 use acpx_core::model::Record;
+use acpx_core::protocol::{PendingMeta, PendingParams, QuestionMeta};
 
 use crate::cli::OutputOptions;
 use crate::error::{CliError, Exit};

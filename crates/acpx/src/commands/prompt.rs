@@ -8,9 +8,9 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, WaitingMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, TurnState, Unasked};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{RestoreMeta, WaitingMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostError;
-use acpx_core::host::meta::{ForgottenMeta, RestoreMeta, SettingMeta, StartMeta};
 use acpx_core::model::{Record, SettingValue};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{ForgottenMeta, RestoreMeta, SettingMeta, StartMeta};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

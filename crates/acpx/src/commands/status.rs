@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use acpx_core::host::listens;
+use acpx_core::home::listens;
 use acpx_core::model::{Record, Timestamp, TurnId, TurnState};
 use acpx_core::store::Store;
 use acpx_core::wire::since_1970;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostPlace;
+use acpx_core::home::HostPlace;
 
 use crate::cli::{OutputOptions, TokenCommand};
 use crate::error::{CliError, Exit};

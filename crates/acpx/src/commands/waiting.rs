@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use acpx_core::host::meta::{WaitingAnswer, WaitingMeta};
 use acpx_core::model::{Direction, Event, EventKind, Record, Timestamp, Turn};
+use acpx_core::protocol::meta::{WaitingAnswer, WaitingMeta};
 use serde_json::json;
 use tokio::time::timeout;
 

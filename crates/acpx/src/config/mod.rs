@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::host::ConfiguredAgent;
 use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
+use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::store::open_regular_file;
 
 pub(crate) use self::error::{ConfigError, WrongValue};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use acpx_core::host::meta::{AwakeningMeta, SessionMeta};
 use acpx_core::model::{AgentSpec, ProtocolVersion, Record, RecordId, SessionName};
+use acpx_core::protocol::meta::{AwakeningMeta, SessionMeta};
 
 use super::Console;
 use super::record::{BY_ID, command, name};

@@ -4,8 +4,8 @@
 //! Whatever the agent says goes on one line here, so that nothing it asks for can look like another line of ours.
 
 use acpx_core::engine::is_denial;
-use acpx_core::host::OptionMeta;
 use acpx_core::model::command_line;
+use acpx_core::protocol::OptionMeta;
 use acpx_core::wire::{Message, RpcError, RpcId};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acpx_core::host::{ImportMeta, TakenMeta};
+use acpx_core::protocol::{ImportMeta, TakenMeta};
 use serde::Serialize;
 
 use super::{Console, json_line};

@@ -63,7 +63,7 @@ pub(crate) use self::turn::{
     Denied, FollowView, Missing, PromptResult, ResultError, ResultIds, ToldCalls, TurnStatus, TurnView,
 };
 
-use acpx_core::host::WatchedEvent;
+use acpx_core::protocol::WatchedEvent;
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit, Report};

@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use acpx_core::host::meta::IdsMeta;
-use acpx_core::host::{AskedMeta, OptionMeta, QuestionMeta};
+use acpx_core::protocol::meta::IdsMeta;
+use acpx_core::protocol::{AskedMeta, OptionMeta, QuestionMeta};
 use serde::Serialize;
 
 use super::errand::shown;

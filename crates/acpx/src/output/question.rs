@@ -5,8 +5,8 @@
 //! that turn the direction of writing, and not longer than a screen or two. What is left out is said, so that nobody
 //! approves the rest unseen.
 
-use acpx_core::host::{OptionMeta, QuestionMeta};
 use acpx_core::model::{is_secret_name, narrowest, unmistakable};
+use acpx_core::protocol::{OptionMeta, QuestionMeta};
 use serde_json::{Map, Value, json};
 
 use super::clean::{on_one_line, visible};

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use acpx_core::host::meta::MemoryMeta;
 use acpx_core::model::{Memory, Record, RestoreError, SessionUsage};
+use acpx_core::protocol::meta::MemoryMeta;
 use serde::Serialize;
 
 use super::clean::line;

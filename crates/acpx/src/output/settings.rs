@@ -2,8 +2,8 @@
 
 use std::io;
 
-use acpx_core::host::meta::{ForgottenMeta, UnmetMeta};
 use acpx_core::model::{SessionIdentity, SettingName, SettingValue};
+use acpx_core::protocol::meta::{ForgottenMeta, UnmetMeta};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

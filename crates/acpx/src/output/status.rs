@@ -10,12 +10,12 @@ mod settings;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use acpx_core::host::QuestionMeta;
-use acpx_core::host::meta::WaitingMeta;
 use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage,
     Timestamp, Turn, TurnState,
 };
+use acpx_core::protocol::QuestionMeta;
+use acpx_core::protocol::meta::WaitingMeta;
 use serde::Serialize;
 
 use self::settings::SettingsObject;

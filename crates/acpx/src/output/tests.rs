@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use acpx_core::host::{FileMeta, ImportMeta, TakenMeta};
 use acpx_core::model::{AbsolutePath, AcpSessionId, Record, RecordId, RequestId};
+use acpx_core::protocol::{FileMeta, ImportMeta, TakenMeta};
 
 use super::samples::{at, bare_record, formats, mode, record, written};
 use super::*;

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::model::Timestamp;
+use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;

@@ -1,7 +1,7 @@
 //! What passes between a talk and the person at its desk, if one is there: questions that are no permission, and what the
 //! person says. Without a person the agent is told so, and is not left waiting.
 
-use acpx_core::host::HostClient;
+use acpx_core::client::HostClient;
 use acpx_core::wire::RpcId;
 
 use super::{Talk, Trouble};

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use acpx_core::acp;
-use acpx_core::host::{Refusal, WatchedEvent};
 use acpx_core::model::{
     Direction, Fact, Lifecycle, ProtocolVersion, Record, RecordId, RequestId, Seq, Turn, TurnId,
 };
+use acpx_core::protocol::{Refusal, WatchedEvent};
 use acpx_core::store::Store;
 use acpx_core::wire::Message;
 

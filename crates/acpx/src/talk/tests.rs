@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::host::meta::PROTOCOL;
-use acpx_core::host::{HostInfo, HostLock};
+use acpx_core::home::{HostInfo, HostLock};
 use acpx_core::model::{ProcessIdentity, Seq};
+use acpx_core::protocol::meta::PROTOCOL;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixListener;

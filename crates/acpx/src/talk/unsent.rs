@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use acpx_core::host::{KeptEvents, WatchedEvent};
+use acpx_core::host::KeptEvents;
 use acpx_core::model::{RecordId, Turn};
+use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::{Store, StoreError};
 
 use crate::output::FollowView;

@@ -1,7 +1,7 @@
 //! What a command waits for that has asked for an agent, in words: as the host knows it, and until it has been asked
 //! that an agent has to start.
 
-use acpx_core::host::meta::WaitingAnswer;
+use acpx_core::protocol::meta::WaitingAnswer;
 
 use crate::output::awaited;
 

@@ -3,6 +3,11 @@
 //! To a client `sessionId` is the acpxRecordId, so it never changes under its feet. What a client says beside
 //! the protocol is in [`super::meta`]; a client that says nothing there is an ordinary ACP client, and is asked
 //! whatever its agent asks.
+pub(crate) mod access;
+pub(crate) mod capabilities;
+pub(crate) mod confined_records;
+pub(crate) mod defaults;
+pub(crate) mod methods;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,19 +26,20 @@ use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 
 use crate::wire::RpcId;
 
+use self::access::Room;
+use self::defaults::Defaults;
 use super::Host;
-use super::acpx_meta::{acpx_meta, client_session, problem, record_of};
-use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
-use super::defaults::Defaults;
-use super::elicited::Elicited;
-use super::elsewhere::Room;
-use super::fault;
-use super::list;
-use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
-use super::opening::Opened;
-use super::others_turns::{OthersTurns, wants_states};
-use super::passed::{self, ChoiceCall};
-use super::seats::{ConnectionId, Offers, Seat, Somebody};
+use super::attach::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
+use super::attach::foreign_turns::{OthersTurns, wants_states};
+use super::permissions::responders::{ConnectionId, Offers, Seat, Somebody};
+use super::permissions::url_elicitations::Elicited;
+use super::session::create::Opened;
+use super::session::list;
+use super::session::set_config;
+use super::session::set_config::ChoiceCall;
+use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
+use crate::protocol::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
+use crate::protocol::rpc_error;
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -135,7 +141,7 @@ impl Connection {
     pub(super) async fn attached(&self, record: &RecordId) -> Result<InUse, CallError> {
         let known =
             self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
-        let given = known.ok_or_else(|| fault::unknown(record))?;
+        let given = known.ok_or_else(|| rpc_error::unknown(record))?;
         let session = self.host.engine.attach(record, &given).await;
         let session = session.map_err(|error| self.refused(&error))?;
         let room = if session.status().has_agent { Room::default() } else { self.room(Some(record)).await? };
@@ -183,9 +189,9 @@ impl Connection {
     /// The same error; one that wants a login tells how this client can log in.
     pub(super) fn with_logins(&self, error: CallError) -> CallError {
         let Some(Logins { ways, hint }) = self.logins.get() else {
-            return fault::wanting_login(error, None, None);
+            return rpc_error::wanting_login(error, None, None);
         };
-        fault::wanting_login(error, ways.as_deref(), hint.as_deref())
+        rpc_error::wanting_login(error, ways.as_deref(), hint.as_deref())
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
@@ -305,7 +311,7 @@ impl Connection {
         link: &ClientLink,
     ) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
-        let (told, commands) = passed::offered(&opened.session, link);
+        let (told, commands) = set_config::offered(&opened.session, link);
         setup.passed_on = Some(told);
         setup.afterwards.extend(commands);
         if let Some(meta) = opened.meta() {
@@ -399,7 +405,7 @@ impl AgentService for Connection {
     async fn not_active(&self, session: AcpSessionId) -> CallError {
         let record = record_of(&session);
         match self.host.engine.record(&record).await {
-            Ok(Some(kept)) if self.knows(&kept) => fault::not_loaded(&record),
+            Ok(Some(kept)) if self.knows(&kept) => rpc_error::not_loaded(&record),
             _ => CallError::UnknownSession(session),
         }
     }
@@ -460,7 +466,7 @@ impl AgentService for Connection {
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
     async fn delete_session(&self, session: AcpSessionId, aside: Aside) -> Result<Meta, CallError> {
         let record = record_of(&session);
-        let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
+        let kept = self.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
         self.may_end(&record, "delete other sessions")?;
         let Some(kept) = kept else { return self.delete_theirs(&session, &aside).await };
         if !self.knows(&kept) {

@@ -4,58 +4,11 @@
 //! later speak one protocol to one dispatcher. There is one host for each home: whoever has its lock. It comes
 //! when it is needed and goes when nobody needs it; what it leaves behind is in the store and nowhere else.
 
-mod acpx_meta;
-mod asked_call;
-mod attachment;
-mod bridge;
-mod choosing;
-mod client;
-mod coming_back;
-mod confined_records;
+mod attach;
 mod connection;
-mod defaults;
-mod deleting;
-mod door;
-mod elicited;
-mod elsewhere;
-mod error;
-mod fault;
-mod holding;
-mod host_message;
-mod import_params;
-mod importing;
-mod launch;
-mod leftovers;
-mod limits;
-mod list;
-mod local_socket;
-mod lock;
-pub mod meta;
-mod methods;
-mod offering;
-mod opening;
-mod others_turns;
-mod own_prompts;
-mod passed;
-mod pending;
-mod pending_requests;
-mod place;
-mod progress;
-mod questions;
-mod replaying;
-mod run;
-mod scopes;
-mod seats;
-mod serve;
-mod servers;
-mod stopping;
-mod taking_up;
-mod title;
-mod turn_owners;
-mod turns;
-mod unprompted;
-mod watched;
-mod works;
+mod permissions;
+mod process;
+mod session;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -65,23 +18,10 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub use bridge::{Bridge, Bridged, FarLine, bridge_far};
-pub use client::HostClient;
-pub use error::HostError;
-pub use fault::{Refusal, last_words};
-pub use holding::{Holding, end_leavings, has_leavings};
-pub use host_message::FromHost;
-pub use import_params::{AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta};
-pub use importing::import_alone;
-pub use launch::{Launcher, READY, any_version, running, stop_if_idle};
-pub use lock::{HostInfo, HostLock, listens, published};
-pub use pending_requests::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
-pub use place::HostPlace;
-pub use replaying::{CursorError, KeptEvents};
-pub use run::{HostSetup, RunError, run};
-pub use stopping::stop;
-pub use title::title;
-pub use watched::WatchedEvent;
+pub use attach::replay::{CursorError, KeptEvents};
+pub use process::import::import_alone;
+pub use process::run::{HostSetup, RunError, run};
+pub use session::title::title;
 
 use crate::acp::agent::CallError;
 use crate::engine::{Engine, Question, SessionError};
@@ -89,15 +29,15 @@ use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
 use crate::wire::{self, Incoming, Peer};
 
-use confined_records::ConfinedRecords;
 use connection::Connection;
-use elsewhere::Shares;
-use importing::Importer;
-use scopes::Scopes;
-use seats::{Askable, ConnectionId, TurnClient};
-use turn_owners::TurnOwners;
-use unprompted::LastUses;
-use works::Works;
+use connection::access::Shares;
+use connection::confined_records::ConfinedRecords;
+use permissions::responders::{Askable, ConnectionId, TurnClient};
+use process::background::Works;
+use process::import::Importer;
+use process::scope_locks::Scopes;
+use process::unprompted::LastUses;
+use session::turn_owners::TurnOwners;
 
 /// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
 /// give. The reason is kept with the record and told to whoever watches it, so it must not repeat what the file says.
@@ -128,7 +68,10 @@ pub struct ClientPatience {
 
 impl Default for ClientPatience {
     fn default() -> Self {
-        Self { before_others_are_asked: Duration::from_secs(30), before_it_goes: limits::STALL_LIMIT }
+        Self {
+            before_others_are_asked: Duration::from_secs(30),
+            before_it_goes: crate::protocol::limits::STALL_LIMIT,
+        }
     }
 }
 
@@ -228,9 +171,9 @@ impl Host {
 
     /// A connection of a client in this process: the client's end of it.
     pub fn connect(self: &Arc<Self>) -> (Peer, Incoming) {
-        let (client, (peer, incoming)) = wire::memory(limits::limits());
+        let (client, (peer, incoming)) = wire::memory(crate::protocol::limits::limits());
         let connection = Arc::new(Connection::new(Arc::clone(self), false));
-        self.works.see_through(serve::serve_connection(peer, incoming, connection));
+        self.works.see_through(process::accept::serve_connection(peer, incoming, connection));
         client
     }
 
@@ -241,8 +184,12 @@ impl Host {
 
     /// A way for questions about a record to those who can be asked, first of all to the client of the turn.
     fn advisor(&self, record: &RecordId, own: Option<TurnClient>) -> mpsc::Sender<Question> {
-        let (advisor, routing) =
-            questions::route(Arc::clone(&self.askable), Arc::clone(&self.store), record.clone(), own);
+        let (advisor, routing) = permissions::router::route(
+            Arc::clone(&self.askable),
+            Arc::clone(&self.store),
+            record.clone(),
+            own,
+        );
         self.works.see_through(routing);
         advisor
     }
@@ -252,7 +199,7 @@ impl Host {
     fn refused(&self, error: &SessionError) -> CallError {
         match error {
             SessionError::ShutDown(_) if self.is_leaving() => CallError::Unanswered,
-            other => fault::refused(other),
+            other => crate::protocol::rpc_error::refused(other),
         }
     }
 

@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::client::HostClient;
 use acpx_core::engine::{
     AtAgent, Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings,
 };
-use acpx_core::host::{FromHost, Host, HostClient, HostError};
+use acpx_core::host::Host;
 use acpx_core::model::{
     AbsolutePath, AgentKey, AgentSpec, HostId, Lifecycle, Record, RecordId, Scope, Seq, TurnId, TurnOutcome,
     TurnState,
 };
+use acpx_core::protocol::{FromHost, HostError};
 use acpx_core::store::{Change, Durability, MemoryStore, RecordFilter, Store};
 use acpx_core::tools::Grace;
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command, starts_of};

@@ -37,7 +37,8 @@ fn the_page_of_errors_has_every_code_and_no_other() {
             ours.extend(codes(body));
         }
         // What crosses the socket, and what a turn keeps, may have a code that no error type has.
-        if ["crates/core/src/host/fault.rs", "crates/core/src/model/turn.rs"].contains(&path.as_str()) {
+        if ["crates/core/src/protocol/rpc_error.rs", "crates/core/src/model/turn.rs"].contains(&path.as_str())
+        {
             ours.extend(text.lines().flat_map(codes));
         }
         // A fact of ours may carry a code that no error type has.

@@ -6,14 +6,14 @@ use crate::workspace;
 
 /// Where the types are that cross the socket.
 const FILES: [&str; 8] = [
-    "crates/core/src/host/meta.rs",
-    "crates/core/src/host/meta/forgotten.rs",
-    "crates/core/src/host/meta/answers.rs",
-    "crates/core/src/host/meta/terms.rs",
-    "crates/core/src/host/meta/waiting.rs",
-    "crates/core/src/host/fault.rs",
-    "crates/core/src/host/import_params.rs",
-    "crates/core/src/host/pending_requests.rs",
+    "crates/core/src/protocol/meta.rs",
+    "crates/core/src/protocol/meta/forgotten.rs",
+    "crates/core/src/protocol/meta/answers.rs",
+    "crates/core/src/protocol/meta/terms.rs",
+    "crates/core/src/protocol/meta/waiting.rs",
+    "crates/core/src/protocol/rpc_error.rs",
+    "crates/core/src/protocol/import_params.rs",
+    "crates/core/src/protocol/pending_requests.rs",
 ];
 
 /// The members of every type that crosses the socket, as they are written there. What is flattened is a type of
@@ -97,7 +97,8 @@ fn the_page_of_extensions_has_every_member_and_no_other() {
 fn the_page_of_extensions_has_every_method_and_no_other() {
     let mut ours = BTreeSet::new();
     let beside = workspace::read("crates/core/src/acp/far_host.rs");
-    let sources = workspace::sources("crates/core/src/host").into_iter().map(|(_, text)| text);
+    let layers = ["protocol", "host", "client"].map(|layer| format!("crates/core/src/{layer}"));
+    let sources = layers.iter().flat_map(|layer| workspace::sources(layer)).map(|(_, text)| text);
     for text in sources.chain([beside]) {
         ours.extend(text.split("\"_acpx/").skip(1).map(|rest| {
             let name = rest.split('"').next().unwrap_or_default();
@@ -117,7 +118,7 @@ fn the_page_of_other_machines_has_every_method_that_a_client_from_elsewhere_has_
             text.split("_acpx/").skip(1).map(|rest| rest.split(['"', '`']).next().unwrap_or_default());
         names.map(str::to_owned).collect()
     };
-    let source = workspace::read("crates/core/src/host/elsewhere.rs");
+    let source = workspace::read("crates/core/src/host/connection/access.rs");
     let (_, methods) = source.split_once("const METHODS").expect("the methods are in one list");
     let page = workspace::read("docs/remote.md");
     let sentence = page.split(". ").flat_map(|part| part.split("; "));
@@ -130,7 +131,7 @@ fn the_page_of_other_machines_has_every_method_that_a_client_from_elsewhere_has_
 
 #[test]
 fn the_values_that_the_page_names_are_those_that_are_understood() {
-    use acpx_core::host::meta::{FallbackMeta, PolicyMeta};
+    use acpx_core::protocol::meta::{FallbackMeta, PolicyMeta};
     let page = workspace::read("docs/extensions.md");
     let quoted = workspace::quoted(&page);
     let fallbacks = [FallbackMeta::Auto, FallbackMeta::Always, FallbackMeta::Never, FallbackMeta::Reset]

@@ -11,7 +11,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("acp", &["model", "machine", "wire"]),
     ("tools", &["model"]),
     ("engine", &["model", "machine", "wire", "store", "acp", "tools"]),
-    ("host", &["model", "machine", "wire", "store", "acp", "tools", "engine"]),
+    ("protocol", &["model", "machine", "wire", "store", "acp", "tools", "engine"]),
+    ("home", &["model", "store", "tools", "engine", "protocol"]),
+    ("host", &["model", "machine", "wire", "store", "acp", "tools", "engine", "protocol", "home"]),
+    ("client", &["model", "wire", "acp", "tools", "engine", "protocol", "home"]),
 ];
 
 /// Words that only one layer of the whole program may name.

@@ -18,7 +18,7 @@ const CYCLES: &[(&str, usize)] = &[
     ("acpx/remote", 4),
     ("core/acp", 5),
     ("core/engine", 19),
-    ("core/host", 20),
+    ("core/host", 4),
     ("core/machine", 4),
     ("core/model", 3),
     ("core/store", 3),

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use acpx_core::host::{self, HostPlace};
+use acpx_core::home::HostPlace;
 use acpx_core::store::{FileSystem, StoreCheck};
 use rustix::fs::{Access, access};
 
@@ -145,10 +145,10 @@ fn runtime(place: &HostPlace, report: &mut Report) -> Result<(), CliError> {
 
 async fn running(place: &HostPlace, report: &mut Report) -> Result<(), CliError> {
     let own = env!("CARGO_PKG_VERSION");
-    let finding = match tokio::time::timeout(HOST_PATIENCE, host::any_version(place)).await {
+    let finding = match tokio::time::timeout(HOST_PATIENCE, acpx_core::client::any_version(place)).await {
         Ok(Ok(None)) => Finding::ok("host", "none runs; a command that needs one starts it"),
         Ok(Ok(Some(_))) => {
-            let info = host::published(place);
+            let info = acpx_core::home::published(place);
             let pid = info.as_ref().map_or_else(String::new, |info| format!("pid {}", info.process.pid));
             let version = info.map(|info| info.version).unwrap_or_default();
             if version == own {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::IdsMeta;
+use acpx_core::protocol::meta::IdsMeta;
 use serde_json::json;
 
 use super::super::kept::{Kept, Which};

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::{DeletedMeta, RestoreMeta};
+use acpx_core::protocol::meta::{DeletedMeta, RestoreMeta};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;

@@ -5,9 +5,9 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, SessionMeta, ShellMeta};
 use acpx_core::model::{ProtocolVersion, Record, SessionIdentity};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{RestoreMeta, SessionMeta, ShellMeta};
 use acpx_core::store::Store;
 
 use super::super::kept::{Kept, Which};

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use acpx_core::host::listens;
+use acpx_core::home::listens;
 use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::MovedMeta;
 use acpx_core::model::{AbsolutePath, Record};
+use acpx_core::protocol::meta::MovedMeta;
 use acpx_core::store::real_path;
 use serde_json::json;
 

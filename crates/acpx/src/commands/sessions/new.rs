@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostError;
-use acpx_core::host::meta::{NewMeta, ShellMeta};
 use acpx_core::model::{RecordId, SessionName};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 
 use super::ensure::not_taken;
 use crate::cli::Options;

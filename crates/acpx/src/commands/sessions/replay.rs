@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::Cursor;
-use acpx_core::host::{KeptEvents, WatchedEvent};
+use acpx_core::host::KeptEvents;
 use acpx_core::model::{Record, Seq};
+use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::Store;
 
 use crate::cli::ReplayCommand;

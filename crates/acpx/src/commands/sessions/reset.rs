@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostError;
-use acpx_core::host::meta::{FallbackMeta, RestoreMeta, WishMeta};
 use acpx_core::model::{LineageReason, Record, SessionIdentity};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{FallbackMeta, RestoreMeta, WishMeta};
 
 use super::super::kept::Kept;
 use crate::agents;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::RestoreMeta;
 use acpx_core::model::LineageReason;
+use acpx_core::protocol::meta::RestoreMeta;
 
 use super::super::kept::Kept;
 use super::reset::resume;

@@ -1,4 +1,4 @@
-use acpx_core::host::OptionMeta;
+use acpx_core::protocol::OptionMeta;
 use serde_json::{Value, json};
 
 use super::*;

@@ -17,7 +17,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
-use acpx_core::host::{FarLine, HostError, bridge_far};
+use acpx_core::client::{FarLine, bridge_far};
+use acpx_core::protocol::HostError;
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use acpx_core::host::HostPlace;
+use acpx_core::home::HostPlace;
 use acpx_core::tools::Tag;
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! Clients that send nonsense, too much, or nothing: nobody else notices.
 
-use acpx_core::host::{HostClient, published};
+use acpx_core::client::HostClient;
+use acpx_core::home::published;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpx_core::host::FromHost;
+use acpx_core::protocol::FromHost;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 

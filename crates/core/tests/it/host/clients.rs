@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use acpx_core::host::{FromHost, published};
+use acpx_core::home::published;
+use acpx_core::protocol::FromHost;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;

@@ -1,6 +1,6 @@
 //! An editor as the host sees it: a client of ours that says once which agent it means, and reads every line itself.
 
-use acpx_core::host::published;
+use acpx_core::home::published;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use acpx_core::client::{HostClient, Launcher};
 use acpx_core::engine::{Engine, Settings};
-use acpx_core::host::{Host, HostClient, HostPlace, Launcher, Refusal};
+use acpx_core::home::HostPlace;
+use acpx_core::host::Host;
 use acpx_core::model::HostId;
+use acpx_core::protocol::Refusal;
 use acpx_core::store::{MemoryStore, RecordFilter, Store};
 use acpx_core::wire::Limits;
 use acpx_testkit::{Script, TempHome, scripted_agent_command};

@@ -1,7 +1,7 @@
 //! The host killed with -9 in mid-turn: what the next one finds, ends and goes on with.
 
-use acpx_core::host::FromHost;
 use acpx_core::model::{ProcessIdentity, RecordId, RequestId, Turn, TurnState};
+use acpx_core::protocol::FromHost;
 use acpx_core::store::Store;
 use acpx_testkit::{Script, Step, children_of, starts_of};
 use serde_json::{Value, json};

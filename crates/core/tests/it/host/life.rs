@@ -3,8 +3,10 @@
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
-use acpx_core::host::{FromHost, HostClient, HostError, HostLock, published};
+use acpx_core::client::HostClient;
+use acpx_core::home::{HostLock, published};
 use acpx_core::model::{AgentEnd, Lifecycle, ProcessIdentity};
+use acpx_core::protocol::{FromHost, HostError};
 use acpx_testkit::{Script, starts_of};
 use serde_json::{Value, json};
 
@@ -228,9 +230,9 @@ async fn a_host_whose_socket_goes_away_listens_anew_and_is_found() {
     assert_eq!(published(&bench.place).unwrap().socket, socket);
     // Whoever was there before never noticed.
     assert_eq!(prompt(&mut client, &record, "there?").await["stopReason"], "end_turn");
-    assert!(acpx_core::host::stop(&bench.place).await.unwrap());
+    assert!(acpx_core::client::stop(&bench.place).await.unwrap());
     assert!(!host.is_alive() && !socket.exists());
-    assert!(!acpx_core::host::stop(&bench.place).await.unwrap());
+    assert!(!acpx_core::client::stop(&bench.place).await.unwrap());
 }
 
 #[tokio::test]

@@ -7,8 +7,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use acpx_core::host::{FromHost, HostClient, HostError, HostPlace, Launcher, Refusal, published};
+use acpx_core::client::{HostClient, Launcher};
+use acpx_core::home::{HostPlace, published};
 use acpx_core::model::{ProcessIdentity, Record, RecordId};
+use acpx_core::protocol::{FromHost, HostError, Refusal};
 use acpx_core::store::{Access, SqliteStore, Store};
 use acpx_core::tools::{Grace, sweep};
 use acpx_testkit::{Script, TempHome, scripted_agent_command};

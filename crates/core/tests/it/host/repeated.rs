@@ -1,7 +1,8 @@
 //! A prompt that is asked again under its request id is not sent again.
 
-use acpx_core::host::{FromHost, HostClient};
+use acpx_core::client::HostClient;
 use acpx_core::model::TurnId;
+use acpx_core::protocol::FromHost;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 

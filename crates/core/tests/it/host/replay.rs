@@ -1,7 +1,7 @@
 //! A conversation is told again from our own store: from anywhere, to several clients at once, whatever the agent
 //! itself has left of it.
 
-use acpx_core::host::published;
+use acpx_core::home::published;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};

@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use acpx_core::host::{HostPlace, Launcher, published};
+use acpx_core::client::Launcher;
+use acpx_core::home::{HostPlace, published};
 use acpx_core::tools::Tag;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -65,7 +66,7 @@ async fn a_client_does_not_knock_where_others_could_have_put_the_door() {
     drop(bench.client().await);
     let directory = bench.sockets();
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
-    let error = acpx_core::host::running(&bench.place).await.err().expect("it is not safe");
+    let error = acpx_core::client::running(&bench.place).await.err().expect("it is not safe");
     assert_eq!(error.code(), "HOST_DIRECTORY_UNSAFE");
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
 }

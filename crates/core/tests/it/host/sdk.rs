@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acpx_core::host::published;
+use acpx_core::home::published;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     CancelNotification, CloseSessionRequest, ContentBlock, InitializeRequest, ListSessionsRequest,

@@ -1,6 +1,6 @@
 //! Sessions that a shell finds: one at a time in one place.
 
-use acpx_core::host::HostClient;
+use acpx_core::client::HostClient;
 use acpx_core::model::Lifecycle;
 use acpx_core::store::{RecordFilter, Store};
 use acpx_testkit::{Script, starts_of};

@@ -169,8 +169,10 @@ async fn a_state_that_is_told_before_the_answer_is_not_older_than_what_was_told_
     let mut prompt = prompt_params(&record, "y", json!({}));
     prompt["later"] = json!(true);
     shell.ask("session/prompt", &prompt).await.unwrap();
-    super::until(&mut shell, |said| matches!(said, acpx_core::host::FromHost::Accepted { .. }).then_some(()))
-        .await;
+    super::until(&mut shell, |said| {
+        matches!(said, acpx_core::protocol::FromHost::Accepted { .. }).then_some(())
+    })
+    .await;
     std::fs::write(&waited_for, "").unwrap();
     let (answer, mut lines) = editor.answer(resume).await;
     let seq = answer.unwrap()["_meta"]["acpx"]["seq"].clone();

@@ -1,7 +1,7 @@
 //! What `session/close` and `session/cancel` end: the caller's own turns, and those whose client has disconnected.
 
-use acpx_core::host::FromHost;
 use acpx_core::model::{RecordId, RequestId, TurnOutcome, TurnState};
+use acpx_core::protocol::FromHost;
 use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acpx_core::host::HostClient;
+use acpx_core::client::HostClient;
 use acpx_core::model::{Lifecycle, ProcessIdentity};
 use acpx_core::store::{RecordFilter, Store};
 use acpx_testkit::Script;

@@ -1,6 +1,6 @@
 //! What an agent says right after it has made or restored a session reaches an ordinary client, after the answer.
 
-use acpx_core::host::published;
+use acpx_core::home::published;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};

@@ -3,9 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use acpx_core::host::meta::{ElsewhereMeta, PROTOCOL, ProtocolRange};
-use acpx_core::host::{Bridge, HostError, HostInfo, HostLock, running};
+use acpx_core::client::{Bridge, running};
+use acpx_core::home::{HostInfo, HostLock};
 use acpx_core::model::ProcessIdentity;
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{ElsewhereMeta, PROTOCOL, ProtocolRange};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};

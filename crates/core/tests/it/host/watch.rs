@@ -1,7 +1,8 @@
 //! `_acpx/watch`: the raw channel.
 
-use acpx_core::host::{FromHost, HostClient, WatchedEvent};
+use acpx_core::client::HostClient;
 use acpx_core::model::{Direction, Event, RecordId, Seq, Timestamp, TurnId};
+use acpx_core::protocol::{FromHost, WatchedEvent};
 use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};

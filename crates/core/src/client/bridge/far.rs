@@ -1,0 +1,286 @@
+//! A bridge to an agent on another machine, which survives the line to it.
+//!
+//! If the agent there is a host of ours, a line that is lost is made anew, and the client is told what it missed and
+//! goes on. Any other agent has no numbers to go on from: with its line it is gone. So is a host that is not reached
+//! again in time.
+
+use std::iter;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::wire::{self, Incoming, Limits, Peer};
+
+use super::client_end::ClientEnd;
+use super::memory::Memory;
+use super::terms::Terms;
+use super::way::Way;
+use super::{FAREWELL, HostEnd, Joined};
+use crate::protocol::HostError;
+
+/// The first time that is waited between two tries to reach the other machine, and the longest. A line that lasts for
+/// less than the longest was a try like one that was not made.
+const SOON: Duration = Duration::from_millis(250);
+const LATER: Duration = Duration::from_secs(5);
+/// How long it is tried to be reached, the time that each try takes not counted.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How lines to another machine are made.
+pub trait FarLine: Sync {
+    /// A new line. One that cannot be made ends at once. `None` if there is no use in trying.
+    fn line(&self) -> Option<(Peer, Incoming)>;
+}
+
+/// Passes lines between a client and an agent on another machine, until the client says no more or the agent is gone.
+/// The error is why a host of ours could not be gone on with; [`HostError::Lost`] also of one that says nothing.
+pub async fn bridge_far<L, R, W>(lines: &L, source: R, target: W, limits: Limits) -> Result<(), HostError>
+where
+    L: FarLine,
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let far = Far { lines, pace: Mutex::default() };
+    let mut client = ClientEnd::new(wire::connect(source, target, limits));
+    let mut done = Ok(());
+    if let Ok(first) = far.connect().await {
+        let memory = Mutex::new(Memory::new(Terms::far()));
+        let joined = Joined { way: &far, memory, told: Notify::new() };
+        // Whoever says no more to an agent has no more use for it.
+        let (stop, unheard) = (std::future::pending(), std::future::ready(()));
+        done = joined.see_through(&mut client, first, pin!(stop), pin!(unheard)).await;
+    }
+    drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
+    done
+}
+
+struct Far<'a, L> {
+    lines: &'a L,
+    pace: Mutex<Pace>,
+}
+
+/// How fast lines are made: slower and slower, until one lasts.
+#[derive(Default)]
+struct Pace {
+    /// When the last line was made.
+    made: Option<Instant>,
+    /// How many tries there were since one lasted.
+    tries: usize,
+}
+
+impl<L> Far<'_, L> {
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        // Nothing panics while it holds the lock.
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L: FarLine> Way for Far<'_, L> {
+    async fn connect(&self) -> Result<HostEnd, HostError> {
+        let (peer, incoming) = self.lines.line().ok_or(HostError::Lost)?;
+        self.pace().made = Some(Instant::now());
+        Ok(HostEnd { peer, incoming })
+    }
+
+    fn tries(&self) -> impl Iterator<Item = Duration> {
+        let waits = iter::successors(Some(SOON), |wait| Some((*wait * 2).min(LATER)));
+        let mut waited = Duration::ZERO;
+        let tries = iter::once(Duration::ZERO).chain(waits.take_while(move |wait| {
+            waited += *wait;
+            waited <= PATIENCE
+        }));
+        let mut pace = self.pace();
+        if pace.made.is_some_and(|made| made.elapsed() >= LATER) {
+            pace.tries = 0;
+        }
+        tries.skip(pace.tries).inspect(|_| self.pace().tries += 1)
+    }
+
+    fn stays_without_host(&self) -> bool {
+        false
+    }
+
+    fn silent(&self) -> HostError {
+        HostError::Lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, duplex, split};
+    use tokio::io::{ReadHalf, WriteHalf};
+
+    use super::*;
+    use crate::acp::far_host;
+    use crate::acp::told_error::for_client;
+    use crate::protocol::rpc_error;
+    use crate::wire::{Inbound, RpcId, encode, memory};
+
+    const HOST: &str = r#"{"_meta":{"acpx":{"protocol":{}}}}"#;
+
+    /// Lines on each of which is said what this does with its number.
+    struct Faked<S> {
+        speak: S,
+        lines: AtomicUsize,
+    }
+
+    impl<S, F> FarLine for Faked<S>
+    where
+        S: Fn(usize, Peer, Incoming) -> F + Sync,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        fn line(&self) -> Option<(Peer, Incoming)> {
+            let (near, (peer, incoming)) = memory(Limits::default());
+            let number = self.lines.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn((self.speak)(number, peer, incoming));
+            Some(near)
+        }
+    }
+
+    /// A client of a bridge.
+    struct Client {
+        said: WriteHalf<DuplexStream>,
+        heard: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    }
+
+    impl Client {
+        async fn asks(&mut self, number: u64, method: &str) {
+            let line = encode::request(&id(number), method, "{}");
+            self.said.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        }
+
+        async fn hears(&mut self) -> Option<String> {
+            self.heard.next_line().await.unwrap()
+        }
+
+        /// The next answer.
+        async fn hears_answer(&mut self) -> Option<String> {
+            loop {
+                let line = self.hears().await?;
+                if line.contains("\"id\"") {
+                    return Some(line);
+                }
+            }
+        }
+    }
+
+    fn id(number: u64) -> RpcId {
+        RpcId::from_string(&number.to_string())
+    }
+
+    /// How many lines were made for a client that does this, how long that took, and how it ended.
+    async fn bridged<S, F>(
+        speak: S,
+        client: impl AsyncFnOnce(Client),
+    ) -> (usize, Duration, Result<(), HostError>)
+    where
+        S: Fn(usize, Peer, Incoming) -> F + Sync,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (near, agent) = duplex(4096);
+        let (source, target) = split(agent);
+        let (heard, said) = split(near);
+        let lines = Faked { speak, lines: AtomicUsize::new(0) };
+        let began = Instant::now();
+        let client = client(Client { said, heard: BufReader::new(heard).lines() });
+        let (done, ()) = tokio::join!(bridge_far(&lines, source, target, Limits::default()), client);
+        (lines.lines.load(Ordering::Relaxed), began.elapsed(), done)
+    }
+
+    /// What a client does that is told what is there, and waits for more. How the way there stands is all that comes, each
+    /// change once.
+    async fn waits(mut client: Client) {
+        client.asks(1, "initialize").await;
+        assert!(client.hears().await.unwrap().contains("\"result\""));
+        let mut heard = Vec::new();
+        while let Some(line) = client.hears().await {
+            heard.push(line);
+        }
+        let way = [far_host::AWAY, far_host::BACK].map(|word| encode::notification(word, "{}"));
+        assert!(heard.iter().eq(way.iter().cycle().take(heard.len())), "{heard:?}");
+    }
+
+    /// The first line, on which `initialize` is answered with this, and which is lost then.
+    async fn greets(peer: &Peer, incoming: &mut Incoming, answer: &str) {
+        let Some(Inbound::Request { id, .. }) = incoming.recv().await else { return };
+        drop(peer.send(encode::response(&id, answer)).await);
+    }
+
+    /// Lines of which only the first is more than lost at once.
+    async fn tries(answer: &'static str) -> (usize, Duration, Result<(), HostError>) {
+        let speak = move |number, peer: Peer, mut incoming| async move {
+            if number == 0 {
+                greets(&peer, &mut incoming, answer).await;
+            }
+            drop(peer.close().await);
+        };
+        bridged(speak, waits).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_of_ours_is_tried_to_be_reached_for_about_a_minute_and_another_agent_is_gone_with_its_line()
+     {
+        let (lines, took, done) = tries(HOST).await;
+        assert!(lines > 10 && took > PATIENCE / 2 && took < PATIENCE * 2, "{lines} in {took:?}");
+        assert!(matches!(done, Err(HostError::Lost)), "{done:?}");
+        let (lines, _, done) = tries("{}").await;
+        assert!(lines == 1 && done.is_ok(), "{lines}: {done:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_each_line_is_lost_with_is_answered_and_the_next_one_is_done() {
+        let speak = |_, peer: Peer, mut incoming: Incoming| async move {
+            while let Some(Inbound::Request { id, message }) = incoming.recv().await {
+                match message.method() {
+                    Some("session/list") => break,
+                    _ => drop(peer.send(encode::response(&id, HOST)).await),
+                }
+            }
+            drop(peer.close().await);
+        };
+        let client = async |mut client: Client| {
+            client.asks(1, "initialize").await;
+            assert_eq!(client.hears_answer().await, Some(encode::response(&id(1), HOST)));
+            client.asks(2, "session/list").await;
+            let lost =
+                encode::error_response(&id(2), &for_client(rpc_error::unanswered("session/list"), true));
+            assert_eq!(client.hears_answer().await, Some(lost));
+            client.asks(3, "session/close").await;
+            assert_eq!(client.hears_answer().await, Some(encode::response(&id(3), HOST)));
+        };
+        let (lines, took, done) = bridged(speak, client).await;
+        // The line it was said on, two on which it was said again, and the one that is left.
+        assert_eq!((lines, took), (4, SOON * 3));
+        assert!(done.is_ok(), "{done:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_of_ours_that_greets_and_goes_each_time_is_given_up_too() {
+        let speak = |_, peer: Peer, mut incoming: Incoming| async move {
+            greets(&peer, &mut incoming, HOST).await;
+            drop(peer.close().await);
+        };
+        let (lines, took, done) = bridged(speak, waits).await;
+        assert!(lines > 10 && took > PATIENCE / 2 && took < PATIENCE * 2, "{lines} in {took:?}");
+        assert!(matches!(done, Err(HostError::Lost)), "{done:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_a_host_of_ours_says_nothing_on_the_next_line_is_how_it_ends() {
+        let speak = |number, peer: Peer, mut incoming: Incoming| async move {
+            if number == 0 {
+                greets(&peer, &mut incoming, HOST).await;
+                return drop(peer.close().await);
+            }
+            while incoming.recv().await.is_some() {}
+        };
+        let (lines, _, done) = bridged(speak, waits).await;
+        assert_eq!(lines, 2);
+        assert!(matches!(done, Err(HostError::Lost)), "{done:?}");
+    }
+}

@@ -1,0 +1,533 @@
+//! What a bridge remembers of a conversation between its client and a host, so that it can go on with another host.
+//!
+//! It is pure: lines go in, and what becomes of them comes out. What is kept is bounded. A request that is not kept
+//! passes all the same, and is answered with an error if its host goes away first.
+
+use std::collections::HashMap;
+
+use crate::acp::told_error::for_client;
+use crate::acp::{far_host, session_of};
+use crate::wire::{Body, Message, RpcError, RpcId, encode};
+
+use super::edits::{self, UpdateHead};
+use super::terms::{Greeting, HOSTS_ASKED, Terms};
+use crate::protocol::host_message::{ACCEPTED, read_accepted};
+use crate::protocol::rpc_error;
+
+/// How many requests of the client are kept, and how many sessions.
+const KEPT_REQUESTS: usize = 4096;
+const KEPT_SESSIONS: usize = 4096;
+
+/// The memory of one bridge.
+pub(super) struct Memory {
+    terms: Terms,
+    /// What the ids that the bridge gives begin with; no one else's do.
+    prefix: String,
+    given_ids: u64,
+    /// The `initialize` that a host has answered.
+    greeting: Option<Message>,
+    wishes: Wishes,
+    sessions: HashMap<String, Setup>,
+    /// The number of the last event that the client was told, by session.
+    told: HashMap<String, u64>,
+    open: HashMap<RpcId, Asked>,
+    /// What the client is asked, by the id it knows; with the id the host knows.
+    questions: HashMap<RpcId, RpcId>,
+    own: HashMap<RpcId, Own>,
+    /// How many requests came, so that they can be put in order.
+    asked: u64,
+    kept_bytes: usize,
+    /// Whether a host came before this one. The ids of its requests may come again.
+    is_another_host: bool,
+    /// Whether the client was told that the way to the host is gone.
+    is_away: bool,
+}
+
+/// What the client wants beside the protocol.
+struct Wishes {
+    /// The numbers of events.
+    seq: bool,
+    /// All data of an error.
+    error_data: bool,
+}
+
+/// The params that a session was set up with.
+struct Setup(Box<str>);
+
+/// A request of the client that has no answer yet.
+struct Asked {
+    order: u64,
+    method: Box<str>,
+    /// The request as the host got it, unless there is too much to keep.
+    request: Option<Message>,
+    session: Option<String>,
+    /// Whether the conversation is replayed before the answer.
+    replays: bool,
+    /// Where the client was when it asked for that.
+    told_before: Option<u64>,
+    /// Of a prompt.
+    named: Option<Named>,
+    is_cancelled: bool,
+    hosts: u32,
+}
+
+/// A prompt by its name.
+struct Named {
+    name: String,
+    /// Whether the host has kept it, so that it is run whoever waits for it.
+    is_accepted: bool,
+}
+
+/// A request of the bridge's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Own {
+    /// To greet the next host.
+    Initialize,
+    /// To take up this session.
+    Resume(String),
+}
+
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// It goes to the host.
+    ToHost(String),
+    /// It goes to the client.
+    ToClient(String),
+    /// It answers a request of the bridge's own, with this error if it failed.
+    Own(Own, Option<Box<str>>),
+    /// Nobody hears of it.
+    Nothing,
+}
+
+impl Memory {
+    /// Nothing was said yet.
+    pub(super) fn new(terms: Terms) -> Self {
+        Self {
+            // The client of a bridge to another machine is a host.
+            wishes: Wishes { seq: false, error_data: terms.loses_lines },
+            terms,
+            prefix: format!("acpx-{}", crate::wire::new_uuid()),
+            given_ids: 0,
+            greeting: None,
+            sessions: HashMap::new(),
+            told: HashMap::new(),
+            open: HashMap::new(),
+            questions: HashMap::new(),
+            own: HashMap::new(),
+            asked: 0,
+            kept_bytes: 0,
+            is_another_host: false,
+            is_away: false,
+        }
+    }
+
+    /// Whether another host could be gone on with.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.terms.is_host
+    }
+
+    /// What the client says.
+    pub(super) fn client_says(&mut self, message: &Message) -> Pass {
+        match message.body() {
+            Body::Request { id, method, .. } => self.request(id, method, message),
+            Body::Notification { method, .. } => {
+                self.note_cancellation(method, message);
+                Pass::ToHost(message.line().to_string())
+            }
+            Body::Response { id, .. } => match self.questions.remove(id) {
+                Some(host_id) if host_id == *id => Pass::ToHost(message.line().to_string()),
+                Some(host_id) => edits::with_id(message, &host_id).map_or(Pass::Nothing, Pass::ToHost),
+                // Whoever asked is gone.
+                None => Pass::Nothing,
+            },
+        }
+    }
+
+    /// What the host says.
+    pub(super) fn host_says(&mut self, message: &Message) -> Pass {
+        match message.body() {
+            Body::Request { id, .. } => self.question(id, message),
+            Body::Notification { method, .. } => self.notification(method, message),
+            Body::Response { id, .. } => {
+                if let Some(own) = self.own.remove(id) {
+                    return Pass::Own(own, message.error().map(Into::into));
+                }
+                if let Some(asked) = self.forget(id) {
+                    self.answered(&asked, message);
+                }
+                let is_error = message.error().is_some();
+                let line = is_error.then(|| self.error_for_client(message)).flatten();
+                Pass::ToClient(line.unwrap_or_else(|| message.line().to_string()))
+            }
+        }
+    }
+
+    /// A line with its error as the client receives it, if that is another line.
+    fn error_for_client(&self, message: &Message) -> Option<String> {
+        if self.wishes.error_data { None } else { edits::with_error_for_client(message) }
+    }
+
+    /// The host is gone: what the client is to hear of that at once. What it was asked is withdrawn.
+    pub(super) fn host_is_gone(&mut self) -> Vec<String> {
+        self.own.clear();
+        self.is_another_host = true;
+        self.questions.drain().map(|(id, _)| edits::withdrawal(&id)).collect()
+    }
+
+    /// The way to the host is not found at once: what the client hears of that.
+    pub(super) fn is_away(&mut self) -> Option<String> {
+        let is_told = !self.terms.loses_lines || std::mem::replace(&mut self.is_away, true);
+        (!is_told).then(|| encode::notification(far_host::AWAY, "{}"))
+    }
+
+    /// It is there again: what the client hears of that.
+    pub(super) fn is_back(&mut self) -> Option<String> {
+        std::mem::take(&mut self.is_away).then(|| encode::notification(far_host::BACK, "{}"))
+    }
+
+    /// The `initialize` for another host, if one was answered before.
+    pub(super) fn greeting(&mut self) -> Option<String> {
+        let greeting = self.greeting.clone()?;
+        let id = self.own_id(Own::Initialize);
+        edits::with_id(&greeting, &id)
+    }
+
+    /// What takes up every session where the client has left off.
+    pub(super) fn resumes(&mut self) -> Vec<String> {
+        let mut sessions: Vec<_> = self.sessions.iter().collect();
+        sessions.sort_unstable_by_key(|(session, _)| session.as_str());
+        let resumes = sessions.into_iter().filter_map(|(session, Setup(params))| {
+            let last = self.told.get(session).copied();
+            Some((session.clone(), edits::resume_params(params, session, last, true)?))
+        });
+        let resumes: Vec<_> = resumes.collect();
+        let line = |(session, params): (String, String)| {
+            encode::request(&self.own_id(Own::Resume(session)), "session/resume", &params)
+        };
+        resumes.into_iter().map(line).collect()
+    }
+
+    /// Whether the bridge waits for an answer itself.
+    pub(super) fn awaits(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// Whether something was asked whose answer needs no turn, or a prompt that is not kept yet.
+    pub(super) fn owes(&self) -> bool {
+        self.open.values().any(|asked| !asked.named.as_ref().is_some_and(|prompt| prompt.is_accepted))
+    }
+
+    /// A session that no host knows any more.
+    pub(super) fn forget_session(&mut self, session: &str) {
+        self.told.remove(session);
+        self.forget_setup(session);
+    }
+
+    /// What was asked and not answered, for another host; what cannot be asked twice is answered instead.
+    pub(super) fn asked_again(&mut self) -> Vec<Pass> {
+        self.open_in_order().into_iter().flat_map(|id| self.ask_again(&id)).collect()
+    }
+
+    /// Answers everything with this error.
+    pub(super) fn give_up(&mut self, error: &RpcError) -> Vec<String> {
+        self.open_in_order().into_iter().map(|id| self.refuse(&id, error)).collect()
+    }
+
+    /// Answers one request with this error.
+    pub(super) fn refuse(&mut self, id: &RpcId, error: &RpcError) -> String {
+        if let Some(asked) = self.forget(id) {
+            self.not_replayed(&asked);
+        }
+        encode::error_response(id, &for_client(error.clone(), self.wishes.error_data))
+    }
+
+    fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
+        let line = match method {
+            "initialize" => {
+                // What is told here is kept, and gone on from by whoever comes after this bridge.
+                self.wishes.seq = edits::wants_seq(message) || self.terms.loses_lines;
+                self.wishes.error_data = edits::wants_error_data(message) || self.terms.loses_lines;
+                match &self.terms.greeting {
+                    Greeting::Client(client) => edits::with_client(message, client),
+                    Greeting::Numbers => edits::with_numbers(message),
+                    Greeting::Nothing => edits::with_error_data(message),
+                }
+            }
+            "session/prompt" if self.terms.is_host => {
+                let given = self.given_id();
+                edits::with_request_id(message, &given)
+            }
+            _ => None,
+        };
+        let sent = line.and_then(|line| Message::parse(line).ok()).unwrap_or_else(|| message.clone());
+        let line = sent.line().to_string();
+        if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
+            let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
+            let named = name.map(|name| Named { name, is_accepted: false });
+            let room = self.terms.most_bytes.saturating_sub(self.kept_bytes);
+            let request = Some(sent).filter(|sent| sent.line().len() <= room);
+            self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
+            let session = message.params().and_then(session_of);
+            let replays = edits::replays(method, message);
+            // It is told anew, from the beginning that it wishes for.
+            let told_before = session.as_ref().filter(|_| replays).and_then(|it| self.told.remove(it));
+            let (order, method, hosts) = (self.asked, method.into(), 1);
+            self.asked += 1;
+            let asked = Asked {
+                order,
+                method,
+                request,
+                session,
+                replays,
+                told_before,
+                named,
+                is_cancelled: false,
+                hosts,
+            };
+            self.open.insert(id.clone(), asked);
+        }
+        Pass::ToHost(line)
+    }
+
+    fn note_cancellation(&mut self, method: &str, message: &Message) {
+        let session = if method == "session/cancel" { message.params().and_then(session_of) } else { None };
+        let request = if method == edits::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
+        if session.is_none() && request.is_none() {
+            return;
+        }
+        let named = edits::request_id_of(message);
+        for (id, asked) in &mut self.open {
+            let is_prompt = &*asked.method == "session/prompt";
+            let is_named =
+                named.is_none() || asked.named.as_ref().map(|prompt| &prompt.name) == named.as_ref();
+            let is_meant = is_prompt && is_named && session.is_some() && asked.session == session;
+            asked.is_cancelled |= is_meant || request.as_ref() == Some(id);
+        }
+    }
+
+    fn question(&mut self, id: &RpcId, message: &Message) -> Pass {
+        if !self.is_another_host {
+            self.questions.insert(id.clone(), id.clone());
+            return Pass::ToClient(message.line().to_string());
+        }
+        // The client may still answer a question of the host before, which had the same id.
+        let known = RpcId::from_string(&self.given_id());
+        let line = edits::with_id(message, &known);
+        self.questions.insert(known, id.clone());
+        line.map_or(Pass::Nothing, Pass::ToClient)
+    }
+
+    fn notification(&mut self, method: &str, message: &Message) -> Pass {
+        let as_it_is = || Pass::ToClient(message.line().to_string());
+        match method {
+            "session/update" => self.update(message),
+            edits::CANCEL_REQUEST => match edits::withdrawn(message) {
+                Some(request) => self.withdraw_question(&request),
+                None => as_it_is(),
+            },
+            // Nobody but this bridge knows how the way stands.
+            far_host::AWAY | far_host::BACK => Pass::Nothing,
+            // It is the client's own, and this host does not know yet whose turn it is.
+            far_host::STATE if self.is_about_own_prompt(message) => Pass::Nothing,
+            // A name that its client does not know tells it nothing.
+            ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => Pass::Nothing,
+            _ => as_it_is(),
+        }
+    }
+
+    fn update(&mut self, message: &Message) -> Pass {
+        let as_it_is = || Pass::ToClient(message.line().to_string());
+        let Some(update) = UpdateHead::read(message) else { return as_it_is() };
+        let session = &*update.session;
+        let is_meant = |asked: &Asked| asked.replays && asked.session.as_deref() == Some(session);
+        let is_replay = self.open.values().any(is_meant);
+        let is_own = |name: &str| !is_replay && self.has_asked(session, name);
+        let is_own = update.words_of.as_deref().is_some_and(is_own);
+        if let Some(seq) = update.seq {
+            self.note_told(session, seq);
+        }
+        if is_own {
+            // The client has said it to a host that is gone, and this one does not know yet whose words they are.
+            return Pass::Nothing;
+        }
+        // The end of a turn tells its place to everybody.
+        let line = if edits::ends_turn(message) {
+            self.error_for_client(message)
+        } else if update.seq.is_none() || self.wishes.seq {
+            None
+        } else {
+            update.without_seq(is_replay)
+        };
+        line.map_or_else(as_it_is, Pass::ToClient)
+    }
+
+    /// The client knows what happened until this event.
+    fn note_told(&mut self, session: &str, seq: u64) {
+        match self.told.get_mut(session) {
+            Some(told) => *told = seq,
+            None => drop(self.told.insert(session.to_owned(), seq)),
+        }
+    }
+
+    /// Nobody waits for its answer any more, and the client need not give one.
+    fn withdraw_question(&mut self, host_id: &RpcId) -> Pass {
+        let withdrawn = self.questions.extract_if(|_, id| id == host_id).next();
+        withdrawn.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(&known)))
+    }
+
+    /// Notes that a prompt was accepted; whether it has its name from here.
+    fn accepted_one_named_here(&mut self, message: &Message) -> bool {
+        let accepted = message.params().and_then(read_accepted);
+        let Some(crate::protocol::FromHost::Accepted { request, .. }) = accepted else { return false };
+        let mut prompts = self.open.values_mut().filter_map(|asked| asked.named.as_mut());
+        if let Some(prompt) = prompts.find(|prompt| prompt.name == request) {
+            prompt.is_accepted = true;
+        }
+        request.starts_with(&self.prefix)
+    }
+
+    /// Whether a notification is about a prompt whose answer the client waits for.
+    fn is_about_own_prompt(&self, message: &Message) -> bool {
+        let params = message.params().unwrap_or_default();
+        let named = session_of(params).zip(far_host::prompt_of(params));
+        named.is_some_and(|(session, name)| self.has_asked(&session, &name))
+    }
+
+    /// Whether the client waits for the answer to a prompt of this name.
+    fn has_asked(&self, session: &str, name: &str) -> bool {
+        let is_meant = |asked: &Asked| {
+            let is_named = asked.named.as_ref().is_some_and(|prompt| prompt.name == name);
+            is_named && asked.session.as_deref() == Some(session)
+        };
+        self.open.values().any(is_meant)
+    }
+
+    fn answered(&mut self, asked: &Asked, message: &Message) {
+        if let Some(session) = asked.session.as_ref().filter(|_| &*asked.method == "session/prompt") {
+            self.tell_of(session, message);
+        }
+        let Some(result) = message.result() else { return self.not_replayed(asked) };
+        match &*asked.method {
+            "initialize" => {
+                self.terms.is_host |= far_host::is_host(result);
+                self.greeting.clone_from(&asked.request);
+            }
+            "session/new" | "session/fork" => {
+                if let Some(session) = session_of(result) {
+                    // Everything that is told of it is news.
+                    self.told.entry(session.clone()).or_insert(0);
+                    self.active(session, asked);
+                }
+            }
+            "session/load" | "session/resume" => {
+                if let Some(session) = &asked.session {
+                    self.tell_of(session, message);
+                    self.active(session.clone(), asked);
+                }
+            }
+            "session/close" | "session/delete" => {
+                if let Some(session) = &asked.session {
+                    self.forget_session(session);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A session that was to be told anew is told on as before.
+    fn not_replayed(&mut self, asked: &Asked) {
+        let Some(session) = asked.session.as_ref().filter(|_| asked.replays) else { return };
+        match asked.told_before {
+            Some(before) => {
+                let told = self.told.entry(session.clone()).or_insert(before);
+                *told = before.max(*told);
+            }
+            // What was told of the replay is no place that a client goes on from which has no session.
+            None if !self.sessions.contains_key(session) => drop(self.told.remove(session)),
+            None => {}
+        }
+    }
+
+    /// The client knows what happened until the event that an answer tells.
+    fn tell_of(&mut self, session: &str, answer: &Message) {
+        if let Some(seq) = far_host::seq_of_answer(answer) {
+            let told = self.told.entry(session.to_owned()).or_insert(seq);
+            *told = seq.max(*told);
+        }
+    }
+
+    fn active(&mut self, session: String, asked: &Asked) {
+        self.forget_setup(&session);
+        let params = asked.request.as_ref().and_then(Message::params).unwrap_or_default();
+        let has_room =
+            self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= self.terms.most_bytes;
+        if has_room && !params.is_empty() {
+            self.kept_bytes += params.len();
+            self.sessions.insert(session, Setup(params.into()));
+        }
+    }
+
+    fn forget_setup(&mut self, session: &str) {
+        if let Some(Setup(params)) = self.sessions.remove(session) {
+            self.kept_bytes -= params.len();
+        }
+    }
+
+    fn ask_again(&mut self, id: &RpcId) -> Vec<Pass> {
+        let Some(asked) = self.open.get_mut(id) else { return Vec::new() };
+        let is_kept = asked.named.as_ref().is_some_and(|prompt| prompt.is_accepted);
+        if !(self.terms.loses_lines && is_kept) {
+            asked.hosts += 1;
+        }
+        let can_be_repeated = !matches!(&*asked.method, "session/new" | "session/fork")
+            && !asked.method.starts_with('_')
+            && asked.hosts <= HOSTS_ASKED;
+        let Some(request) = asked.request.clone().filter(|_| can_be_repeated) else {
+            let error = rpc_error::unanswered(&asked.method);
+            return vec![Pass::ToClient(self.refuse(id, &error))];
+        };
+        let mut lines = vec![Pass::ToHost(taken_up(id, asked, &request, &self.told))];
+        if asked.is_cancelled {
+            lines.push(Pass::ToHost(edits::withdrawal(id)));
+        }
+        lines
+    }
+
+    fn open_in_order(&self) -> Vec<RpcId> {
+        let mut open: Vec<_> = self.open.iter().collect();
+        open.sort_unstable_by_key(|(_, asked)| asked.order);
+        open.into_iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    fn forget(&mut self, id: &RpcId) -> Option<Asked> {
+        let asked = self.open.remove(id)?;
+        self.kept_bytes -= asked.request.as_ref().map_or(0, |request| request.line().len());
+        Some(asked)
+    }
+
+    fn own_id(&mut self, own: Own) -> RpcId {
+        let id = RpcId::from_string(&self.given_id());
+        self.own.insert(id.clone(), own);
+        id
+    }
+
+    fn given_id(&mut self) -> String {
+        self.given_ids += 1;
+        format!("{}-{}", self.prefix, self.given_ids)
+    }
+}
+
+/// A request as another host gets it. One whose replay has begun goes on after what the client was told of it.
+fn taken_up(id: &RpcId, asked: &Asked, request: &Message, told: &HashMap<String, u64>) -> String {
+    let resume = || {
+        let session = asked.session.as_ref().filter(|_| asked.replays)?;
+        let last = *told.get(session)?;
+        let params = edits::resume_params(request.params()?, session, Some(last), false)?;
+        Some(encode::request(id, "session/resume", &params))
+    };
+    resume().unwrap_or_else(|| request.line().to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Reaching a home's host, and starting one where there is none.
+//!
+//! A host that is leaving looks like one that is gone: whoever meets it starts another, which waits for the
+//! lock. Two who start one at once get one host: the second finds the lock taken and says so, and both connect
+//! to the first.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::Instant;
+
+use super::HostClient;
+use crate::home::local_socket::LocalSocket;
+use crate::home::paths::check_private;
+use crate::home::{HostInfo, HostPlace, published};
+use crate::protocol::HostError;
+use crate::protocol::meta::{PROTOCOL, ProtocolRange};
+use crate::protocol::rpc_error::Refusal;
+use crate::tools::HOST_VARIABLE;
+
+/// How long a host may take to come up, its predecessor's farewell included.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a door before which too many wait is tried again.
+const KNOCK_AGAIN: Duration = Duration::from_millis(5);
+/// What is read of a host that gives up.
+const SAID_BYTES: u64 = 64 * 1024;
+/// A log that has grown beyond this begins anew with the next host.
+const LOG_BYTES: u64 = 1 << 20;
+
+/// How a host is started: the program, its arguments and its whole environment.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its environment. Agents do not get it: theirs comes from the client that needs them.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// The word with which a new host says that it listens.
+pub const READY: &str = "ready\n";
+
+/// Connects to the host of a home, if one listens.
+pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    match listening(place, PROTOCOL).await? {
+        Some(socket) => begin(socket, place).await,
+        None => Ok(None),
+    }
+}
+
+/// A socket to the host of a home, if one listens that we can talk to in one of these versions.
+async fn listening(place: &HostPlace, spoken: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
+    let Some(info) = published(place) else { return Ok(None) };
+    let Some(socket) = connect(&info).await? else { return Ok(None) };
+    if !spoken.meets(info.protocol) {
+        let version = info.version;
+        let newer = info.protocol.oldest > spoken.newest;
+        return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
+    }
+    Ok(Some(socket))
+}
+
+/// Begins a conversation, with a host that may be stuck.
+async fn begin(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let begun = tokio::time::timeout(PATIENCE, HostClient::start(socket)).await;
+    begun.unwrap_or_else(|_| Err(silent(place)))
+}
+
+fn silent(place: &HostPlace) -> HostError {
+    HostError::Silent { home: place.home().to_owned() }
+}
+
+async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
+    let unusable = |source| HostError::Socket { path: info.socket.clone(), source };
+    if let Some(directory) = info.socket.parent() {
+        if !directory.exists() {
+            return Ok(None);
+        }
+        check_private(directory)?;
+    }
+    match knock(&info.socket).await {
+        Ok(stream) => {
+            let ours = rustix::process::getuid().as_raw();
+            match stream.peer_cred() {
+                Ok(peer) if peer.uid() == ours => LocalSocket::new(stream).map(Some).map_err(unusable),
+                _ => Err(HostError::Stranger { path: info.socket.clone() }),
+            }
+        }
+        Err(error) => match error.kind() {
+            // A host that dies with somebody at its door resets the connection.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                Ok(None)
+            }
+            _ => Err(unusable(error)),
+        },
+    }
+}
+
+/// Connects to a socket. Where many wait to be let in, this one waits too.
+async fn knock(socket: &Path) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                tokio::time::sleep(KNOCK_AGAIN).await;
+            }
+            connected => return connected,
+        }
+    }
+}
+
+impl Launcher {
+    /// Connects to the host of a home, and starts one if there is none.
+    pub async fn reach(&self, place: &HostPlace) -> Result<HostClient, HostError> {
+        self.until_there(place, || running(place)).await
+    }
+
+    /// The same for whoever says the first word itself, in one of these versions. A host that is just leaving may still
+    /// let it in: then the socket ends, and nothing has happened.
+    pub(crate) async fn reach_socket(
+        &self,
+        place: &HostPlace,
+        spoken: ProtocolRange,
+    ) -> Result<LocalSocket, HostError> {
+        self.until_there(place, || listening(place, spoken)).await
+    }
+
+    /// Looks for a host, and starts one as long as there is none.
+    async fn until_there<T, L>(&self, place: &HostPlace, look: impl Fn() -> L) -> Result<T, HostError>
+    where
+        L: Future<Output = Result<Option<T>, HostError>>,
+    {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match look().await {
+                Ok(Some(there)) => return Ok(there),
+                Ok(None) => {}
+                Err(HostError::Older { version }) => {
+                    if !stop_if_idle(place).await? {
+                        return Err(HostError::Older { version });
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            if Instant::now() >= deadline {
+                return Err(silent(place));
+            }
+            self.start(place).await?;
+        }
+    }
+
+    /// Starts a host and waits until it listens, or until it says that another one does.
+    async fn start(&self, place: &HostPlace) -> Result<(), HostError> {
+        place.make_home()?;
+        let mut child = Command::new(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            // Whoever starts a host may be an agent's, and goes with that agent; the host does not.
+            .env(HOST_VARIABLE, place.lock())
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log(place).map_err(HostError::NotStarted)?)
+            .spawn()
+            .map_err(HostError::NotStarted)?;
+        let stdout = child.stdout.take();
+        // A client that outlives its host is not to keep what is left of it. Nobody waits for the thread.
+        std::thread::spawn(move || drop(child.wait()));
+        let mut said = Vec::new();
+        if let Some(stdout) = stdout {
+            let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
+            let words = async { stdout.take(SAID_BYTES).read_to_end(&mut said).await };
+            match tokio::time::timeout(PATIENCE, words).await {
+                Ok(read) => drop(read.map_err(HostError::NotStarted)?),
+                Err(_) => return Err(silent(place)),
+            }
+        }
+        if said == READY.as_bytes() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        if let Some(refusal) = Refusal::of_last_words(&said) {
+            return Err(refusal.into());
+        }
+        Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
+    }
+}
+
+fn log(place: &HostPlace) -> io::Result<Stdio> {
+    let path = place.log();
+    let is_long = path.metadata().is_ok_and(|facts| facts.len() > LOG_BYTES);
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    if is_long {
+        options.write(true).truncate(true)
+    } else {
+        options.append(true)
+    };
+    options.open(path).map(Stdio::from)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Busy {
+    live_sessions: u64,
+    clients: u64,
+}
+
+#[derive(Deserialize)]
+struct Stopping {
+    stopping: Option<bool>,
+}
+
+/// Asks a host of another version to stop, if it is idle; whether it does. Every version understands this much.
+pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
+    let Some(mut client) = any_version(place).await? else { return Ok(true) };
+    let ask = async {
+        let busy: Busy = client.call("_acpx/host/status", &serde_json::json!({})).await?;
+        if busy.live_sessions > 0 || busy.clients > 1 {
+            return Ok(false);
+        }
+        // It decides where its clients come in, so that none can come between. One that does not know of this stops.
+        let answer: Stopping = client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
+        Ok(answer.stopping.unwrap_or(true))
+    };
+    match tokio::time::timeout(PATIENCE, ask).await {
+        // It went by itself.
+        Ok(Err(HostError::Lost)) => Ok(true),
+        Ok(answered) => answered,
+        Err(_) => Err(silent(place)),
+    }
+}
+
+/// Connects to the host of a home, whatever its version, if one listens.
+pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let Some(info) = published(place) else { return Ok(None) };
+    match connect(&info).await? {
+        Some(socket) => begin(socket, place).await,
+        None => Ok(None),
+    }
+}

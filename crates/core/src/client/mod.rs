@@ -1,0 +1,11 @@
+//! Processes that connect to a host: commands, and the bridge that joins an editor to it. Nothing here runs in the host.
+
+mod bridge;
+mod connection;
+mod launch;
+mod stop;
+
+pub use bridge::{Bridge, Bridged, FarLine, bridge_far};
+pub use connection::HostClient;
+pub use launch::{Launcher, READY, any_version, running, stop_if_idle};
+pub use stop::stop;

@@ -1,0 +1,85 @@
+//! Hosts that do not answer. The test has the lock, and another process stands for the host.
+
+use std::process::{Child, Command};
+
+use tokio::net::UnixListener;
+
+use super::*;
+use crate::home::HostInfo;
+use crate::protocol::meta::PROTOCOL;
+
+const SHORT: Patience = Patience {
+    answer: Duration::from_millis(50),
+    farewell: Duration::from_secs(5),
+    term: Duration::from_millis(300),
+    kill: Duration::from_secs(5),
+};
+
+/// A process that has a home's lock, and may listen.
+struct Stuck {
+    home: tempfile::TempDir,
+    place: HostPlace,
+    child: Child,
+    lock: HostLock,
+}
+
+impl Stuck {
+    fn new(program: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().join("home"), None, &home.path().join("run"));
+        let mut lock = HostLock::try_take(&place).unwrap().unwrap();
+        let child = Command::new("sh").args(["-c", program]).spawn().unwrap();
+        let process = ProcessIdentity::of(child.id()).unwrap();
+        let socket = place.make_socket_path().unwrap();
+        let info = HostInfo { process, socket, protocol: PROTOCOL, version: "stuck".to_owned() };
+        lock.publish(&info).unwrap();
+        Self { home, place, child, lock }
+    }
+
+    fn listen(&self) -> UnixListener {
+        UnixListener::bind(self.place.make_socket_path().unwrap()).unwrap()
+    }
+
+    /// The signal that ended it.
+    fn signal(&mut self) -> Option<i32> {
+        std::os::unix::process::ExitStatusExt::signal(&self.child.wait().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_answer_is_told_and_then_killed() {
+    let deaf = "trap '' TERM; while :; do sleep 0.01; done";
+    for (program, signal) in [("exec sleep 600", Signal::TERM), (deaf, Signal::KILL)] {
+        let mut stuck = Stuck::new(program);
+        let _listens = stuck.listen();
+        assert!(stop_within(&stuck.place, SHORT).await.unwrap());
+        assert_eq!(stuck.signal(), Some(signal.as_raw()));
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_be_reached_is_stopped_all_the_same() {
+    let mut stuck = Stuck::new("exec sleep 600");
+    assert!(stop_within(&stuck.place, SHORT).await.unwrap());
+    assert_eq!(stuck.signal(), Some(Signal::TERM.as_raw()));
+}
+
+#[tokio::test]
+async fn a_process_that_is_not_the_host_is_never_signalled() {
+    // Nobody has the lock: the process got the number of a host that is gone, or is that of another boot.
+    let Stuck { home: _home, place, mut child, lock } = Stuck::new("exec sleep 600");
+    drop(lock);
+    assert!(!stop_within(&place, SHORT).await.unwrap());
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let mut stuck = Stuck::new("exec sleep 600");
+    let mut info = published(&stuck.place).unwrap();
+    info.process.started += 1;
+    stuck.lock.publish(&info).unwrap();
+    assert!(stop_within(&stuck.place, SHORT).await.unwrap());
+    assert!(stuck.child.try_wait().unwrap().is_none());
+    stuck.child.kill().unwrap();
+    stuck.child.wait().unwrap();
+}

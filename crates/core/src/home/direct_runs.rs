@@ -1,0 +1,172 @@
+//! Who holds agents of a home without being its host: a command such as `exec`, which may be killed as a host may.
+//!
+//! Such a command is in a list for as long as it runs: a file that is named after its tag. A file whose
+//! command is dead says that something may be left, and only then are the processes of the machine looked at, so that a
+//! command that comes after one which ended by itself pays for no more than a look into a directory. What is ended is
+//! never decided by a file: the sweep proves it of each process by its tag.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::HostPlace;
+use crate::model::ProcessIdentity;
+use crate::tools::{Grace, Swept, Tag, sweep_after};
+
+/// A process may hold agents more than once, and each time ends by itself.
+static TIMES: AtomicU32 = AtomicU32::new(0);
+
+/// This process holds agents of a home, until it is dropped.
+#[derive(Debug)]
+pub struct Holding {
+    file: PathBuf,
+}
+
+impl Holding {
+    /// Says so, for as long as it lives.
+    pub fn begin(place: &HostPlace, tag: &Tag) -> io::Result<Self> {
+        let directory = place.holders();
+        let time = TIMES.fetch_add(1, Ordering::Relaxed);
+        let file = directory.join(format!("{tag},{time}"));
+        match File::create(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(&directory)?;
+                File::create(&file)
+            }
+            made => made,
+        }?;
+        Ok(Self { file })
+    }
+}
+
+/// Makes the list. It means nothing after the machine has gone down, so nothing waits for the disk.
+fn make(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        // One that stays costs whoever comes next a look at the processes, and is taken away then.
+        drop(fs::remove_file(&self.file));
+    }
+}
+
+/// What commands of a home that were killed have said of themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Dead {
+    files: Vec<PathBuf>,
+    holders: Vec<ProcessIdentity>,
+}
+
+impl Dead {
+    /// Those that are dead by now. What cannot be read has said nothing.
+    pub(crate) fn of(place: &HostPlace) -> Self {
+        let mut dead = Self::default();
+        let Some(ours) = Tag::of_this_process("") else { return dead };
+        let Ok(entries) = fs::read_dir(place.holders()) else { return dead };
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            let tag = name.to_str().and_then(|name| name.rsplit_once(',')?.0.parse::<Tag>().ok());
+            let Some(Tag { namespace, holder, .. }) = tag else { continue };
+            // A number of another namespace can be looked up only there, unless its whole machine is gone.
+            let is_known = namespace == ours.namespace || holder.boot != ours.holder.boot;
+            if is_known && !holder.is_alive() {
+                dead.files.push(entry.path());
+                dead.holders.push(holder);
+            }
+        }
+        dead
+    }
+
+    /// Forgets them after a sweep, unless something is left of them.
+    pub(crate) fn forget_after(self, swept: &Swept) {
+        if !swept.left.is_empty() {
+            return;
+        }
+        for file in self.files {
+            // Somebody else who has swept may have been faster.
+            drop(fs::remove_file(file));
+        }
+    }
+}
+
+/// Whether a command of this home was killed since this was last looked after.
+pub fn has_leavings(place: &HostPlace) -> bool {
+    !Dead::of(place).files.is_empty()
+}
+
+/// Ends what killed commands of this home have left, but not these programs. What a killed host has left stays for the
+/// next host, which names it in the records. It looks at every process of the machine, and blocks for at most twice
+/// [`Grace::term`].
+pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: Grace) -> Swept {
+    let dead = Dead::of(place);
+    let swept = sweep_after(&dead.holders, home, keep, grace);
+    dead.forget_after(&swept);
+    swept
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::tools::SweptProcess;
+
+    fn place(home: &Path) -> HostPlace {
+        HostPlace::new(home.to_owned(), None, home)
+    }
+
+    fn files(place: &HostPlace) -> Vec<String> {
+        let entries = fs::read_dir(place.holders()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    #[test]
+    fn a_command_is_listed_while_it_holds_agents_and_each_time_ends_by_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let place = place(home.path());
+        let tag = Tag::of_this_process("home").unwrap();
+        let first = Holding::begin(&place, &tag).unwrap();
+        let second = Holding::begin(&place, &tag).unwrap();
+        assert_eq!(files(&place).len(), 2);
+        assert!(Dead::of(&place).files.is_empty(), "who lives is not among the dead");
+        drop(first);
+        assert_eq!(files(&place).len(), 1);
+        drop(second);
+        assert_eq!(files(&place), [""; 0]);
+    }
+
+    #[test]
+    fn the_dead_are_those_whose_numbers_are_ours_and_whatever_else_is_there_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let place = place(home.path());
+        let ours = Tag::of_this_process("home").unwrap();
+        make(&place.holders()).unwrap();
+        let mut gone = ours.clone();
+        gone.holder.started += 1;
+        let mut earlier = Tag { namespace: ours.namespace + 1, ..ours.clone() };
+        earlier.holder.boot = "another".to_owned();
+        let contained = Tag { namespace: ours.namespace + 1, ..gone.clone() };
+        let write = |name: &str, text: &str| fs::write(place.holders().join(name), text).unwrap();
+        let others = ["no tag".to_owned(), format!("{gone}"), format!("{ours},0"), format!("{contained},0")];
+        for name in &others {
+            write(name, "x");
+        }
+        write(&format!("{gone},0"), "");
+        write(&format!("{earlier},3"), "x");
+        let dead = Dead::of(&place);
+        assert_eq!(dead.holders.len(), 2);
+        let unended = SweptProcess { identity: gone.holder, name: "sh".to_owned(), group: 1, record: None };
+        dead.forget_after(&Swept { ended: Vec::new(), left: vec![unended] });
+        let dead = Dead::of(&place);
+        assert_eq!(dead.holders.len(), 2, "what is left is looked for again");
+        dead.forget_after(&Swept::default());
+        let (mut left, mut expected) = (files(&place), Vec::from(others));
+        left.sort();
+        expected.sort();
+        assert_eq!(left, expected);
+    }
+}

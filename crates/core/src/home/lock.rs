@@ -1,0 +1,203 @@
+//! One host for each home: whoever has the lock is it. The lock's file also says where its holder listens.
+//!
+//! The kernel lets go of the lock when its holder is gone, however it went; what the file says may then be
+//! stale, so it is believed only if somebody listens there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::model::ProcessIdentity;
+use crate::store::regular_file;
+
+use super::HostPlace;
+use crate::protocol::HostError;
+use crate::protocol::meta::ProtocolRange;
+
+/// How often a lock that is taken is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
+
+/// The right to be a home's host.
+#[derive(Debug)]
+pub struct HostLock {
+    file: File,
+    path: PathBuf,
+}
+
+/// Who a home's host is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Published", into = "Published")]
+pub struct HostInfo {
+    /// Its process. The file may outlive it, so its pid alone says nothing.
+    pub process: ProcessIdentity,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// The versions of the socket's protocol it understands.
+    pub protocol: ProtocolRange,
+    /// The program's version.
+    pub version: String,
+}
+
+/// Who a home's host is, as it stands in the file.
+#[derive(Serialize, Deserialize)]
+struct Published {
+    pid: u32,
+    /// A host that does not say which process it is can be asked, and is never signalled.
+    #[serde(default)]
+    started: u64,
+    #[serde(default)]
+    boot: String,
+    socket: PathBuf,
+    protocol: ProtocolRange,
+    version: String,
+}
+
+impl From<Published> for HostInfo {
+    fn from(published: Published) -> Self {
+        let Published { pid, started, boot, socket, protocol, version } = published;
+        Self { process: ProcessIdentity { pid, started, boot }, socket, protocol, version }
+    }
+}
+
+impl From<HostInfo> for Published {
+    fn from(info: HostInfo) -> Self {
+        let HostInfo { process: ProcessIdentity { pid, started, boot }, socket, protocol, version } = info;
+        Self { pid, started, boot, socket, protocol, version }
+    }
+}
+
+impl HostLock {
+    /// Takes the lock if it is free. What its last holder said there is taken away: it listens no more.
+    pub fn try_take(place: &HostPlace) -> Result<Option<Self>, HostError> {
+        place.make_home()?;
+        let path = place.lock();
+        let problem = |source| HostError::Lock { path: path.clone(), source };
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(nonblock())
+            .open(&path)
+            .map_err(problem)?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            let words = "it is not a regular file";
+            return Err(problem(io::Error::new(io::ErrorKind::InvalidInput, words)));
+        }
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let mut lock = Self { file, path };
+                lock.retract()?;
+                Ok(Some(lock))
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(problem(error.into())),
+        }
+    }
+
+    /// Takes the lock to be the host, or finds that another one has it and listens, which is `None`. One that
+    /// is leaving is waited for. Blocks the thread.
+    pub fn contend(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let lock = Self::try_take(place)?;
+            if lock.is_some() || listens(place) {
+                return Ok(lock);
+            }
+            if Instant::now() >= deadline {
+                return Err(HostError::Silent { home: place.home().to_owned() });
+            }
+            std::thread::sleep(TRY_AGAIN);
+        }
+    }
+
+    /// Says where its holder listens.
+    pub(crate) fn publish(&mut self, info: &HostInfo) -> Result<(), HostError> {
+        let text = serde_json::to_string(info).expect("who a host is can always be written as JSON");
+        self.write(text.as_bytes())
+    }
+
+    /// Says that nobody listens any more.
+    pub(crate) fn retract(&mut self) -> Result<(), HostError> {
+        self.write(b"")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), HostError> {
+        let written =
+            self.file.rewind().and_then(|()| self.file.set_len(0)).and_then(|()| self.file.write_all(bytes));
+        written.map_err(|source| HostError::Lock { path: self.path.clone(), source })
+    }
+}
+
+fn nonblock() -> i32 {
+    rustix::fs::OFlags::NONBLOCK.bits().cast_signed()
+}
+
+/// Whether a home's host listens. It is not talked to.
+pub fn listens(place: &HostPlace) -> bool {
+    published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
+}
+
+/// Who listens for a home, as its lock says; `None` if it says nothing that can be read.
+pub fn published(place: &HostPlace) -> Option<HostInfo> {
+    let bytes = regular_file::read(&place.lock(), 64 * 1024).ok()??;
+    serde_json::from_slice(&bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_says_of_itself_is_read_as_it_was_said_and_is_gone_with_the_next_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let mut lock = HostLock::try_take(&place).unwrap().unwrap();
+        let info = HostInfo {
+            process: ProcessIdentity { pid: 42, started: 1_178_657, boot: "ea83b2c4".to_owned() },
+            socket: "/run/acpx.sock".into(),
+            protocol: ProtocolRange { oldest: 1, newest: 2 },
+            version: "7.0".to_owned(),
+        };
+        lock.publish(&info).unwrap();
+        let text = std::fs::read_to_string(place.lock()).unwrap();
+        let expected = r#"{"pid":42,"started":1178657,"boot":"ea83b2c4","socket":"/run/acpx.sock","protocol":{"oldest":1,"newest":2},"version":"7.0"}"#;
+        assert_eq!((text.as_str(), published(&place)), (expected, Some(info)));
+        drop(lock);
+        let _lock = HostLock::try_take(&place).unwrap().unwrap();
+        assert_eq!(published(&place), None);
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_lock_is_an_error_and_is_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());
+        assert_eq!(published(&place), None);
+        assert_eq!(
+            HostLock::try_take(&place).err().map(|error| error.code().to_owned()).as_deref(),
+            Some("HOST_LOCK")
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_pid_without_its_start_and_boot_says_where_its_host_is_and_is_no_process() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let pid = std::process::id();
+        let protocol = r#"{"oldest":1,"newest":1}"#;
+        let text = format!(r#"{{"pid":{pid},"socket":"/s","protocol":{protocol},"version":"7.0"}}"#);
+        std::fs::write(place.lock(), text).unwrap();
+        let info = published(&place).unwrap();
+        assert_eq!((info.socket.as_path(), info.process.pid), (std::path::Path::new("/s"), pid));
+        assert!(!info.process.is_alive());
+    }
+}

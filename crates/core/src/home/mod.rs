@@ -1,0 +1,10 @@
+//! Where a home's host is found: its paths, its lock, its socket, and the marks of commands that hold agents themselves.
+
+pub(crate) mod direct_runs;
+pub(crate) mod local_socket;
+pub(crate) mod lock;
+pub(crate) mod paths;
+
+pub use direct_runs::{Holding, end_leavings, has_leavings};
+pub use lock::{HostInfo, HostLock, listens, published};
+pub use paths::HostPlace;

@@ -1,0 +1,458 @@
+//! Telling a client what is kept of a conversation: where that begins, and the events in pages, so that a record of
+//! any length needs the memory of one.
+
+mod exchanges;
+
+use std::sync::Arc;
+
+use crate::acp::agent::ClientFacts;
+use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionIds, SessionState, Survey};
+use crate::acp::{Cursor, content};
+use crate::model::{
+    Content, Direction, Event, EventKind, Fact, LineageIndex, LineageReason, OwnMessageId, ProtocolVersion,
+    RecordId, Seq, TurnId, Update,
+};
+use crate::store::{Store, StoreError};
+use crate::wire::encode;
+use crate::wire::splice::{Step, locate};
+
+/// How many events are read at a time.
+const PAGE: usize = 1024;
+
+/// A record's events as they are kept.
+#[derive(Clone)]
+pub struct KeptEvents {
+    store: Arc<dyn Store>,
+    record: RecordId,
+    /// The last one that counts.
+    until: Seq,
+}
+
+/// How much is worked on before others have their turn: all sessions of a host share one thread.
+const STRETCH_BYTES: usize = 64 << 10;
+
+/// What an event costs beside its bytes.
+const EVENT_BYTES: usize = 256;
+
+/// How much was worked on since others had their turn.
+#[derive(Default)]
+struct Stretch(usize);
+
+impl Stretch {
+    /// Counts an event, and yields to other tasks after a number of them.
+    async fn done(&mut self, event: &Event) {
+        self.0 += event.body.len() + EVENT_BYTES;
+        if self.0 >= STRETCH_BYTES {
+            self.0 = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// A page of events, in order.
+struct Pages<'a> {
+    kept: &'a KeptEvents,
+    next: Seq,
+    until: Seq,
+}
+
+/// Why there is no place to begin at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CursorError {
+    /// The conversation has no such place.
+    #[error("the conversation has no {place}{}", last.as_ref().map(|last| format!("; its last one is {last}")).unwrap_or_default())]
+    NotThere {
+        /// The place.
+        place: String,
+        /// The last of its kind, if there is one.
+        last: Option<u64>,
+    },
+    /// What was said before a session was adopted is in no turn of ours.
+    #[error("only what was said since the session was adopted has turns: it has no turn {turn}{}", last.as_ref().map(|last| format!("; its last one is {last}")).unwrap_or_default())]
+    NotAmongOurs {
+        /// The turn.
+        turn: TurnId,
+        /// The last one, if there is one.
+        last: Option<u64>,
+    },
+    /// What is kept cannot be read.
+    #[error("what is kept cannot be read")]
+    Store(#[from] StoreError),
+}
+
+impl KeptEvents {
+    /// Those up to an event.
+    pub fn new(store: Arc<dyn Store>, record: RecordId, until: Option<Seq>) -> Self {
+        Self { store, record, until: until.unwrap_or(Seq(0)) }
+    }
+
+    /// The event that a cursor stands for. The one after the last is a place too: whoever has seen all goes on there.
+    pub async fn find(&self, cursor: &Cursor) -> Result<Seq, CursorError> {
+        match cursor {
+            Cursor::Start => Ok(Seq::FIRST),
+            Cursor::Seq(seq) if *seq <= self.until.next() => Ok(*seq),
+            Cursor::Seq(seq) => {
+                let last = Some(self.until.0).filter(|last| *last > 0);
+                Err(CursorError::NotThere { place: format!("event {seq}"), last })
+            }
+            Cursor::Turn(turn) => self.first_of(*turn).await,
+            Cursor::Message(id) => match OwnMessageId::read(&self.record, id) {
+                Some(OwnMessageId::Prompt(turn)) => self.first_of(turn).await,
+                Some(OwnMessageId::Run(seq)) if self.begins_message(seq, id).await? => Ok(seq),
+                _ => self.first_named(id).await,
+            },
+        }
+    }
+
+    /// Whether an event begins a message that is told under this id of ours.
+    async fn begins_message(&self, seq: Seq, id: &str) -> Result<bool, StoreError> {
+        if seq > self.until || seq < Seq::FIRST {
+            return Ok(false);
+        }
+        // Version 2 tells every message by its id.
+        let client = ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() };
+        let mut rendering = Rendering::new(&self.record, Arc::new(client));
+        catch_up(&mut rendering, &self.store, &self.record, seq).await?;
+        let page = Pages { kept: self, next: seq, until: seq }.next().await?.unwrap_or_default();
+        let Some(event) = page.first() else { return Ok(false) };
+        teach(&mut rendering, &self.store, &self.record, event).await?;
+        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"].map(Step::Key));
+        let is_told = |line: &String| locate(line, &place).and_then(|range| line.get(range)) == Some(&*id);
+        Ok(rendering.tell(event, &|_| false).iter().any(is_told))
+    }
+
+    /// The event that comes after those.
+    pub(crate) fn end(&self) -> Seq {
+        self.until.next()
+    }
+
+    /// The event that ended a turn; `None` if it has not ended.
+    pub(crate) async fn end_of(&self, turn: TurnId) -> Result<Option<Seq>, StoreError> {
+        let ended = |event: &Event| match (event.kind, Fact::from_body(&event.body)) {
+            (EventKind::Fact, Some(Fact::TurnEnded { turn: ended, .. })) if TurnId(ended) == turn => {
+                Some(event.seq)
+            }
+            _ => None,
+        };
+        self.backwards(self.until.next(), ended).await
+    }
+
+    /// Whether a turn has begun: one that was cancelled before that is no part of the conversation.
+    pub async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
+        let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
+        Ok(begun.await? == Some(turn))
+    }
+
+    async fn first_of(&self, turn: TurnId) -> Result<Seq, CursorError> {
+        let mut last = None;
+        let first = self.backwards(self.until.next(), |event| {
+            let begun = started(event)?;
+            last.get_or_insert(begun.0);
+            (begun <= turn).then_some((begun, event.seq))
+        });
+        // A turn that waits, or was cancelled before it began, is no part of the conversation.
+        match first.await? {
+            Some((begun, seq)) if begun == turn => Ok(seq),
+            _ if self.is_adopted().await? => Err(CursorError::NotAmongOurs { turn, last }),
+            _ => Err(CursorError::NotThere { place: format!("turn {turn}"), last }),
+        }
+    }
+
+    /// Whether the conversation began without us.
+    async fn is_adopted(&self) -> Result<bool, StoreError> {
+        let kept = self.store.record(self.record.clone()).await?;
+        let first = kept.and_then(|kept| kept.lineage.rows().first().map(|row| row.reason));
+        Ok(first == Some(LineageReason::Adopted))
+    }
+
+    async fn first_named(&self, id: &str) -> Result<Seq, CursorError> {
+        let mut pages = self.pages(Seq::FIRST);
+        while let Some(page) = pages.next().await? {
+            let found = page.iter().find(|event| names(event, id));
+            if let Some(event) = found {
+                return Ok(event.seq);
+            }
+        }
+        Err(CursorError::NotThere { place: format!("message {id:?}"), last: None })
+    }
+
+    /// Where to begin reading, so that an event is understood: with the turn that was last begun before it.
+    async fn context_of(&self, seq: Seq) -> Result<Seq, StoreError> {
+        if seq == Seq::FIRST {
+            return Ok(seq);
+        }
+        let begun = self.backwards(seq, |event| started(event).map(|_| event.seq)).await?;
+        Ok(begun.unwrap_or(Seq::FIRST))
+    }
+
+    /// The event by which the last turn ended, if that is near and nothing has begun since. Only an agent of version 1
+    /// rests then: one of version 2 may go on beside its turns.
+    async fn rest(&self) -> Result<Option<Seq>, StoreError> {
+        let mut pages = self.pages(Seq(self.until.0.saturating_sub(PAGE as u64).max(1)));
+        let (mut works, mut rest) = (None, None);
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                if event.direction == Direction::FromAgent && event.turn.is_some() {
+                    (works, rest) = (event.turn, None);
+                }
+                if event.kind != EventKind::Fact {
+                    continue;
+                }
+                match Fact::from_body(&event.body) {
+                    Some(Fact::TurnStarted { .. }) => (works, rest) = (None, None),
+                    // One that never began may end while another runs.
+                    Some(Fact::TurnEnded { turn, .. }) if works == Some(TurnId(turn)) => {
+                        let is_first = event.protocol == ProtocolVersion::V1.number();
+                        (works, rest) = (None, is_first.then_some(event.seq));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(rest)
+    }
+
+    /// Looks at the events before one, last first, until something is found.
+    async fn backwards<T>(
+        &self,
+        before: Seq,
+        mut look: impl FnMut(&Event) -> Option<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut end = before;
+        while end > Seq::FIRST {
+            let start = Seq(end.0.saturating_sub(PAGE as u64).max(1));
+            let mut pages = Pages { kept: self, next: start, until: Seq(end.0 - 1) };
+            // What is looked at backwards is a fact, and facts are few.
+            let mut facts = Vec::new();
+            while let Some(page) = pages.next().await? {
+                facts.extend(page.into_iter().filter(|event| event.kind == EventKind::Fact));
+            }
+            if let Some(found) = facts.iter().rev().find_map(&mut look) {
+                return Ok(Some(found));
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    fn pages(&self, from: Seq) -> Pages<'_> {
+        Pages { kept: self, next: from, until: self.until }
+    }
+
+    /// What is to be told a client of this version from an event on, and the last lineage row in it. It is looked at no
+    /// further than to what began before.
+    async fn survey(&self, from: Seq, client: ProtocolVersion) -> Result<(Survey, LineageIndex), StoreError> {
+        let (mut survey, mut row) = (Survey::of(client, from), LineageIndex::FIRST);
+        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
+        while let Some(page) = pages.next().await? {
+            if from > Seq::FIRST && survey.lacks_beginning() {
+                break;
+            }
+            for event in &page {
+                row = row.max(event.lineage);
+                survey.take(event);
+                stretch.done(event).await;
+            }
+        }
+        Ok((survey, row))
+    }
+
+    /// Goes through the events of the turn that was last begun.
+    pub(crate) async fn of_last_turn(&self, mut look: impl FnMut(&Event)) -> Result<(), StoreError> {
+        let mut pages = self.pages(self.context_of(self.until.next()).await?);
+        let mut stretch = Stretch::default();
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                look(event);
+                stretch.done(event).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ids that agents have used so far.
+    pub(crate) async fn known_ids(&self) -> Result<KnownIds, StoreError> {
+        let mut known = KnownIds::default();
+        self.learn_ids(&mut known, Seq::FIRST).await?;
+        Ok(known)
+    }
+
+    /// Adds the ids that agents have used from an event on.
+    pub(crate) async fn learn_ids(&self, known: &mut KnownIds, from: Seq) -> Result<(), StoreError> {
+        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                known.take(event);
+                stretch.done(event).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pages<'_> {
+    /// The next page; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<Event>>, StoreError> {
+        if self.next > self.until {
+            return Ok(None);
+        }
+        let left = usize::try_from(self.until.0 - self.next.0 + 1).unwrap_or(PAGE);
+        let page = self.kept.store.events(self.kept.record.clone(), self.next, left.min(PAGE)).await?;
+        if let Some(last) = page.last() {
+            self.next = last.seq.next();
+        }
+        Ok(Some(page).filter(|page| !page.is_empty()))
+    }
+}
+
+/// Sees to it that a rendering knows the ids it needs for an event.
+pub(crate) async fn teach(
+    rendering: &mut Rendering,
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    event: &Event,
+) -> Result<(), StoreError> {
+    if rendering.lacks_ids(event) {
+        let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+        rendering.learn(kept.known_ids().await?, event.lineage);
+    }
+    Ok(())
+}
+
+/// How a session stands before an event, for a client that has missed what was since another. Of a turn that is over and
+/// was not missed nothing is needed, however long it was.
+pub(crate) async fn standing(
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    client: &ClientFacts,
+    before: Seq,
+    missed: Option<Seq>,
+) -> Result<SessionState, StoreError> {
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
+    let rest = kept.rest().await?.filter(|ended| missed.is_none_or(|missed| missed > *ended));
+    let start = match rest {
+        Some(ended) => ended,
+        None => kept.context_of(before).await?,
+    };
+    let mut pages = kept.pages(start);
+    let (mut state, mut stretch) = (SessionState::to(client), Stretch::default());
+    while let Some(page) = pages.next().await? {
+        for event in &page {
+            state.take(event);
+            stretch.done(event).await;
+        }
+    }
+    Ok(state)
+}
+
+/// Lets a rendering take in what it needs to go on from an event: what belongs to the turn that was last begun, or all
+/// of it for a client that is told the changes of whatever it was told before.
+pub(crate) async fn catch_up(
+    rendering: &mut Rendering,
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    from: Seq,
+) -> Result<(), StoreError> {
+    let last = Seq(from.0.saturating_sub(1));
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(last));
+    let before = kept.pages(last.max(Seq::FIRST)).next().await?.unwrap_or_default();
+    let start = match before.first() {
+        Some(event) if rendering.remembers_all(event) => Seq::FIRST,
+        _ => kept.context_of(from).await?,
+    };
+    if start > Seq::FIRST {
+        rendering.begins_late();
+    }
+    let (mut pages, mut stretch) = (kept.pages(start), Stretch::default());
+    while let Some(page) = pages.next().await? {
+        for event in &page {
+            teach(rendering, store, record, event).await?;
+            rendering.pass_over(event);
+            stretch.done(event).await;
+        }
+    }
+    // The client has it: what it was told before is complete.
+    drop(rendering.settle());
+    Ok(())
+}
+
+/// A conversation told again, page by page.
+pub(crate) struct Replaying {
+    kept: KeptEvents,
+    replay: Option<Replay>,
+    next: Seq,
+    stretch: Stretch,
+}
+
+impl Replaying {
+    /// Looks through what is to be told, from an event on.
+    pub(crate) async fn begin(
+        kept: KeptEvents,
+        client: Arc<ClientFacts>,
+        sessions: SessionIds,
+        from: Seq,
+        bounds: Bounds,
+    ) -> Result<Self, StoreError> {
+        let mut next = kept.context_of(from).await?;
+        let (mut survey, mut row) = kept.survey(next, client.protocol).await?;
+        if survey.lacks_beginning() && next > Seq::FIRST {
+            next = Seq::FIRST;
+            (survey, row) = kept.survey(next, client.protocol).await?;
+        }
+        let mut rendering = Rendering::new(&kept.record, client).beside_sessions(sessions);
+        if row > LineageIndex::FIRST {
+            rendering.learn(kept.known_ids().await?, row);
+        }
+        let replay = Some(Replay::new(rendering, survey, from, bounds));
+        Ok(Self { replay, kept, next, stretch: Stretch::default() })
+    }
+
+    /// The lines of the next page; `None` when all is told.
+    pub(crate) async fn page(&mut self) -> Result<Option<Vec<String>>, StoreError> {
+        let Some(replay) = &mut self.replay else { return Ok(None) };
+        let mut pages = self.kept.pages(self.next);
+        let page = pages.next().await?;
+        self.next = pages.next;
+        let Some(page) = page else { return Ok(self.replay.take().map(Replay::finish)) };
+        let mut lines = Vec::new();
+        for event in &page {
+            lines.extend(replay.take(event));
+            self.stretch.done(event).await;
+        }
+        Ok(Some(lines))
+    }
+}
+
+/// The turn that an event begins.
+fn started(event: &Event) -> Option<TurnId> {
+    match (event.kind, Fact::from_body(&event.body)) {
+        (EventKind::Fact, Some(Fact::TurnStarted { turn, .. })) => Some(TurnId(turn)),
+        _ => None,
+    }
+}
+
+/// Whether an event belongs to a message that is told under this id.
+fn names(event: &Event, id: &str) -> bool {
+    // One that version 1 was told anew has the number of that behind it.
+    let told = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
+    told.is_some_and(|(told, _)| is_said(event, told)) || is_said(event, id)
+}
+
+fn is_said(event: &Event, id: &str) -> bool {
+    // One whose id an earlier ACP session had used is told with its row behind it.
+    let given = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
+    // Few lines have the id in them as it is written there, and only those are read.
+    let written = encode::json_string(given);
+    let may_be = event.kind == EventKind::Update
+        && (event.body.contains(written.trim_matches('"')) || event.body.contains("\\u"));
+    match may_be.then(|| content(event)) {
+        Some(Content::Update(
+            Update::Chunk { message_id: Some(said), .. } | Update::Message { message_id: said, .. },
+        )) => *said == *id || *said == *given,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

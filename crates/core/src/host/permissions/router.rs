@@ -1,0 +1,486 @@
+//! Who is asked what an agent asks.
+//!
+//! A question of a turn is put to the turn's own client as long as that is there and has a person before it, and
+//! otherwise to every other client that has the record in use and can be asked. One that takes nothing of what it is
+//! told may never come to the question, so after a while the others are asked beside it. The first answer counts, also one of
+//! somebody who was not asked and answers it by its id, and from the rest the question is taken back. Where nobody is
+//! left to ask, the turn's policy decides; a request of an interactive turn stays pending. A question never outlives its
+//! turn: what is said after that grants nothing.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
+use crate::acp::render::KnownIds;
+use crate::acp::translate::{
+    elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
+};
+use crate::acp::{pass_on_params, with_told_calls};
+use crate::engine::{Advice, ClientOffer, Question, QuestionKind};
+use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
+use crate::store::{Store, StoreError};
+use crate::wire::splice::{Step, locate, put};
+use crate::wire::{RpcError, RpcId, WireError};
+
+use super::pending::{Listed, Outside, Subject};
+use super::responders::{Askable, ConnectionId, Somebody, TurnClient};
+use super::tool_call_snapshot::AskedCall;
+use crate::host::attach::replay::KeptEvents;
+use crate::protocol::pending_requests::AskedMeta;
+
+/// How many questions of one turn may be open, and as many again may wait for that.
+const QUESTIONS: usize = 16;
+
+/// How long the turn's client may take to read or write a file.
+const FILE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
+const UNNAMED_CALL: &str = "acpx.permission";
+
+/// What an agent asks, about the session as clients call it.
+#[derive(Debug)]
+struct Asked {
+    kind: QuestionKind,
+    /// The version that the params are in.
+    version: ProtocolVersion,
+    params: String,
+}
+
+/// What came of asking one client.
+enum Said {
+    Answer(Advice),
+    /// It is there, and cannot be asked, or says nothing that can be understood.
+    Nothing,
+    /// It is gone.
+    Gone,
+}
+
+/// A way for questions about a record, and what sees to it that they are answered until there can be no more.
+pub(crate) fn route(
+    askable: Arc<Askable>,
+    store: Arc<dyn Store>,
+    record: RecordId,
+    own: Option<TurnClient>,
+) -> (mpsc::Sender<Question>, impl Future<Output = ()> + Send + 'static) {
+    let (advisor, mut asked) = mpsc::channel(QUESTIONS);
+    let routing = async move {
+        let told_ids = Arc::new(ToldIds::new(store, record.clone()));
+        let mut open = JoinSet::new();
+        let mut is_over = false;
+        while !is_over || !open.is_empty() {
+            tokio::select! {
+                question = asked.recv(), if !is_over && open.len() < QUESTIONS => match question {
+                    Some(question) => {
+                        let (askable, told_ids) = (Arc::clone(&askable), Arc::clone(&told_ids));
+                        open.spawn(settle(question, askable, told_ids, record.clone(), own.clone()));
+                    }
+                    None => is_over = true,
+                },
+                Some(_) = open.join_next() => {}
+            }
+        }
+    };
+    (advisor, routing)
+}
+
+/// Puts a question to those it is for, until one has answered or nobody is left who can.
+async fn settle(
+    question: Question,
+    askable: Arc<Askable>,
+    told_ids: Arc<ToldIds>,
+    record: RecordId,
+    own: Option<TurnClient>,
+) {
+    let offered = |own: &TurnClient, offer| own.is_there() && own.client.offers.has(offer);
+    let offering = own.as_ref().zip(question.offer()).filter(|(own, offer)| offered(own, *offer));
+    match (question.kind(), offering) {
+        (QuestionKind::File, Some((own, offer))) => {
+            return hand_over(question, &record, own.clone(), offer).await;
+        }
+        (QuestionKind::File, None) => return,
+        // What a client does for any agent unasked, it need not be asked about.
+        (QuestionKind::Permission, Some(_)) => {
+            question.answer(Advice::Approve);
+            return;
+        }
+        (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
+    }
+    let Some(params) = told_params(&question, &told_ids, &record).await else {
+        question.answer(Advice::Reject);
+        return;
+    };
+    let (kind, version, seq) = (question.kind(), question.version(), question.seq());
+    let asked = Arc::new(Asked { kind, version, params });
+    let listed = question.since().map(|since| {
+        let shown = asked.params_for(ProtocolVersion::V1).unwrap_or_default();
+        let subject = match question.wanted() {
+            Some(wanted) => {
+                Subject::permission(wanted.clone(), &asked.params, AskedCall::new(&question, &shown))
+            }
+            None => Subject::elicitation(&shown),
+        };
+        askable.open().list(&record, since, subject)
+    });
+    // Non-interactive clients are not asked; they decline forms unless the form may stay pending.
+    let is_for_people = kind == QuestionKind::Permission || question.waits();
+    let takes = |own: &TurnClient| own.takes_permissions || !is_for_people;
+    let can_be_asked = |own: &TurnClient| asked.can_be_put_to(&own.client.link) && takes(own);
+    let spared = own.as_ref().filter(|own| !takes(own)).map(|own| own.client.connection);
+    let lacks_words =
+        own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
+    // The turn's client is connected but cannot show forms.
+    let is_untakable = |own: &TurnClient| {
+        kind == QuestionKind::Elicitation && own.is_there() && takes(own) && !can_be_asked(own)
+    };
+    let declines = own.as_ref().is_some_and(is_untakable);
+    let own = own.filter(can_be_asked);
+    let (put_to, open) = (HashMap::new(), JoinSet::new());
+    let asking = Asking { asked, record, seq, spared, lacks_words, declines, put_to, open };
+    asking.until_settled(question, &askable, own, listed).await;
+}
+
+/// A question that is being put.
+struct Asking {
+    asked: Arc<Asked>,
+    record: RecordId,
+    seq: Seq,
+    /// The one it is not put to.
+    spared: Option<ConnectionId>,
+    /// Whether somebody is there to whom it cannot be put, because its version has no words for it.
+    lacks_words: bool,
+    /// Whether it is a form, and the turn's client is there and takes none: without others it is declined.
+    declines: bool,
+    /// Those it was put to.
+    put_to: HashMap<ConnectionId, AbortHandle>,
+    /// Those of them who have not answered.
+    open: JoinSet<(ConnectionId, Said)>,
+}
+
+impl Asking {
+    async fn until_settled(
+        mut self,
+        mut question: Question,
+        askable: &Askable,
+        mut own: Option<TurnClient>,
+        mut listed: Option<Listed>,
+    ) {
+        let waits = question.waits();
+        let mut changed = askable.changes();
+        let mut is_anybody_there = false;
+        let (link, patience) = (own.as_ref().map(|own| own.client.link.clone()), askable.patience());
+        let mut stalls = pin!(async move {
+            match link {
+                Some(link) => link.takes_nothing_for(patience).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut has_stalled = false;
+        loop {
+            own = own.filter(TurnClient::is_there);
+            let mut to_ask: Vec<_> = own.iter().map(|own| own.client.clone()).collect();
+            if own.is_none() || has_stalled {
+                let is_other = |client: &Somebody| {
+                    own.as_ref().is_none_or(|own| own.client.connection != client.connection)
+                };
+                to_ask.extend(askable.of(&self.record).into_iter().filter(is_other));
+            }
+            self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
+            if self.open.is_empty() && (is_anybody_there || self.declines || self.lacks_words || !waits) {
+                // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides. Where
+                // somebody is who cannot be told what is asked, nobody chooses for them.
+                if is_anybody_there || self.declines {
+                    question.answer(Advice::Reject);
+                } else if self.lacks_words {
+                    question.answer(Advice::Cancel);
+                }
+                return;
+            }
+            question.waits_for_somebody();
+            let own_is_gone = async {
+                match &mut own {
+                    Some(own) => own.gone().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let from_outside = async {
+                match &mut listed {
+                    Some(listed) => listed.answered().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = question.withdrawn() => return,
+                Some(said) = self.open.join_next() => match said {
+                    Ok((_, Said::Answer(advice))) => {
+                        question.answer(advice);
+                        return;
+                    }
+                    Ok((_, Said::Nothing)) => is_anybody_there = true,
+                    Ok((connection, Said::Gone)) => {
+                        own = own.filter(|own| own.client.connection != connection);
+                    }
+                    // It was taken back.
+                    Err(_) => {}
+                },
+                Outside { advice, counts } = from_outside => {
+                    // Whoever said it may have gone since.
+                    let _ = counts.send(question.answer(advice));
+                    return;
+                }
+                () = own_is_gone => {}
+                () = &mut stalls, if !has_stalled => has_stalled = true,
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    /// Puts it to those who have not been asked, and takes it back from those who are not to be asked any more.
+    fn put(&mut self, to_ask: Vec<Somebody>, own: Option<ConnectionId>, listed: Option<&Listed>) {
+        // Whoever has closed the session hears no more of it.
+        let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
+        // Should it come back, it is asked again.
+        self.put_to.retain(|known, task| {
+            let is_left = is_left(known);
+            if is_left {
+                task.abort();
+            }
+            !is_left
+        });
+        let is_spared = |client: &Somebody| self.spared == Some(client.connection);
+        let (to_ask, others): (Vec<_>, Vec<_>) = to_ask
+            .into_iter()
+            .filter(|client| !is_spared(client))
+            .partition(|client| self.asked.can_be_put_to(&client.link));
+        self.lacks_words = others.iter().any(|client| self.asked.has_no_words_for(&client.link));
+        if let Some(listed) = listed {
+            let asked = |client: &Somebody| AskedMeta {
+                is_turns: own == Some(client.connection),
+                name: client.link.client().name.clone(),
+            };
+            listed.asks(to_ask.iter().map(asked).collect());
+        }
+        for client in to_ask {
+            let connection = client.connection;
+            if self.put_to.contains_key(&connection) {
+                continue;
+            }
+            let (asked, record, seq) = (Arc::clone(&self.asked), self.record.clone(), self.seq);
+            let task = self.open.spawn(async move {
+                let Somebody { link, progress, watched, elicited, .. } = client;
+                // What it is about comes first, however long this client takes for it: others are asked meanwhile.
+                progress.passed(Some(seq)).await;
+                watched.passed(Some(seq)).await;
+                (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
+            });
+            self.put_to.insert(connection, task);
+        }
+    }
+}
+
+/// Has the turn's client read or write a file, which it may have open. A client that goes, or takes too long, has read
+/// nothing; but whether it has written nobody knows, and to write the same file once more behind its back could undo
+/// what its user does there. So a read is left to us then, and a write has failed.
+async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClient, offer: ClientOffer) {
+    let method = match offer {
+        ClientOffer::Reading => "fs/read_text_file",
+        ClientOffer::Writing => "fs/write_text_file",
+        ClientOffer::Terminals => return,
+    };
+    let Some(params) = pass_on_params(question.params(), record.as_str()) else { return };
+    let link = own.client.link.clone();
+    let answer = tokio::select! {
+        answer = timeout(FILE_LIMIT, link.ask(method, &params)) => answer.ok(),
+        () = own.gone() => None,
+        () = question.withdrawn() => return,
+    };
+    let advice = match answer {
+        Some(Ok(result)) => Advice::Say(result.into()),
+        Some(Err(AskError::Refused(error))) => Advice::Fail(error),
+        Some(Err(AskError::Gone | AskError::Unreadable)) | None if offer == ClientOffer::Writing => {
+            let words = "the client that has the file has not said whether it was written";
+            Advice::Fail(RpcError::internal(words))
+        }
+        // It never had the request, or it has only not read.
+        Some(Err(AskError::NotSent(_) | AskError::Gone | AskError::Unreadable)) | None => return,
+    };
+    question.answer(advice);
+}
+
+/// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
+/// about no session, or what is told cannot be known.
+async fn told_params(question: &Question, told_ids: &ToldIds, record: &RecordId) -> Option<String> {
+    let params = pass_on_params(question.params(), record.as_str())?;
+    let row = question.lineage();
+    if row == LineageIndex::FIRST {
+        return Some(params);
+    }
+    let known = told_ids.up_to(question.seq()).await.ok()?;
+    Some(with_told_calls(params, |id| known.ids.other_call(id, row)))
+}
+
+/// The ids that agents have used in a record, read as far as a question needs them. Each event is read once for all
+/// questions of a turn.
+struct ToldIds {
+    store: Arc<dyn Store>,
+    record: RecordId,
+    read: Mutex<ReadIds>,
+}
+
+struct ReadIds {
+    ids: KnownIds,
+    /// The first event that was not read.
+    next: Seq,
+}
+
+impl ToldIds {
+    fn new(store: Arc<dyn Store>, record: RecordId) -> Self {
+        let read = ReadIds { ids: KnownIds::default(), next: Seq::FIRST };
+        Self { store, record, read: Mutex::new(read) }
+    }
+
+    /// The ids up to this event, or beyond it: what comes after a question changes no id that the question names.
+    async fn up_to(&self, seq: Seq) -> Result<MutexGuard<'_, ReadIds>, StoreError> {
+        let mut read = self.read.lock().await;
+        if read.next <= seq {
+            let kept = KeptEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
+            let ReadIds { ids, next } = &mut *read;
+            kept.learn_ids(ids, *next).await?;
+            *next = seq.next();
+        }
+        Ok(read)
+    }
+}
+
+/// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.
+pub(crate) async fn of_request(mut question: Question, request: &RpcId, link: &ClientLink) {
+    let asked = question.params();
+    // Each side has its own id of the request.
+    let params = match locate(asked, &[Step::Key("requestId")]) {
+        Some(_) => put(asked, &["requestId"], request.as_str()),
+        None => None,
+    };
+    let params = params.unwrap_or_else(|| asked.to_owned());
+    let asked = Asked { kind: question.kind(), version: question.version(), params };
+    if !asked.can_be_put_to(link) {
+        return;
+    }
+    let said = tokio::select! {
+        said = asked.put_to(link, |_| {}) => said,
+        () = question.withdrawn() => return,
+    };
+    if let Said::Answer(advice) = said {
+        question.answer(advice);
+    }
+}
+
+impl Asked {
+    /// Whether a client takes questions of this kind. Every client takes permissions that its version can say.
+    fn can_be_put_to(&self, link: &ClientLink) -> bool {
+        #[derive(Deserialize)]
+        struct Mode<'a> {
+            #[serde(borrow)]
+            mode: Option<Cow<'a, str>>,
+        }
+        let taken = link.client().elicitation;
+        match self.kind {
+            QuestionKind::Permission => !self.has_no_words_for(link),
+            QuestionKind::File => false,
+            QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
+                Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
+                _ => taken.form,
+            },
+        }
+    }
+
+    /// Whether the client's version cannot say a permission with any of the answers that it wants.
+    fn has_no_words_for(&self, link: &ClientLink) -> bool {
+        let client = link.client().protocol;
+        self.kind == QuestionKind::Permission
+            && self.version != client
+            && self.params_for(client).is_none_or(|params| offered(&params).is_empty())
+    }
+
+    /// What a client says of a permission that it was asked with these params. Between peers of one version the agent
+    /// gets the client's own words; but version 1 has none for what nobody knows, and an option that this client was not
+    /// offered is none that it can mean.
+    fn permitted(
+        &self,
+        client: ProtocolVersion,
+        params: &str,
+        said: (PermissionOutcome, Box<str>),
+    ) -> Advice {
+        let (outcome, result) = said;
+        let is_same = self.version == client;
+        let result = match outcome {
+            PermissionOutcome::Selected(option) if !is_same && !offered(params).contains(&option) => {
+                return Advice::Reject;
+            }
+            PermissionOutcome::Unknown if client == ProtocolVersion::V1 => permission_answer(&result),
+            _ if is_same => result,
+            _ => permission_answer(&result),
+        };
+        Advice::Say(result.into())
+    }
+
+    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back. `elicited` is
+    /// told the params of an elicitation, before the client is.
+    async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> Said {
+        let client = link.client().protocol;
+        let Some(params) = self.params_for(client) else { return Said::Nothing };
+        if self.kind == QuestionKind::Elicitation {
+            elicited(&params);
+        }
+        let said = match self.kind {
+            QuestionKind::Permission => {
+                let said = link.pass_on_question(&params).await;
+                said.map(|said| self.permitted(client, &params, said))
+            }
+            QuestionKind::File => return Said::Nothing,
+            QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
+                let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
+                Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })
+            }),
+        };
+        match said {
+            Ok(advice) => Said::Answer(advice),
+            Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
+                Said::Gone
+            }
+            Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
+        }
+    }
+
+    /// The question in this version; `None` if it cannot be said there.
+    fn params_for(&self, client: ProtocolVersion) -> Option<Cow<'_, str>> {
+        use ProtocolVersion::{V1, V2};
+        let translated = match (self.kind, self.version, client) {
+            (QuestionKind::Permission, V1, V2) => permission_to_v2(&self.params)?,
+            (QuestionKind::Permission, V2, V1) => permission_to_v1(&self.params, UNNAMED_CALL)?,
+            (QuestionKind::Elicitation, V1, V2) => elicitation_to_v2(&self.params)?,
+            // A form of version 2 is read by version 1 as it is.
+            (QuestionKind::Elicitation, V2, V1) | (QuestionKind::File, ..) | (_, V1, V1) | (_, V2, V2) => {
+                return Some(Cow::Borrowed(&self.params));
+            }
+        };
+        Some(Cow::Owned(translated.into()))
+    }
+}
+
+/// The ids of the answers that params offer.
+fn offered(params: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Offering {
+        options: Vec<Value>,
+    }
+    let options = serde_json::from_str::<Offering>(params).map(|it| it.options).unwrap_or_default();
+    options.iter().filter_map(|option| Some(option.get("optionId")?.as_str()?.to_owned())).collect()
+}

@@ -1,0 +1,62 @@
+//! The addresses that a client was asked to open, so that it hears when what happens there is complete. An agent tells
+//! that by the id of its question and by nothing else, and to nobody else does it mean anything.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+
+use crate::model::{Direction, Event, EventKind, RecordId};
+
+/// How many are remembered. Of one that was forgotten its client is not told.
+const REMEMBERED: usize = 256;
+
+/// What one client was asked. Clones speak of the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Elicited(Arc<Mutex<Open>>);
+
+/// The questions by their ids, the oldest first.
+type Open = VecDeque<(RecordId, Box<str>)>;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named<'a> {
+    #[serde(borrow)]
+    elicitation_id: Cow<'a, str>,
+}
+
+impl Elicited {
+    /// Takes the params of an `elicitation/create` that the client is asked.
+    pub(crate) fn asked(&self, record: &RecordId, params: &str) {
+        let Ok(Named { elicitation_id }) = serde_json::from_str(params) else { return };
+        let mut open = self.open();
+        if open.len() == REMEMBERED {
+            open.pop_front();
+        }
+        open.push_back((record.clone(), elicitation_id.into()));
+    }
+
+    /// The line that tells the client of an `elicitation/complete`, if an event is one and it was asked.
+    pub(crate) fn completed(&self, record: &RecordId, event: &Event) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Notice<'a> {
+            method: &'a str,
+            #[serde(borrow)]
+            params: Named<'a>,
+        }
+        let is_notice = (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification);
+        let notice = is_notice.then(|| serde_json::from_str::<Notice<'_>>(&event.body).ok())??;
+        let is_meant =
+            |open: &(RecordId, Box<str>)| open.0 == *record && *open.1 == *notice.params.elicitation_id;
+        let mut open = self.open();
+        let index = open.iter().position(is_meant).filter(|_| notice.method == "elicitation/complete")?;
+        open.remove(index);
+        Some(event.body.to_string())
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Nothing panics while it holds the lock, and every step leaves the list whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

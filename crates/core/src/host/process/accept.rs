@@ -1,0 +1,185 @@
+//! Clients come and go: the host's accept loop, and when it has nothing left to do.
+//!
+//! The decision to leave is made where clients are taken in, so that none can slip between the two: whoever
+//! connects after it finds nobody, and starts another host.
+//!
+//! The user always gets in: programs that agents started have a bounded part of the places, and clients that never sent
+//! `initialize` give theirs up when all are taken.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, sleep, sleep_until};
+
+use crate::acp::agent;
+use crate::engine::Counted;
+use crate::tools::is_inside;
+use crate::wire::{self, Incoming, Limits, Peer, RpcId, encode};
+
+use super::listener::Door;
+use super::unprompted;
+use crate::home::HostLock;
+use crate::home::local_socket::LocalSocket;
+use crate::host::Host;
+use crate::host::connection;
+use crate::host::connection::Connection;
+use crate::protocol::limits::limits;
+use crate::protocol::rpc_error;
+
+/// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long clients have to take their last answers when the host stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How many clients are served at once, if enough files may be open. Others wait to be accepted.
+const MAX_CLIENTS: usize = 2048;
+/// How many of them may be programs that agents started, and at most half of all. More are refused.
+const MAX_CONFINED: usize = 256;
+/// After how long a client that has not sent `initialize` leaves its place to others, once all are taken.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
+/// How long nobody is let in after that has failed, which is for want of files or memory.
+const REST: Duration = Duration::from_millis(50);
+/// How many may wait to hear whether the host has anything to do.
+const IDLE_STOPS: usize = 8;
+/// How often a host looks whether it can still be reached, and whether its store is still there.
+const LOOK: Duration = Duration::from_secs(2);
+/// How many sessions without an agent and without a client stay in memory, with what their clients gave them.
+const UNUSED_SESSIONS: usize = 64;
+/// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
+/// `linger`, or until it has no store to write to. Then nobody finds the way here any more, and its sessions end. What is
+/// left is the lock.
+pub(crate) async fn serve(
+    mut door: Door,
+    host: &Arc<Host>,
+    home: &str,
+    linger: Duration,
+    has_store: impl Fn() -> bool,
+) -> HostLock {
+    let mut clients = JoinSet::new();
+    let mut live = host.engine.live();
+    let mut stopping = host.stopping.subscribe();
+    let (ask, mut idle_stops) = mpsc::channel(IDLE_STOPS);
+    // A host is served once.
+    drop(host.idle_stops.set(ask));
+    let mut idle_since = Instant::now();
+    let mut not_before = Instant::now();
+    let mut glances = tokio::time::interval(LOOK);
+    glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let max_clients = max_clients();
+    let confined = Arc::new(Semaphore::new(MAX_CONFINED.min(max_clients / 2)));
+    let mut sweeps = tokio::time::interval_at(Instant::now() + unprompted::FIRST_LOOK, unprompted::EVERY);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let is_full = clients.len() >= max_clients;
+        host.is_full.send_if_modified(|was| std::mem::replace(was, is_full) != is_full);
+        let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+            accepted = accept(&door, not_before), if !is_full => match accepted {
+                Ok(stream) => {
+                    clients.spawn(serve_client(stream, Arc::clone(host), home.to_owned(), Arc::clone(&confined)));
+                }
+                Err(_) => not_before = Instant::now() + REST,
+            },
+            Some(_) = clients.join_next() => idle_since = Instant::now(),
+            _ = live.changed() => idle_since = Instant::now(),
+            () = sleep_until(idle_since + linger), if is_idle => break,
+            Some(reply) = idle_stops.recv() => {
+                // Whoever asks is a client itself.
+                let goes = clients.len() <= 1 && *live.borrow() == 0;
+                // One that is gone already may have left its place to another.
+                if reply.send(goes).is_ok() && goes {
+                    break;
+                }
+            }
+            _ = glances.tick() => {
+                if !has_store() {
+                    break;
+                }
+                // What fails now is tried again.
+                drop(door.keep_open());
+                host.engine.free_unused(UNUSED_SESSIONS);
+            }
+            _ = sweeps.tick() => {
+                let host = Arc::clone(host);
+                host.clone().works.see_through(async move { host.remove_unprompted().await });
+            }
+        }
+    }
+    // Whoever asks from here on is told that the host goes anyway.
+    drop(idle_stops);
+    let given_up = door.close();
+    host.shut_down().await;
+    let farewell = async { while clients.join_next().await.is_some() {} };
+    // Whoever does not read what it is told is told no more.
+    drop(tokio::time::timeout(FAREWELL, farewell).await);
+    given_up
+}
+
+async fn accept(door: &Door, not_before: Instant) -> io::Result<UnixStream> {
+    sleep_until(not_before).await;
+    door.accept().await
+}
+
+/// How many clients may be served: each has two files open, and agents need some too.
+fn max_clients() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / 3).map_or(MAX_CLIENTS, |third| third.clamp(2, MAX_CLIENTS))
+}
+
+async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, places: Arc<Semaphore>) {
+    // The directory keeps others out; this is the second lock on the same door.
+    let Ok(peer) = stream.peer_cred() else { return };
+    if peer.uid() != rustix::process::getuid().as_raw() {
+        return;
+    }
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+    // Whoever cannot be told to be the user is not taken for the user.
+    let confined = pid.is_none_or(|pid| is_inside(pid, &home));
+    let place = if confined { Some(places.try_acquire()) } else { None };
+    if let Some(Err(_)) = place {
+        return refuse(&stream).await;
+    }
+    let Ok(socket) = LocalSocket::new(stream) else { return };
+    let limits = Limits { write_patience: Some(host.patience.before_it_goes), ..limits() };
+    let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits);
+    let stalled = peer.clone();
+    let connection = Arc::new(Connection::new(host, confined));
+    tokio::select! {
+        () = serve_connection(peer, incoming, Arc::clone(&connection)) => {}
+        // It is told no more, and what it asks is not answered.
+        () = stalled.stalled() => stalled.abort(),
+        () = displaced(&connection) => stalled.abort(),
+    }
+}
+
+/// Tells a client why it is not served. There is room for a line in a socket that nothing was written to.
+async fn refuse(stream: &UnixStream) {
+    let error = rpc_error::not_allowed("open more connections: programs of agents have too many").to_rpc();
+    let line = format!("{}\n", encode::error_response(&RpcId::null(), &error));
+    if stream.writable().await.is_ok() {
+        // A client that is gone misses it.
+        drop(stream.try_write(line.as_bytes()));
+    }
+}
+
+/// Waits until another client needs the place of one that has not sent `initialize` for long.
+async fn displaced(connection: &Connection) {
+    let host = &connection.host;
+    let mut is_full = host.is_full.subscribe();
+    sleep(SILENT_AFTER.min(host.patience.before_it_goes)).await;
+    // The sender is the host's own, so it does not go away before.
+    drop(is_full.wait_for(|is_full| *is_full && !connection.is_initialized()).await);
+}
+
+/// Serves one client on a connection that is made.
+pub(crate) async fn serve_connection(peer: Peer, incoming: Incoming, connection: Arc<Connection>) {
+    let host = Arc::clone(&connection.host);
+    let _counted = Counted::one(&host.clients);
+    let offer = connection::offer(&host.version);
+    Box::pin(agent::serve(peer, incoming, connection, offer, GRACE)).await;
+}

@@ -1,0 +1,34 @@
+//! What the host has begun and sees through, whoever asked for it and wherever that one is by now.
+
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Tasks of the host's own.
+#[derive(Debug, Default)]
+pub(crate) struct Works(Mutex<JoinSet<()>>);
+
+impl Works {
+    /// Begins something that is seen through.
+    pub(crate) fn see_through(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut works = self.works();
+        while works.try_join_next().is_some() {}
+        works.spawn(work);
+    }
+
+    /// Waits until everything that was begun is done. What takes longer than that is ended.
+    pub(crate) async fn done_within(&self, limit: Duration) {
+        let mut works = std::mem::take(&mut *self.works());
+        let done = async { while works.join_next().await.is_some() {} };
+        drop(timeout(limit, done).await);
+        works.shutdown().await;
+    }
+
+    fn works(&self) -> MutexGuard<'_, JoinSet<()>> {
+        // Nothing panics while it holds the lock, and every step leaves the set whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,135 @@
+//! Sessions of npm acpx, taken over by whoever may write: the host, or a command that has its lock.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::acp::agent::{CallError, ExtensionCall};
+use crate::engine::Engine;
+use crate::model::{HostId, ProcessIdentity, RecordId};
+use crate::store::SqliteStore;
+use crate::store::import_acpx::{
+    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, LeftReason, Reserve, Reserved, Taken,
+    import,
+};
+
+use crate::host::connection::methods::read;
+use crate::protocol::import_params::{
+    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta,
+};
+use crate::protocol::rpc_error;
+
+/// Takes sessions over into a host's store.
+pub(crate) struct Importer {
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) host: HostId,
+    /// The directory of npm acpx in this home.
+    pub(crate) own_directory: PathBuf,
+    pub(crate) name_of: AgentNames,
+    /// Two imports at once would take the same records.
+    pub(crate) one_at_a_time: tokio::sync::Mutex<()>,
+}
+
+/// Keeps records from an engine's sessions. Only those who want a session of that very record wait. An import that
+/// writes ends a session that is idle: its agent does not know the turns that are imported.
+struct InEngine<'e> {
+    engine: &'e Engine,
+    mode: ImportMode,
+}
+
+impl Reserve for InEngine<'_> {
+    fn reserve<'a>(
+        &'a self,
+        record: &'a RecordId,
+    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>> {
+        Box::pin(async move {
+            if self.mode == ImportMode::Keep {
+                self.engine.end_idle(record).await;
+            }
+            self.engine.reserve(record).await.map(|reserved| Box::new(reserved) as Reserved)
+        })
+    }
+}
+
+impl Importer {
+    /// Imports for a client. A confined one has only the home's own directory imported, and names no agents: a file
+    /// elsewhere would change the settings of any record, and a name would start another program.
+    pub(crate) async fn answer(
+        &self,
+        engine: &Engine,
+        call: &ExtensionCall,
+        is_confined: bool,
+    ) -> Result<String, CallError> {
+        let ImportParams { directory, dry_run, mut agents } = read(call)?;
+        let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
+        // A directory whose disk is dead keeps no other import waiting.
+        let (path, own) = (directory.clone(), self.own_directory.clone());
+        let look = move || path.canonicalize().map(|real| own.canonicalize().is_ok_and(|own| own == real));
+        let asked = engine.disk().ask(&directory, look).await;
+        let is_own = asked.unwrap_or_else(|no_answer| Err(io::Error::other(no_answer)));
+        if is_confined {
+            if !matches!(is_own, Ok(true)) {
+                return Err(rpc_error::not_allowed("import sessions from other directories"));
+            }
+            agents.clear();
+        }
+        is_own.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
+        let _alone = self.one_at_a_time.lock().await;
+        let reserve = &InEngine { engine, mode };
+        let living = ProcessIdentity::living;
+        let name_of = |argv: &[String]| ConfiguredAgent::name_of(&agents, self.name_of, argv);
+        let options = ImportOptions { host: &self.host, name_of: &name_of, living, reserve, mode };
+        let report = import(&self.store, &directory, options).await.map_err(refused)?;
+        Ok(serde_json::to_string(&ImportMeta::from(report)).expect("a report has only text and numbers"))
+    }
+}
+
+/// Takes sessions over without a host. The caller has the host's lock.
+pub async fn import_alone(
+    store: &SqliteStore,
+    directory: &Path,
+    agents: &[ConfiguredAgent],
+    built_in: AgentNames,
+    mode: ImportMode,
+) -> Result<ImportMeta, ImportError> {
+    let host = HostId::new("import").expect("the name is not empty");
+    let (nobody, living) = (HashSet::new(), ProcessIdentity::living);
+    let name_of = |argv: &[String]| ConfiguredAgent::name_of(agents, built_in, argv);
+    let options = ImportOptions { host: &host, name_of: &name_of, living, reserve: &nobody, mode };
+    Ok(import(store, directory, options).await?.into())
+}
+
+fn refused(error: ImportError) -> CallError {
+    match error {
+        ImportError::Store(error) => rpc_error::not_kept(error),
+        other => rpc_error::not_imported(&other),
+    }
+}
+
+impl From<ImportReport> for ImportMeta {
+    fn from(report: ImportReport) -> Self {
+        let taken = |taken: Taken| TakenMeta {
+            file: taken.file,
+            acpx_record_id: taken.record.to_string(),
+            acpx_session_id: taken.session.to_string(),
+            agent_session_id: taken.agent_session.map(|inner| inner.as_str().to_owned()),
+            turns: taken.turns,
+            notes: taken.notes.iter().map(ImportNote::to_string).collect(),
+        };
+        let left = report.left.into_iter();
+        let damaged = report.damaged.into_iter();
+        Self {
+            taken: report.taken.into_iter().map(taken).collect(),
+            grown: report.grown.into_iter().map(taken).collect(),
+            unchanged: report.unchanged,
+            left: left.map(|left| FileMeta { file: left.file, reason: left.reason.to_string() }).collect(),
+            damaged: damaged
+                .map(|damaged| FileMeta { file: damaged.file, reason: damaged.damage.to_string() })
+                .collect(),
+            continued: report.continued.iter().map(LeftReason::to_string).collect(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The life of a host's process: what it finds, what it serves, and what it leaves, which is nothing but its
+//! store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::{Engine, Settings};
+use crate::model::HostId;
+use crate::store::{Access, SqliteStore, Store, StoreError};
+use crate::tools::{Orphans, Swept, raise_open_files};
+
+use super::accept::serve;
+use super::import::Importer;
+use super::listener::Door;
+use super::startup_cleanup;
+use crate::home::{HostLock, HostPlace};
+use crate::host::{ClientPatience, Host, ServerFile};
+use crate::protocol::{AgentNames, HostError};
+
+/// What a host is made of.
+pub struct HostSetup {
+    /// Where it lives.
+    pub place: HostPlace,
+    /// The program's version.
+    pub version: String,
+    /// How long it stays without a client and a live session.
+    pub linger: Duration,
+    /// How long it waits for clients that take nothing.
+    pub patience: ClientPatience,
+    /// Its engine's limits.
+    pub settings: Settings,
+    /// Reads the servers of a configuration file.
+    pub server_file: ServerFile,
+    /// What agents of other programs' records are called.
+    pub name_of: AgentNames,
+}
+
+/// Why a host did not come up, or what it met on its way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Something of the host's own.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system does not let it look after orphans.
+    #[error("cannot look after orphaned processes")]
+    Orphans(#[source] std::io::Error),
+}
+
+impl RunError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Host(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Orphans(_) => "SYSTEM",
+        }
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Host(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Orphans(_) => None,
+        }
+    }
+}
+
+/// Runs a home's host, whose lock it has, until it is stopped, has nothing to do or has lost its store. `ready` is called when it
+/// listens, with what it found on its way up.
+///
+/// It takes hold of the whole process: orphans come to it, and whatever descends from it is taken for an agent's.
+pub async fn run(
+    setup: HostSetup,
+    lock: HostLock,
+    ready: impl FnOnce(&Arc<Host>, &Swept),
+) -> Result<(), RunError> {
+    let HostSetup { place, version, linger, patience, mut settings, server_file, name_of } = setup;
+    raise_open_files();
+    let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
+    let store: Arc<dyn Store> = file.clone();
+    let id = HostId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
+    let home = place.name()?;
+    settings.tag = Some(home.clone());
+    let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
+    let swept = startup_cleanup::end(&store, &id, (&place, &home), &settings).await?;
+    let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
+    let importer = Importer {
+        store: Arc::clone(&file),
+        host: id,
+        own_directory: place.npm_sessions(),
+        name_of,
+        one_at_a_time: tokio::sync::Mutex::default(),
+    };
+    let host = Host::made_of(engine, store, server_file, Some(importer), version.clone(), patience);
+    let host = Arc::new(host);
+    let door = Door::open(place, lock, version)?;
+    ready(&host, &swept);
+    // Until nothing is left of this host there is no other.
+    let _lock = serve(door, &host, &home, linger, || file.is_in_place()).await;
+    orphans.release().await;
+    if file.is_in_place() { Ok(()) } else { Err(StoreError::Gone { path: file.path().to_owned() }.into()) }
+}

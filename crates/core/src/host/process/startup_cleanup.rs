@@ -1,0 +1,92 @@
+//! What a killed host has left: its agents and what they had started are ended by the next host, and the records of
+//! both say so. What a killed command has left goes with it, and is in no record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::Settings;
+use crate::home::HostPlace;
+use crate::home::direct_runs::Dead;
+use crate::model::{
+    AgentEnd, AgentExit, AgentRun, Direction, EndedProcess, Event, EventKind, Fact, HostId, ProcessIdentity,
+    Record, RecordId, Seq,
+};
+use crate::store::{Change, Durability, SessionWriter, Store, StoreError};
+use crate::tools::{Grace, Swept, sweep};
+
+/// Ends what is left, and notes in each record what of it is gone.
+pub(crate) async fn end(
+    store: &Arc<dyn Store>,
+    host: &HostId,
+    (place, home): (&HostPlace, &str),
+    settings: &Settings,
+) -> Result<Swept, StoreError> {
+    let running = store.running().await?;
+    let runs: Vec<ProcessIdentity> = running.iter().map(|(_, run)| run.process.clone()).collect();
+    let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
+    let commands = Dead::of(place);
+    let keep = Arc::clone(&settings.keep_programs);
+    let sweeping = move || {
+        let swept = sweep(&home, &runs, &keep, grace);
+        commands.forget_after(&swept);
+        swept
+    };
+    let swept = tokio::task::spawn_blocking(sweeping).await.unwrap_or_default();
+    let mut left: BTreeMap<String, Left> = BTreeMap::new();
+    for process in swept.ended.iter().chain(&swept.left) {
+        if let Some(record) = &process.record {
+            let named = EndedProcess { name: process.name.clone(), pid: process.identity.pid };
+            left.entry(record.clone()).or_default().processes.push((process.group, named));
+        }
+    }
+    for (record, run) in running {
+        left.entry(record.to_string()).or_default().run = Some(run);
+    }
+    for (record, left) in left {
+        // A process says of itself whose it is, and may say anything.
+        let Ok(id) = RecordId::new(record) else { continue };
+        let Some(record) = store.record(id.clone()).await? else { continue };
+        let changes = left.into_changes(&record, settings);
+        let writer = SessionWriter::lease(Arc::clone(store), id, host.clone()).await?;
+        writer.append(changes, Durability::Process).await?;
+    }
+    Ok(swept)
+}
+
+/// What is left of one record's agents.
+#[derive(Default)]
+struct Left {
+    /// The last agent, if nobody saw it end.
+    run: Option<AgentRun>,
+    /// Processes with their groups.
+    processes: Vec<(u32, EndedProcess)>,
+}
+
+impl Left {
+    fn into_changes(self, record: &Record, settings: &Settings) -> Vec<Change> {
+        let Self { run, mut processes } = self;
+        let at = (settings.clock)();
+        let last = run.as_ref().or(record.agent_run.as_ref()).map(|run| run.process.pid);
+        // What was in the agent's own group is part of the agent.
+        processes.retain(|(group, _)| Some(*group) != last);
+        let processes: Vec<_> = processes.into_iter().map(|(_, process)| process).collect();
+        let run = run.map(|run| {
+            let how = AgentEnd::Otherwise("its host went away".to_owned());
+            Change::AgentRun(AgentRun { ended: Some(AgentExit { at, how }), ..run })
+        });
+        let fact = (!processes.is_empty()).then(|| {
+            Change::Event(Event {
+                seq: record.last_seq.map_or(Seq::FIRST, Seq::next),
+                at,
+                turn: None,
+                lineage: record.lineage.current_index(),
+                protocol: record.agent.protocol.number(),
+                direction: Direction::Ours,
+                kind: EventKind::Fact,
+                body: Fact::ProcessesEnded { processes }.to_body(),
+            })
+        });
+        let spoken = record.spoken_elsewhere().map(Change::SpokenAt);
+        run.into_iter().chain(fact).chain(spoken).collect()
+    }
+}

@@ -1,0 +1,170 @@
+//! `session/list`: our records, last made first, with the sessions that the agent itself has and that are no records of
+//! ours. The first page has the first of both, merged by time; a client that reads one page sees both.
+//!
+//! A page ends with a record, and the next one begins after it. Records do not change their places in this order, so a
+//! client that reads all pages has every record that was there when it began, once. The pages of the agent that are left
+//! come after our last record. An agent that fails costs nobody our records. A session that an ACP client created and
+//! never prompted is not listed.
+
+mod agent_page;
+mod cursor;
+mod theirs;
+
+pub(crate) use agent_page::PendingPage;
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use self::cursor::{Cursor, Theirs};
+use self::theirs::TheirPage;
+use super::title::title;
+use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
+use crate::engine::NewSession;
+use crate::host::Host;
+use crate::host::connection::Connection;
+use crate::model::{AbsolutePath, Record, RecordId};
+use crate::protocol::acpx_meta::{acpx_meta, client_session, problem};
+use crate::protocol::meta::{IdsMeta, ListMeta, NewMeta};
+use crate::protocol::rpc_error;
+use crate::store::RecordFilter;
+
+/// How many records a page of ours has at least, if there are as many.
+const PAGE: usize = 100;
+
+/// How long the first page waits for the agent. The answer of one that takes longer is for a later page.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// How long an agent may take to start and to list its sessions on a later page.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The page of a client whose sessions are with this agent, which would be started so; of all agents, if it has none.
+pub(crate) async fn page(
+    client: &Connection,
+    call: ListCall,
+    agent: Option<NewSession>,
+) -> Result<SessionPage, CallError> {
+    let cursor = call.cursor.as_deref().map(|text| Cursor::read(text).ok_or_else(unknown_cursor));
+    match (cursor.transpose()?, agent) {
+        (None, agent) => first(client, call.cwd, agent).await,
+        (Some(Cursor { began, after: Some(after), theirs }), agent) => {
+            // One that was deleted since still has its place.
+            let record = client.host.store.record(after.clone()).await.map_err(rpc_error::not_kept)?;
+            record.ok_or_else(unknown_cursor)?;
+            let ours = ours(&client.host, Some(after), call.cwd, agent.as_ref()).await?;
+            Ok(answer(ours.rows, Cursor { began, after: ours.last, theirs }, None))
+        }
+        (Some(Cursor { began, after: None, theirs: Some(theirs) }), Some(agent)) => {
+            let page = theirs::page(client, began.clone(), theirs, call.cwd, agent, PATIENCE).await?;
+            let TheirPage { rows, next, problem } = page;
+            Ok(answer(rows, Cursor { began, after: None, theirs: next }, problem))
+        }
+        (Some(_), _) => Err(unknown_cursor()),
+    }
+}
+
+/// The first page: the first of our records, and what the agent lists in time.
+async fn first(
+    client: &Connection,
+    cwd: Option<AbsolutePath>,
+    agent: Option<NewSession>,
+) -> Result<SessionPage, CallError> {
+    let Ours { mut rows, began, last } = ours(&client.host, None, cwd.clone(), agent.as_ref()).await?;
+    let (mut theirs, mut problem) = (None, None);
+    if let Some(agent) = agent
+        && may_list(&client.host, agent.clone()).await?
+    {
+        let begin = Theirs::default();
+        let page = theirs::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
+        rows.extend(page.rows);
+        (theirs, problem) = (page.next, page.problem);
+    }
+    rows.sort_by_key(|row| Reverse(row.updated_at));
+    Ok(answer(rows, Cursor { began, after: last, theirs }, problem))
+}
+
+/// A page, with where the next one begins and why the agent's sessions are not in it.
+fn answer(sessions: Vec<SessionSummary>, next: Cursor, problem: Option<String>) -> SessionPage {
+    let next_cursor = (next.after.is_some() || next.theirs.is_some()).then(|| next.text());
+    let meta = problem.map_or_else(Meta::new, |why| acpx_meta(&ListMeta { remote_error: Some(why) }));
+    SessionPage { sessions, next_cursor, meta }
+}
+
+impl Connection {
+    /// The agent whose sessions are listed, and how it would be started to be asked; `None` if all agents are meant.
+    pub(crate) fn listing(&self, call: &ListCall) -> Result<Option<NewSession>, CallError> {
+        let mut meta: NewMeta = self.said(call.meta.as_deref())?;
+        let Some(agent) = self.defaults.agent(meta.agent.take()) else { return Ok(None) };
+        self.defaults.complete(&mut meta.start);
+        let anywhere = || AbsolutePath::new("/").expect("the root is an absolute path");
+        let cwd = call.cwd.clone().or_else(|| self.defaults.cwd()).unwrap_or_else(anywhere);
+        let environment = meta.start.take_environment(&agent);
+        Ok(Some(NewSession::new(agent, cwd, environment)))
+    }
+}
+
+/// Records of ours.
+struct Ours {
+    rows: Vec<SessionSummary>,
+    /// The record that was made last, of those that were read.
+    began: Option<RecordId>,
+    /// The record that was read last, if there may be more.
+    last: Option<RecordId>,
+}
+
+/// The first records of ours, or those after another one.
+async fn ours(
+    host: &Host,
+    mut after: Option<RecordId>,
+    cwd: Option<AbsolutePath>,
+    agent: Option<&NewSession>,
+) -> Result<Ours, CallError> {
+    let real_cwd = match cwd {
+        // One whose disk does not answer is looked for as it is written.
+        Some(cwd) => Some(host.engine.disk().real(&cwd).await.unwrap_or(cwd)),
+        None => None,
+    };
+    let filter = RecordFilter { agent: agent.map(|new| new.agent.key()), real_cwd };
+    let (mut rows, mut began) = (Vec::new(), None);
+    loop {
+        let records = host.store.records_by_making(filter.clone(), after, PAGE).await;
+        let records = records.map_err(rpc_error::not_kept)?;
+        began = began.or_else(|| records.first().map(|record| record.id.clone()));
+        let last = records.last().filter(|_| records.len() == PAGE).map(|record| record.id.clone());
+        for record in records.into_iter().filter(|record| !record.is_unprompted()) {
+            rows.push(row(host, record).await?);
+        }
+        if last.is_none() || rows.len() >= PAGE {
+            return Ok(Ours { rows, began, last });
+        }
+        after = last;
+    }
+}
+
+/// Whether an agent has a list of its own, or may have one.
+async fn may_list(host: &Host, agent: NewSession) -> Result<bool, CallError> {
+    let known = host.engine.known_capabilities(agent).await.map_err(|error| host.refused(&error))?;
+    Ok(known.is_none_or(|known| known.sessions.list))
+}
+
+async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
+    let title = title(&*host.store, &record).await.map_err(rpc_error::not_kept)?;
+    let row = record.lineage.current();
+    let ids = IdsMeta {
+        acpx_record_id: record.id.to_string(),
+        acpx_session_id: row.session.to_string(),
+        agent_session_id: row.agent_session.as_ref().map(|inner| inner.as_str().to_owned()),
+    };
+    Ok(SessionSummary {
+        session: client_session(&record.id),
+        cwd: record.cwd,
+        additional_directories: record.additional_directories,
+        title,
+        updated_at: Some(record.updated_at),
+        meta: acpx_meta(&ids),
+        passed_on: None,
+    })
+}
+
+fn unknown_cursor() -> CallError {
+    problem("cursor", "is none that session/list gave")
+}

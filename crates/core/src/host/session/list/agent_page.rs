@@ -1,0 +1,92 @@
+//! A page of the agent's own list, requested in a task that outlives the answer to one `session/list`.
+//!
+//! An agent that has to start may take longer than a client waits for its page. The request goes on, and the next
+//! `session/list` that asks for the same page gets its result. Each connection has at most one such request.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::acp::client::ListPage;
+use crate::engine::{Engine, NewSession, SessionError};
+use crate::model::{AbsolutePath, AgentSpec};
+use crate::tools::Environment;
+
+/// How old a result may be that no page was there to take.
+const MAX_AGE: Duration = Duration::from_mins(1);
+
+/// What the agent answered; `None` if it lists no sessions.
+pub(super) type AgentPage = Result<Option<ListPage>, SessionError>;
+
+/// The request of one connection that took longer than its page.
+#[derive(Default)]
+pub(crate) struct PendingPage(Mutex<Option<PageRequest>>);
+
+struct PageRequest {
+    agent: AgentSpec,
+    environment: Environment,
+    cwd: Option<AbsolutePath>,
+    cursor: Option<String>,
+    /// One task, which ends with the request: its result, and when it came.
+    task: JoinSet<(AgentPage, Instant)>,
+}
+
+impl PendingPage {
+    /// The page of the agent's list; `None` if it takes longer than `limit`.
+    pub(super) async fn get(
+        &self,
+        engine: &Engine,
+        with: NewSession,
+        cwd: Option<AbsolutePath>,
+        cursor: Option<String>,
+        limit: Duration,
+    ) -> Option<AgentPage> {
+        let until = Instant::now() + limit;
+        let is_same = |request: &PageRequest| {
+            request.agent == with.agent
+                && request.environment == with.environment
+                && request.cwd == cwd
+                && request.cursor == cursor
+        };
+        if let Some(mut earlier) = self.replace(None).filter(is_same) {
+            match timeout(limit, earlier.task.join_next()).await {
+                Ok(Some(Ok((page, at)))) if at.elapsed() <= MAX_AGE => return Some(page),
+                Ok(_) => {}
+                Err(_) => {
+                    self.replace(Some(earlier));
+                    return None;
+                }
+            }
+        }
+        let mut request = PageRequest::start(engine.clone(), with, cwd, cursor);
+        match timeout(until - Instant::now(), request.task.join_next()).await {
+            Ok(Some(Ok((page, _)))) => Some(page),
+            // Only the end of the runtime cancels the task.
+            Ok(_) => None,
+            Err(_) => {
+                self.replace(Some(request));
+                None
+            }
+        }
+    }
+
+    fn replace(&self, request: Option<PageRequest>) -> Option<PageRequest> {
+        // Nothing panics while it holds the lock.
+        std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), request)
+    }
+}
+
+impl PageRequest {
+    fn start(engine: Engine, with: NewSession, cwd: Option<AbsolutePath>, cursor: Option<String>) -> Self {
+        let (agent, environment) = (with.agent.clone(), with.environment.clone());
+        let (to_cwd, to_cursor) = (cwd.clone(), cursor.clone());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let page = engine.remote_sessions(with, to_cwd.as_ref(), to_cursor.as_deref()).await;
+            (page, Instant::now())
+        });
+        Self { agent, environment, cwd, cursor, task }
+    }
+}

@@ -1,0 +1,74 @@
+//! The MCP servers of a session: those a client names, and those a record had, from the file they came from.
+//!
+//! The path of that file is a client's, and what lies there may be anything: a pipe that nobody writes to, or a disk that does not
+//! answer. Neither keeps the host from its other sessions.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::acp::agent::CallError;
+use crate::engine::Servers;
+use crate::model::{AbsolutePath, KeptServer, McpServer};
+use crate::store::regular_file;
+
+use crate::host::connection::Connection;
+use crate::host::{Around, Host};
+use crate::protocol::acpx_meta::problem;
+use crate::protocol::meta::StartMeta;
+
+/// The largest file that is read.
+const LARGEST: u64 = 16 << 20;
+
+impl Connection {
+    /// The servers that this client names, with what it may say of them, and the file they came from.
+    pub(crate) fn servers(&self, list: Vec<McpServer>, start: &StartMeta) -> Result<Servers, CallError> {
+        let source = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
+        let source = source.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))?;
+        let list =
+            if self.may_say_besides() { list } else { list.into_iter().map(McpServer::only_known).collect() };
+        Ok(Servers { source, ..list.into() })
+    }
+}
+
+impl Host {
+    /// The servers a record had, from the file they came from. One that the file no longer has, or that a client had
+    /// told, is left out; so are all if it cannot be read, and why is said. `None` if there is no file.
+    pub(crate) async fn recovered(
+        &self,
+        kept: Vec<KeptServer>,
+        cwd: &AbsolutePath,
+        path: Option<&OsStr>,
+    ) -> Option<Servers> {
+        let source = kept.iter().find_map(|server| server.source.clone())?;
+        let (file, server_file) = (source.clone(), Arc::clone(&self.server_file));
+        let (cwd, path) = (cwd.clone(), path.map(OsStr::to_owned));
+        // Where its programs are is looked for on disks, too.
+        let read = move || {
+            let text = read(file.as_path()).map_err(|why| format!("cannot read {file}: {why}"))?;
+            server_file(file.as_path(), &text, Around { cwd: cwd.as_path(), path: path.as_deref() })
+        };
+        let asked = self.engine.disk().ask(source.as_path(), read).await;
+        let there = asked.unwrap_or_else(|no_answer| Err(format!("cannot read {source}: {no_answer}")));
+        let mut servers = Servers { source: Some(source.clone()), ..Servers::default() };
+        let there = there.unwrap_or_else(|why| {
+            servers.unread = Some(why);
+            Vec::new()
+        });
+        for KeptServer { name, source: from } in kept {
+            let value = there.iter().find(|server| server.name == name && from.as_ref() == Some(&source));
+            match value {
+                Some(server) => servers.list.push(server.clone()),
+                None => servers.left_out.push(name),
+            }
+        }
+        Some(servers)
+    }
+}
+
+/// The text of a regular file.
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = regular_file::read(path, LARGEST).map_err(|error| error.to_string())?;
+    let bytes = bytes.ok_or_else(|| format!("it has more than {LARGEST} bytes"))?;
+    String::from_utf8(bytes).map_err(|_| "it is not text".to_owned())
+}

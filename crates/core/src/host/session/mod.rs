@@ -1,0 +1,13 @@
+//! Requests about sessions: create, load, prompt, settings, list and delete.
+
+pub(super) mod create;
+pub(super) mod delete;
+pub(super) mod initial_config;
+pub(super) mod list;
+pub(super) mod load;
+pub(super) mod load_checks;
+pub(super) mod mcp_servers;
+pub(super) mod prompt;
+pub(super) mod set_config;
+pub(super) mod title;
+pub(super) mod turn_owners;

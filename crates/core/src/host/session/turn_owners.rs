@@ -1,0 +1,183 @@
+//! Which turn belongs to which client, and so what `session/cancel` and `session/close` end.
+//!
+//! A turn belongs to the client that prompted, or asked for the same prompt again, as long as that client is connected.
+//! After that it is orphaned. An orphaned turn may be ended by any client. The turns of other connected clients are never
+//! touched. Watching a session claims nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::acp::agent::Aside;
+use crate::engine::OpenTurn;
+use crate::model::{RecordId, RequestId, TurnId};
+
+use crate::host::attach::attachment::Attachment;
+use crate::host::connection::Connection;
+use crate::host::permissions::responders::ConnectionId;
+use crate::protocol::meta::CancelMeta;
+
+/// The connected clients of open prompts.
+#[derive(Debug, Default)]
+pub(crate) struct TurnOwners(Mutex<HashMap<RecordId, Vec<(RequestId, ConnectionId)>>>);
+
+/// RAII claim of a connected client on the turn of its prompt.
+#[derive(Debug)]
+pub(crate) struct TurnClaim {
+    owners: Arc<TurnOwners>,
+    record: RecordId,
+    request: RequestId,
+    connection: ConnectionId,
+}
+
+/// Who a turn belongs to, as one client sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnOwner {
+    Caller,
+    OtherClient,
+    /// It is orphaned.
+    Disconnected,
+}
+
+impl TurnOwners {
+    /// The client of this connection prompts. It claims the turn before anybody can see it.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        record: &RecordId,
+        request: &RequestId,
+        connection: ConnectionId,
+    ) -> TurnClaim {
+        self.lock().entry(record.clone()).or_default().push((request.clone(), connection));
+        TurnClaim { owners: Arc::clone(self), record: record.clone(), request: request.clone(), connection }
+    }
+
+    fn owner(&self, record: &RecordId, request: &RequestId, caller: ConnectionId) -> TurnOwner {
+        let owners = self.lock();
+        let claims = owners.get(record).into_iter().flatten().filter(|(name, _)| name == request);
+        claims.fold(TurnOwner::Disconnected, |owner, (_, connection)| match owner {
+            TurnOwner::Caller => owner,
+            _ if *connection == caller => TurnOwner::Caller,
+            _ => TurnOwner::OtherClient,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RecordId, Vec<(RequestId, ConnectionId)>>> {
+        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for TurnClaim {
+    fn drop(&mut self) {
+        let mut owners = self.owners.lock();
+        let Some(claims) = owners.get_mut(&self.record) else { return };
+        // A client that asks for one prompt twice has two claims.
+        let own = |(name, connection): &(RequestId, ConnectionId)| {
+            *name == self.request && *connection == self.connection
+        };
+        if let Some(index) = claims.iter().position(own) {
+            claims.swap_remove(index);
+        }
+        if claims.is_empty() {
+            owners.remove(&self.record);
+        }
+    }
+}
+
+impl Connection {
+    /// `session/cancel`: ends the caller's own turns, and the running turn if its client has disconnected. A caller that
+    /// names a prompt means that one alone.
+    pub(crate) async fn cancel_for_client(&self, record: RecordId, aside: &Aside) {
+        let Ok(CancelMeta { request_id }) = self.said(aside.meta.as_deref()) else { return };
+        if self.may_use(&record).await.is_err() {
+            return;
+        }
+        let Ok(Some(session)) = self.host.engine.running(&record).await else { return };
+        // A session that is over does nothing more.
+        let Ok(open) = session.open_turns().await else { return };
+        let is_meant = |(index, turn): &(usize, OpenTurn)| match (self.owner_of(&record, turn), &request_id) {
+            (TurnOwner::OtherClient, _) => false,
+            (_, Some(request)) => turn.request.as_str() == request,
+            (TurnOwner::Caller, None) => true,
+            // While the agent starts, the first that waits is the one that runs.
+            (TurnOwner::Disconnected, None) => *index == 0,
+        };
+        let ended: Vec<_> = open.into_iter().enumerate().filter(is_meant).collect();
+        // The one that runs is cancelled last, so that none of the others is dispatched first. `cancel_turns` would wait
+        // for their ends, and a notification must not occupy a request slot for so long.
+        for (_, turn) in ended.into_iter().rev() {
+            drop(session.cancel_with(Some(turn.id), self.besides_of(aside)).await);
+        }
+    }
+
+    /// `session/close`: cancels every turn of the session but those of other connected clients, and waits until they are
+    /// over and the caller has been told so.
+    pub(crate) async fn cancel_unless_others(&self, record: &RecordId) {
+        if self.may_use(record).await.is_err() {
+            return;
+        }
+        let Ok(Some(session)) = self.host.engine.running(record).await else { return };
+        // A session that is over has ended its turns.
+        let Ok(open) = session.open_turns().await else { return };
+        let is_others = |turn: &OpenTurn| self.owner_of(record, turn) == TurnOwner::OtherClient;
+        let ended = open.into_iter().filter(|turn| !is_others(turn)).map(|turn| turn.id).collect();
+        let Ok(last) = session.cancel_turns(ended, None).await else { return };
+        let told = self.attachments().get(record).map(|attachment: &Attachment| attachment.until(last));
+        if let Some(told) = told {
+            told.await;
+        }
+    }
+
+    /// What to tell a client of version 1 whose prompt waits behind turns that are not its own; `None` if it does not.
+    pub(crate) fn waiting_notice(
+        &self,
+        record: &RecordId,
+        open: &[OpenTurn],
+        own: TurnId,
+    ) -> Option<&'static str> {
+        let position = open.iter().position(|turn| turn.id == own)?;
+        let mut before = open.iter().take(position).map(|turn| self.owner_of(record, turn));
+        match before.find(|owner| *owner != TurnOwner::Caller)? {
+            TurnOwner::Disconnected => Some(
+                "This prompt waits for an earlier turn whose client has disconnected. Cancel to stop both.",
+            ),
+            _ => Some("This prompt waits for the turn of another client. It is sent when that has ended."),
+        }
+    }
+
+    /// Who a turn belongs to. An orphaned turn of the user is not for a program that an agent started.
+    fn owner_of(&self, record: &RecordId, turn: &OpenTurn) -> TurnOwner {
+        match self.host.turn_owners.owner(record, &turn.request, self.number) {
+            TurnOwner::Disconnected if self.may_end(record, "cancel").is_err() => TurnOwner::OtherClient,
+            owner => owner,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_belongs_to_its_clients_until_the_last_has_disconnected() {
+        let owners = Arc::new(TurnOwners::default());
+        let record = |name: &str| RecordId::new(name).unwrap();
+        let request = |name: &str| RequestId::new(name).unwrap();
+        let (one, two) = (ConnectionId(1), ConnectionId(2));
+        let owner = |caller| owners.owner(&record("r"), &request("a"), caller);
+        assert_eq!(owner(one), TurnOwner::Disconnected);
+        let first = owners.claim(&record("r"), &request("a"), one);
+        let twice = owners.claim(&record("r"), &request("a"), one);
+        let joined = owners.claim(&record("r"), &request("a"), two);
+        let other = owners.claim(&record("other"), &request("a"), one);
+        assert_eq!(
+            (owner(one), owner(two), owner(ConnectionId(3))),
+            (TurnOwner::Caller, TurnOwner::Caller, TurnOwner::OtherClient)
+        );
+        drop((first, joined));
+        assert_eq!((owner(one), owner(two)), (TurnOwner::Caller, TurnOwner::OtherClient));
+        drop(twice);
+        assert_eq!((owner(one), owner(two)), (TurnOwner::Disconnected, TurnOwner::Disconnected));
+        drop(other);
+        assert!(owners.lock().is_empty());
+    }
+}

@@ -1,0 +1,138 @@
+//! What an agent is started with, as it crosses the socket: an environment for all agents, and what is set over it for
+//! single ones.
+//!
+//! They are told apart so that a connection can start any agent with its own variables and none with another's. The names
+//! that a user has marked as secrets go with them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::model::AgentSpec;
+use crate::tools::Environment;
+
+use super::{ClientMeta, OsText, StartMeta};
+
+/// Variables for single agents, by the agents' names.
+pub type VariablesMeta = BTreeMap<String, Vec<(OsText, OsText)>>;
+
+/// Names of variables that are secrets, by the agents' names.
+pub type SecretVariablesMeta = BTreeMap<String, Vec<OsText>>;
+
+/// The longest start wait: what a 32-bit count of milliseconds holds, as for every time on the command line. An agent may
+/// take as long as its client waits, and one that hangs is to be given up some day.
+const LONGEST_START_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
+
+impl ClientMeta {
+    /// The same with these variables for single agents.
+    #[must_use]
+    pub fn with_variables<V>(self, variables: impl IntoIterator<Item = (String, V)>) -> Self
+    where
+        V: IntoIterator<Item = (OsString, OsString)>,
+    {
+        Self { variables: variables.into_iter().map(|(agent, own)| (agent, texts(own))).collect(), ..self }
+    }
+
+    /// The same where the variables of these names are secrets for single agents.
+    #[must_use]
+    pub fn with_secret_variables(self, names: impl IntoIterator<Item = (String, Vec<OsString>)>) -> Self {
+        let secret_variables = names.into_iter().map(|(agent, names)| (agent, names_of(names))).collect();
+        Self { secret_variables, ..self }
+    }
+}
+
+impl StartMeta {
+    /// The same with these variables for an agent that has a name.
+    #[must_use]
+    pub fn with_variables(
+        self,
+        agent: &AgentSpec,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let own = agent.name.clone().map(|name| (name, texts(variables)));
+        Self { variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
+    }
+
+    /// The same where the variables of these names are secrets for an agent that has a name.
+    #[must_use]
+    pub fn with_secret_variables(self, agent: &AgentSpec, names: Vec<OsString>) -> Self {
+        let own = agent.name.clone().map(|name| (name, names_of(names)));
+        Self { secret_variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
+    }
+
+    /// The same of a client that waits for so long.
+    #[must_use]
+    pub fn within(self, wait: Option<Duration>) -> Self {
+        let millis = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self { start_wait_ms: wait.map(millis), ..self }
+    }
+
+    /// How long the client waits.
+    pub(crate) fn start_wait(&self) -> Option<Duration> {
+        self.start_wait_ms.map(|millis| Duration::from_millis(millis).min(LONGEST_START_WAIT))
+    }
+
+    /// The environment for this agent, and for no other.
+    pub(crate) fn take_environment(&mut self, agent: &AgentSpec) -> Environment {
+        let everybodys = std::mem::take(&mut self.environment);
+        let (mut variables, mut secrets) =
+            (std::mem::take(&mut self.variables), std::mem::take(&mut self.secret_variables));
+        let own = agent.name.as_ref().and_then(|name| variables.remove(name)).unwrap_or_default();
+        let secrets = agent.name.as_ref().and_then(|name| secrets.remove(name)).unwrap_or_default();
+        let variable = |(name, value): (OsText, OsText)| (name.into(), value.into());
+        let environment: Environment = everybodys.into_iter().map(variable).collect();
+        environment
+            .with_all(own.into_iter().map(variable))
+            .with_secrets(secrets.into_iter().map(OsString::from))
+    }
+}
+
+fn names_of(names: Vec<OsString>) -> Vec<OsText> {
+    names.into_iter().map(OsText::from).collect()
+}
+
+fn texts(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<(OsText, OsText)> {
+    variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn an_agent_gets_what_is_set_for_it_and_nothing_that_is_set_for_another() {
+        let agent = |name: &str| AgentSpec::new("a", [""; 0]).named(name);
+        let said = || {
+            let client = ClientMeta::default()
+                .with_variables([
+                    ("mine".to_owned(), pairs(&[("FOO", "of-mine"), ("HOME", "/mine")])),
+                    ("other".to_owned(), pairs(&[("BAR", "of-other")])),
+                ])
+                .with_secret_variables([("other".to_owned(), vec!["LANG".into()])]);
+            let environment = texts(pairs(&[("HOME", "/home/me"), ("LANG", "C")]));
+            let ClientMeta { variables, secret_variables, .. } = client;
+            StartMeta { environment, variables, secret_variables, ..StartMeta::default() }
+        };
+        let plain: Environment = pairs(&[("HOME", "/home/me"), ("LANG", "C")]).into_iter().collect();
+        assert_eq!(said().take_environment(&agent("plain")), plain);
+        assert_eq!(said().take_environment(&AgentSpec::new("mine", [""; 0])), plain);
+        assert_eq!(
+            said().take_environment(&agent("other")),
+            plain.clone().with_all(pairs(&[("BAR", "of-other")])).with_secrets(["LANG".into()])
+        );
+        let mine = said().take_environment(&agent("mine"));
+        assert_eq!(mine.variables(), pairs(&[("LANG", "C"), ("FOO", "of-mine"), ("HOME", "/mine")]));
+    }
+
+    #[test]
+    fn a_client_waits_for_a_start_as_long_as_a_command_line_can_say_and_no_longer() {
+        let heard = |millis| StartMeta { start_wait_ms: Some(millis), ..StartMeta::default() }.start_wait();
+        assert_eq!(heard(7), Some(Duration::from_millis(7)));
+        assert_eq!(heard(u64::MAX), Some(Duration::from_millis(2_147_483_647)));
+        assert_eq!(StartMeta::default().within(Some(Duration::ZERO)).start_wait_ms, Some(1));
+    }
+}

@@ -1,0 +1,169 @@
+//! The terms of a turn: what it allows its agent, and how long it may take.
+//!
+//! A prompt says them for itself, and a connection for all its prompts that do not. Who may not approve has what
+//! approves taken out of them here, so that it cannot come in by the other way.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{PermissionMode, ToolPolicy, TurnLimits, Unasked};
+
+/// The terms of a turn. Each member that is absent is left to the next who has a say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TermsMeta {
+    /// What the agent may do meanwhile; absent, the client is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyMeta>,
+    /// Rules for single tools, which come before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_policy: Option<serde_json::Value>,
+    /// What becomes of a permission request where nobody can be asked; absent, it stays pending if the client of the
+    /// turn can be asked while it is connected, and otherwise the answer is no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unasked: Option<UnaskedMeta>,
+    /// How long the turn may take, from the acceptance of the prompt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How long the agent may say nothing in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+}
+
+/// What becomes of a question that nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnaskedMeta {
+    /// The answer is no.
+    Deny,
+    /// The turn fails.
+    Fail,
+    /// It stays open.
+    Wait,
+}
+
+/// A permission policy, the strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyMeta {
+    /// Everything is rejected.
+    DenyAll,
+    /// Reading and searching are approved, the rest is asked.
+    ApproveReads,
+    /// Everything is approved.
+    ApproveAll,
+}
+
+impl TermsMeta {
+    /// Builds terms; mode and `unasked` are optional.
+    pub fn of(
+        mode: Option<PermissionMode>,
+        tools: Option<&ToolPolicy>,
+        unasked: Option<Unasked>,
+        limits: TurnLimits,
+    ) -> Self {
+        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            policy: mode.and_then(PolicyMeta::of),
+            tool_policy: tools.map(ToolPolicy::to_value),
+            unasked: unasked.map(Into::into),
+            timeout_ms: limits.whole.map(millis),
+            idle_timeout_ms: limits.silence.map(millis),
+        }
+    }
+
+    /// How long the turn may take.
+    pub(crate) fn limits(&self) -> TurnLimits {
+        let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
+        TurnLimits { whole: limit(self.timeout_ms), silence: limit(self.idle_timeout_ms) }
+    }
+
+    /// These terms, and the others where they say nothing. Rules that were made for all turns do not approve in one
+    /// that is to deny all.
+    #[must_use]
+    pub(crate) fn or(self, others: &Self) -> Self {
+        let rules = others.tool_policy.clone().filter(|_| self.policy != Some(PolicyMeta::DenyAll));
+        Self {
+            policy: self.policy.or(others.policy),
+            tool_policy: self.tool_policy.or(rules),
+            unasked: self.unasked.or(others.unasked),
+            timeout_ms: self.timeout_ms.or(others.timeout_ms),
+            idle_timeout_ms: self.idle_timeout_ms.or(others.idle_timeout_ms),
+        }
+    }
+
+    /// Leaves out whatever approves something that nobody was asked.
+    pub(crate) fn leave_out_approvals(&mut self) {
+        self.policy = self.policy.filter(|policy| *policy != PolicyMeta::ApproveAll);
+        self.leave_out_approving_rules();
+    }
+
+    fn leave_out_approving_rules(&mut self) {
+        if let Some(rules) = &mut self.tool_policy
+            && let Ok(read) = ToolPolicy::of(rules)
+        {
+            *rules = read.without_approvals().to_value();
+        }
+    }
+
+    /// Leaves out whatever would allow more, or take longer, than these terms, which somebody else has set.
+    pub(crate) fn keep_within(&mut self, set: &Self) {
+        let shorter = |own: Option<u64>, set: Option<u64>| own.map(|own| set.map_or(own, |set| own.min(set)));
+        self.policy = self.policy.filter(|own| set.policy.is_none_or(|set| *own <= set));
+        if set.tool_policy.is_some() || set.policy == Some(PolicyMeta::DenyAll) {
+            // Rules replace each other as a whole, and what they want asked could be approved.
+            self.tool_policy = None;
+        } else if set.policy.is_some() {
+            self.leave_out_approving_rules();
+        }
+        self.unasked = self.unasked.filter(|_| set.unasked.is_none());
+        self.timeout_ms = shorter(self.timeout_ms, set.timeout_ms);
+        self.idle_timeout_ms = shorter(self.idle_timeout_ms, set.idle_timeout_ms);
+    }
+}
+
+impl From<PolicyMeta> for PermissionMode {
+    fn from(policy: PolicyMeta) -> Self {
+        match policy {
+            PolicyMeta::ApproveAll => Self::ApproveAll,
+            PolicyMeta::ApproveReads => Self::ApproveReads,
+            PolicyMeta::DenyAll => Self::DenyAll,
+        }
+    }
+}
+
+impl PolicyMeta {
+    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
+    pub(crate) fn of(mode: PermissionMode) -> Option<Self> {
+        match mode {
+            PermissionMode::ApproveAll => Some(Self::ApproveAll),
+            PermissionMode::ApproveReads => Some(Self::ApproveReads),
+            PermissionMode::DenyAll => Some(Self::DenyAll),
+            PermissionMode::Ask => None,
+        }
+    }
+}
+
+impl From<UnaskedMeta> for Unasked {
+    fn from(unasked: UnaskedMeta) -> Self {
+        match unasked {
+            UnaskedMeta::Deny => Self::Deny,
+            UnaskedMeta::Fail => Self::Fail,
+            UnaskedMeta::Wait => Self::Wait,
+        }
+    }
+}
+
+impl From<Unasked> for UnaskedMeta {
+    fn from(unasked: Unasked) -> Self {
+        match unasked {
+            Unasked::Deny => Self::Deny,
+            Unasked::Fail => Self::Fail,
+            Unasked::Wait => Self::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! What host and client say to each other beyond ACP: the types of `_meta.acpx` and of the `_acpx/*` methods, and errors
+//! as they cross the socket. `docs/extensions.md` describes all of it for other clients.
+
+pub(crate) mod acpx_meta;
+mod host_error;
+pub(crate) mod host_message;
+pub(crate) mod import_params;
+pub(crate) mod limits;
+pub mod meta;
+pub(crate) mod pending_requests;
+pub(crate) mod rpc_error;
+pub(crate) mod watched_event;
+
+pub use host_error::HostError;
+pub use host_message::FromHost;
+pub use import_params::{AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta};
+pub use pending_requests::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
+pub use rpc_error::{Refusal, last_words};
+pub use watched_event::WatchedEvent;

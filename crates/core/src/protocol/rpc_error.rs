@@ -1,0 +1,337 @@
+//! How an error of a session crosses the socket: as a JSON-RPC error whose data carries the stable code and the
+//! hint, so that a client shows the very same error as whoever has the engine in its own process.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::acp::agent::CallError;
+use crate::acp::told_error;
+use crate::engine::SessionError;
+use crate::model::{AgentError, RecordId, Turn, TurnError};
+use crate::store::StoreError;
+use crate::store::import_acpx::ImportError;
+use crate::wire::RpcError;
+use crate::wire::encode::json_string;
+use crate::wire::splice::put;
+
+use super::HostError;
+use super::acpx_meta::client_session;
+use super::meta::TurnMeta;
+use super::pending_requests::{NoOption, OptionMeta};
+
+/// What stands under `acpx` in an error's data.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FaultMeta {
+    code: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The turn it happened to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<TurnMeta>,
+    /// The agent's own error object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    acp: Option<Box<RawValue>>,
+    /// What happened, in our words, where the error's message is the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct FaultData {
+    /// The parameter that is wrong, if one is, and what is wrong with it. An agent's own data may have other values here.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    acpx: FaultMeta,
+}
+
+/// A host's no, as a client reads it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The number JSON-RPC gives it.
+    pub number: i64,
+    message: String,
+    fault: Box<FaultMeta>,
+}
+
+impl Refusal {
+    /// Reads an error that came over the socket.
+    pub fn read(error: &str) -> Self {
+        let RpcError { code: number, message, data } = RpcError::read(error);
+        let fault = data.and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
+        let mut fault = fault
+            .map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
+        let message = fault.message.take().unwrap_or(message);
+        Self { number, message, fault: Box::new(fault) }
+    }
+
+    /// Reads the last words of a host that did not come up; `None` if they are no error.
+    pub(crate) fn of_last_words(said: &str) -> Option<Self> {
+        serde_json::from_str::<FaultData>(RpcError::read(said).data?.get()).ok()?;
+        Some(Self::read(said))
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        &self.fault.code
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&str> {
+        self.fault.hint.as_deref()
+    }
+
+    /// The turn it happened to, if it happened to one.
+    pub fn turn(&self) -> Option<&TurnMeta> {
+        self.fault.turn.as_ref()
+    }
+
+    /// The agent's own error object, if an agent said it.
+    pub fn acp(&self) -> Option<&str> {
+        self.fault.acp.as_deref().map(RawValue::get)
+    }
+}
+
+/// What a host that cannot come up says to whoever started it, so that a client shows the very error.
+pub fn last_words(code: &str, message: &str, hint: Option<&str>) -> String {
+    let fault = FaultMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..FaultMeta::default() };
+    let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
+    serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")
+}
+
+/// What a client hears of a host that it cannot be joined to.
+pub(crate) fn no_host(error: &HostError) -> RpcError {
+    let number = match error {
+        HostError::Refused(refusal) => refusal.number,
+        HostError::TooLong { .. } => RpcError::INVALID_REQUEST,
+        _ => RpcError::INTERNAL,
+    };
+    let hint = error.hint().map(str::to_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    rpc_error(number, with_causes(error), fault)
+}
+
+/// The answer to a request whose host went away, and which another host is not asked.
+pub(crate) fn unanswered(method: &str) -> RpcError {
+    let hint = "ask again: another host is there, and what was kept is there".to_owned();
+    let fault = FaultMeta { code: "HOST_LOST".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    rpc_error(RpcError::INTERNAL, format!("the host went away before it answered {method}"), fault)
+}
+
+/// The code of an error that says none: one of the dispatcher's own.
+fn unnamed(number: i64) -> String {
+    let code = match number {
+        RpcError::INVALID_PARAMS => "BAD_REQUEST",
+        RpcError::RESOURCE_NOT_FOUND => "NO_SESSION",
+        _ => "HOST_REFUSED",
+    };
+    code.to_owned()
+}
+
+/// The answer to a call that a session could not do.
+pub(crate) fn refused(error: &SessionError) -> CallError {
+    if let SessionError::NoRecord(record) = error {
+        return unknown(record);
+    }
+    let acp = match error {
+        SessionError::Agent(AgentError::Refused { acp, .. }) => raw(acp),
+        _ => None,
+    };
+    let hint = error.hint().map(Cow::into_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
+    let field = match error {
+        SessionError::Directory { .. }
+        | SessionError::WorksElsewhere { .. }
+        | SessionError::Agent(AgentError::DirectoryMoved { .. } | AgentError::WorksElsewhere { .. }) => "cwd",
+        SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
+        SessionError::Agent(AgentError::McpUnsupported { index, .. }) => &format!("mcpServers[{index}]"),
+        SessionError::Prompt(_) => "prompt",
+        SessionError::Setting(_) => "_meta.acpx.settings",
+        SessionError::Agent(AgentError::BadRequest { .. }) => {
+            return passed_on(RpcError::INVALID_PARAMS, with_causes(error), fault);
+        }
+        SessionError::Agent(AgentError::NotOffered { .. }) => {
+            return passed_on(RpcError::METHOD_NOT_FOUND, with_causes(error), fault);
+        }
+        _ => return of_agent(with_causes(error), fault),
+    };
+    wrong(field, with_causes(error), fault)
+}
+
+/// The same error of a request that was to make a session and has made none: a hint that the conversation is kept
+/// would be wrong.
+pub(crate) fn without_session(error: CallError) -> CallError {
+    let CallError::PassedOn(error) = error else { return error };
+    let put_hint = |data: &RawValue| {
+        let code = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx.code;
+        let hint = AgentError::hint_without_session(&code)?;
+        put(data.get(), &["acpx", "hint"], &json_string(hint))
+    };
+    CallError::PassedOn(match error.data.as_deref().and_then(put_hint) {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
+/// A parameter is wrong, and this is what is wrong with it.
+fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
+    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
+    CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
+}
+
+/// Why a client is told no more of a record.
+pub(crate) fn of_stream(error: &SessionError) -> RpcError {
+    let hint = error.hint().map(Cow::into_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    rpc_error(RpcError::INTERNAL, with_causes(error), fault)
+}
+
+pub(crate) fn not_kept(error: StoreError) -> CallError {
+    refused(&error.into())
+}
+
+/// The answer to an import that could not be done.
+pub(crate) fn not_imported(error: &ImportError) -> CallError {
+    let hint = error.hint().map(str::to_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    passed_on(RpcError::INTERNAL, with_causes(error), fault)
+}
+
+/// To a client our record is the session, so a record that is not there is an unknown session.
+pub(crate) fn unknown(record: &RecordId) -> CallError {
+    CallError::UnknownSession(client_session(record))
+}
+
+/// A session that is there, and that the client has not in use.
+pub(crate) fn not_loaded(record: &RecordId) -> CallError {
+    let hint = Some("resume it first, with session/resume, or with session/load in version 1".to_owned());
+    let fault = FaultMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..FaultMeta::default() };
+    let message = format!("the session {record} is not loaded on this connection");
+    let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
+    let session = serde_json::to_string(record).expect("an id is text");
+    let named = error.data.as_deref().and_then(|data| put(data.get(), &["sessionId"], &session));
+    CallError::PassedOn(match named {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
+/// The answer to a prompt whose turn failed, by the parameter that the agent cannot take, if it is for that.
+pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> CallError {
+    let acp = error.acp.as_deref().and_then(raw);
+    let hint = AgentError::hint_of(&error.code).map(str::to_owned);
+    let fault =
+        FaultMeta { code: error.code.to_string(), hint, turn: Some(turn), acp, ..FaultMeta::default() };
+    match field {
+        Some(field) => wrong(field, error.message.to_string(), fault),
+        None => of_agent(error.message.to_string(), fault),
+    }
+}
+
+/// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
+pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
+    let code = "INTERRUPTED".to_owned();
+    let hint = AgentError::hint_of(&code).map(str::to_owned);
+    let fault = FaultMeta { code, hint, turn: Some(meta), ..FaultMeta::default() };
+    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
+}
+
+/// A peer that an agent started asks for what only its user may give.
+pub(crate) fn not_allowed(what: &str) -> CallError {
+    let hint = "ask from outside of the agent".to_owned();
+    let fault = FaultMeta { code: "NOT_ALLOWED".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
+}
+
+/// There is no question of this id, or none any more.
+pub(crate) fn no_question(id: &str) -> CallError {
+    let hint =
+        "the questions that are open are listed; one that was answered or taken back is not".to_owned();
+    let fault = FaultMeta { code: "NO_QUESTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
+}
+
+/// A question cannot be answered like this.
+pub(crate) fn no_option(id: &str, why: NoOption, option: &str, offered: &[OptionMeta]) -> CallError {
+    let listed = |(number, option): (usize, &OptionMeta)| {
+        let kind = option.kind.as_ref().map(|kind| format!(" ({kind:?})")).unwrap_or_default();
+        format!("{number} {:?}{kind}", option.option_id)
+    };
+    let offered: Vec<String> = (1..).zip(offered).map(listed).collect();
+    let offered = offered.join(", ");
+    let hint = match why {
+        NoOption::Unfilled => {
+            "acpx approve asks for its fields on a terminal, and an editor that opens the session asks too; acpx deny declines it"
+        }
+        _ => "choose one of the options that the question is listed with, by a word that only it has",
+    };
+    let fault =
+        FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint.to_owned()), ..FaultMeta::default() };
+    let what = match why {
+        NoOption::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
+        NoOption::NotOne => format!("the question {id:?} has no single option {option:?}"),
+        NoOption::Refuses => format!("the option {option:?} of the question {id:?} does not approve"),
+        NoOption::Unfilled => format!("the question {id:?} is a form that has to be filled in"),
+        NoOption::MayApprove => {
+            format!("the option {option:?} of the question {id:?} is not known to refuse")
+        }
+    };
+    let message = if offered.is_empty() { what } else { format!("{what}; it has {offered}") };
+    passed_on(RpcError::INVALID_PARAMS, message, fault)
+}
+
+/// One who is elsewhere has as many sessions as it may.
+pub(crate) fn too_many_sessions(most: usize) -> CallError {
+    let hint = "close a session, or wait until one is parked".to_owned();
+    let fault = FaultMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(
+        RpcError::INVALID_REQUEST,
+        format!("a client from elsewhere has {most} sessions at work"),
+        fault,
+    )
+}
+
+/// An error that wants a login, as every client knows one: under its own number, and with the ways to log in if the
+/// agent has not told them itself. Any other error stays as it is.
+pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
+    let CallError::PassedOn(error) = error else { return error };
+    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
+    let is_wanted = data.is_some_and(|data| data.acpx.code == told_error::LOGIN_WANTED);
+    CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways, hint) } else { error })
+}
+
+/// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
+fn of_agent(message: String, fault: FaultMeta) -> CallError {
+    let Some(acp) = fault.acp.clone() else { return passed_on(RpcError::INTERNAL, message, fault) };
+    let fault = FaultMeta { message: Some(message), ..fault };
+    let acpx = serde_json::to_string(&fault).expect("a fault has only text, numbers and raw JSON");
+    CallError::PassedOn(told_error::in_its_words(acp.get(), &acpx))
+}
+
+fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
+    CallError::PassedOn(rpc_error(number, message, acpx))
+}
+
+fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
+    with_fault(number, message, &FaultData { acpx, ..FaultData::default() })
+}
+
+fn with_fault(number: i64, message: String, data: &FaultData) -> RpcError {
+    let data = serde_json::to_string(data).expect("a fault has only text, numbers and raw JSON");
+    RpcError::new(number, message).with_data(&data)
+}
+
+fn raw(json: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(json.to_owned()).ok()
+}
+
+/// The error and what caused it, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

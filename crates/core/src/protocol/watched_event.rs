@@ -1,0 +1,173 @@
+//! The raw channel: every event of a record as it was exchanged with the agent. JSON output, following and
+//! debugging are made from it.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::model::{Direction, Event, EventKind, ProtocolVersion, Seq, Timestamp, TurnId};
+use crate::wire::encode::{self, json_string};
+use crate::wire::{Message, RpcError};
+
+/// The notification that carries one event.
+pub(crate) const EVENT: &str = "_acpx/event";
+/// The notification that no more will come: the record is deleted, or cannot be read.
+pub(crate) const ENDED: &str = "_acpx/watch_ended";
+
+/// More than an event has around the line it carries, but for the id of its record.
+const AROUND: usize = 192;
+
+/// One event as it crosses the socket.
+#[derive(Debug, Clone)]
+pub struct WatchedEvent {
+    /// Its number within the record.
+    pub seq: Seq,
+    /// When it was kept.
+    pub at: Timestamp,
+    /// Who said it.
+    pub direction: Direction,
+    /// The turn it belongs to, if any.
+    pub turn: Option<TurnId>,
+    /// The version of the protocol that it was spoken in.
+    pub version: ProtocolVersion,
+    /// It is an update that is no part of the conversation, such as one for another session.
+    pub is_aside: bool,
+    /// The line as exchanged, secret values replaced; or the fact of ours, as JSON.
+    pub message: Box<RawValue>,
+}
+
+/// The params of the notification, as they are read.
+#[derive(Deserialize, Serialize)]
+struct Wire<'a> {
+    seq: u64,
+    at: &'a str,
+    direction: WireDirection,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
+    /// Absent, it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    protocol: Option<u16>,
+    /// Absent, it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    aside: bool,
+    #[serde(borrow)]
+    message: &'a RawValue,
+}
+
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum WireDirection {
+    FromAgent,
+    ToAgent,
+    Ours,
+}
+
+impl WatchedEvent {
+    /// An event as a watch would tell it; `None` for one whose body is no JSON, which none is that was kept.
+    pub fn of(event: &Event) -> Option<Self> {
+        let message = RawValue::from_string(event.body.to_string()).ok()?;
+        let Event { seq, at, direction, turn, protocol, .. } = *event;
+        let version = ProtocolVersion::from_number(protocol).unwrap_or_default();
+        Some(Self { seq, at, direction, turn, version, is_aside: is_aside(event), message })
+    }
+
+    /// Reads the params of a notification; `None` for what is none.
+    pub fn read(params: &str) -> Option<Self> {
+        let wire: Wire<'_> = serde_json::from_str(params).ok()?;
+        let direction = match wire.direction {
+            WireDirection::FromAgent => Direction::FromAgent,
+            WireDirection::ToAgent => Direction::ToAgent,
+            WireDirection::Ours => Direction::Ours,
+        };
+        let at = Timestamp::parse(wire.at).ok()?;
+        let turn = wire.turn.map(TurnId);
+        let version = wire.protocol.and_then(ProtocolVersion::from_number).unwrap_or_default();
+        let (seq, is_aside, message) = (Seq(wire.seq), wire.aside, wire.message.to_owned());
+        Some(Self { seq, at, direction, turn, version, is_aside, message })
+    }
+}
+
+/// Whether an event is an update that was kept as none.
+fn is_aside(event: &Event) -> bool {
+    (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification)
+        && Message::parse(event.body.clone()).is_ok_and(|message| message.method() == Some("session/update"))
+}
+
+/// The params of the notification that no more will come: the number of the next event, and why there is none, unless
+/// the record is gone.
+pub(crate) fn ended(session: &str, from: Seq, error: Option<&RpcError>) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Ended<'a> {
+        session_id: &'a str,
+        from: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a RpcError>,
+    }
+    let ended = Ended { session_id: session, from: from.0, error };
+    serde_json::to_string(&ended).expect("text, a number and an error can be written")
+}
+
+/// The notification that carries an event.
+pub(crate) fn notification(session: &str, event: &Event) -> String {
+    encode::notification(EVENT, &params(session, event))
+}
+
+/// The params of the notification that carries an event. The body goes in as it is.
+fn params(session: &str, event: &Event) -> String {
+    let direction = event.direction.as_str();
+    let mut params = String::with_capacity(session.len() + event.body.len() + AROUND);
+    let (session, seq, at) = (json_string(session), event.seq, event.at);
+    // Writing to a string cannot fail.
+    let _ = write!(params, r#"{{"sessionId":{session},"seq":{seq},"at":"{at}","direction":"{direction}""#);
+    if let Some(turn) = event.turn {
+        let _ = write!(params, r#","turn":{turn}"#);
+    }
+    if event.protocol != ProtocolVersion::V1.number() {
+        let _ = write!(params, r#","protocol":{}"#, event.protocol);
+    }
+    if is_aside(event) {
+        params.push_str(r#","aside":true"#);
+    }
+    params.push_str(r#","message":"#);
+    params.push_str(&event.body);
+    params.push('}');
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LineageIndex;
+
+    #[test]
+    fn an_event_crosses_the_socket_with_every_byte_of_its_line() {
+        let body = r#"{"jsonrpc":"2.0" ,"method":"x","params":{"n":1e3,"n":2}}"#;
+        let event = Event {
+            seq: Seq(7),
+            at: Timestamp::from_millis(1).unwrap(),
+            turn: Some(TurnId(3)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction: Direction::ToAgent,
+            kind: EventKind::Notification,
+            body: body.into(),
+        };
+        let read = WatchedEvent::read(&params("r", &event)).unwrap();
+        assert_eq!((read.seq, read.at, read.direction), (event.seq, event.at, event.direction));
+        assert_eq!((read.turn, read.message.get()), (event.turn, body));
+        assert_eq!(read.version, ProtocolVersion::V1);
+        let second = WatchedEvent::read(&params("r", &Event { protocol: 2, ..event.clone() })).unwrap();
+        assert_eq!(second.version, ProtocolVersion::V2);
+        let outside = WatchedEvent::read(&params("r", &Event { turn: None, ..event.clone() })).unwrap();
+        assert_eq!(outside.turn, None);
+        let update: std::sync::Arc<str> = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#.into();
+        let told =
+            |kind| Event { direction: Direction::FromAgent, kind, body: update.clone(), ..event.clone() };
+        for (event, expected) in [(told(EventKind::Update), false), (told(EventKind::Notification), true)] {
+            let read = WatchedEvent::read(&params("r", &event)).unwrap();
+            assert_eq!((read.is_aside, WatchedEvent::of(&event).unwrap().is_aside), (expected, expected));
+        }
+    }
+}
