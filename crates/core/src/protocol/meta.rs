@@ -13,18 +13,18 @@ use crate::model::{AgentProfile, ProtocolVersion};
 mod answers;
 mod conversions;
 mod environment;
-mod forgotten;
-mod terms;
-mod waiting;
+mod forgotten_settings;
+mod turn_terms;
+mod wait_reason;
 
 pub use answers::{
     AwakeningMeta, DeletedMeta, IdsMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
     SessionMeta, TurnMeta, UnmetMeta,
 };
 pub use environment::{SecretVariablesMeta, VariablesMeta};
-pub use forgotten::ForgottenMeta;
-pub use terms::{PolicyMeta, TermsMeta, UnaskedMeta};
-pub use waiting::{WaitingAnswer, WaitingMeta};
+pub use forgotten_settings::ForgottenMeta;
+pub use turn_terms::{PolicyMeta, TermsMeta, UnaskedMeta};
+pub use wait_reason::{WaitingAnswer, WaitingMeta};
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
 /// clients from elsewhere.

@@ -7,10 +7,10 @@ use crate::workspace;
 /// Where the types are that cross the socket.
 const FILES: [&str; 8] = [
     "crates/core/src/protocol/meta.rs",
-    "crates/core/src/protocol/meta/forgotten.rs",
+    "crates/core/src/protocol/meta/forgotten_settings.rs",
     "crates/core/src/protocol/meta/answers.rs",
-    "crates/core/src/protocol/meta/terms.rs",
-    "crates/core/src/protocol/meta/waiting.rs",
+    "crates/core/src/protocol/meta/turn_terms.rs",
+    "crates/core/src/protocol/meta/wait_reason.rs",
     "crates/core/src/protocol/rpc_error.rs",
     "crates/core/src/protocol/import_params.rs",
     "crates/core/src/protocol/pending_requests.rs",

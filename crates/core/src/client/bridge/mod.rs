@@ -8,14 +8,14 @@
 //! A host on another machine is bridged to likewise ([`far`]): there it is the line that goes away.
 
 mod client_end;
+mod connector;
 mod edits;
-mod far;
-mod memory;
-mod restoring;
-mod terms;
-mod way;
+mod profile;
+mod recover;
+mod remote;
+mod state;
 
-pub use far::{FarLine, bridge_far};
+pub use remote::{FarLine, bridge_far};
 
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,10 +35,10 @@ use crate::protocol::meta::{ClientMeta, ElsewhereMeta};
 use crate::protocol::rpc_error;
 
 use client_end::{ClientEnd, Gone, into_message, tell};
-use memory::{Memory, Pass};
-use restoring::Over;
-use terms::Terms;
-use way::Way;
+use connector::Way;
+use profile::Terms;
+use recover::Over;
+use state::{Memory, Pass};
 
 /// How long the last lines may take to be written when the client or the host goes.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -7,8 +7,8 @@
 //! never prompted is not listed.
 
 mod agent_page;
+mod agent_rows;
 mod cursor;
-mod theirs;
 
 pub(crate) use agent_page::PendingPage;
 
@@ -16,7 +16,6 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use self::cursor::{Cursor, Theirs};
-use self::theirs::TheirPage;
 use super::title::title;
 use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
 use crate::engine::NewSession;
@@ -27,6 +26,7 @@ use crate::protocol::acpx_meta::{acpx_meta, client_session, problem};
 use crate::protocol::meta::{IdsMeta, ListMeta, NewMeta};
 use crate::protocol::rpc_error;
 use crate::store::RecordFilter;
+use agent_rows::TheirPage;
 
 /// How many records a page of ours has at least, if there are as many.
 const PAGE: usize = 100;
@@ -54,7 +54,7 @@ pub(crate) async fn page(
             Ok(answer(ours.rows, Cursor { began, after: ours.last, theirs }, None))
         }
         (Some(Cursor { began, after: None, theirs: Some(theirs) }), Some(agent)) => {
-            let page = theirs::page(client, began.clone(), theirs, call.cwd, agent, PATIENCE).await?;
+            let page = agent_rows::page(client, began.clone(), theirs, call.cwd, agent, PATIENCE).await?;
             let TheirPage { rows, next, problem } = page;
             Ok(answer(rows, Cursor { began, after: None, theirs: next }, problem))
         }
@@ -74,7 +74,7 @@ async fn first(
         && may_list(&client.host, agent.clone()).await?
     {
         let begin = Theirs::default();
-        let page = theirs::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
+        let page = agent_rows::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
         rows.extend(page.rows);
         (theirs, problem) = (page.next, page.problem);
     }

@@ -1,7 +1,7 @@
 //! What a bridge remembers, line by line.
 
-use super::super::terms::KEPT_BYTES;
 use super::*;
+use crate::client::bridge::profile::KEPT_BYTES;
 use crate::wire::encode::{error_response, notification, request, response};
 
 const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;

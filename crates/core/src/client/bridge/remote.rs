@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use crate::wire::{self, Incoming, Limits, Peer};
 
 use super::client_end::ClientEnd;
-use super::memory::Memory;
-use super::terms::Terms;
-use super::way::Way;
+use super::connector::Way;
+use super::profile::Terms;
+use super::state::Memory;
 use super::{FAREWELL, HostEnd, Joined};
 use crate::protocol::HostError;
 

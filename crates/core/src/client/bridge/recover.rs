@@ -9,8 +9,8 @@ use tokio::time::{sleep, timeout};
 use crate::wire::{Message, Peer};
 
 use super::client_end::{Gone, into_message, tell};
-use super::memory::{Own, Pass};
-use super::way::Way;
+use super::connector::Way;
+use super::state::{Own, Pass};
 use super::{HostEnd, Joined, PATIENCE};
 use crate::protocol::{HostError, Refusal, rpc_error};
 

@@ -10,7 +10,7 @@ use crate::acp::{far_host, session_of};
 use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::edits::{self, UpdateHead};
-use super::terms::{Greeting, HOSTS_ASKED, Terms};
+use super::profile::{Greeting, HOSTS_ASKED, Terms};
 use crate::protocol::host_message::{ACCEPTED, read_accepted};
 use crate::protocol::rpc_error;
 
