@@ -16,89 +16,51 @@ use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, Record
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Strays, Tag};
 
-mod adopting;
-mod advice;
 mod agent;
-mod answers;
-mod commands;
-mod consulting;
-mod counted;
-mod deleting;
-mod denial;
-mod directory;
+mod api;
+mod attach_count;
+mod count_guard;
 mod disk;
-mod error;
-mod examining;
-mod far;
-mod fate;
-mod follow;
-mod forking;
-mod found;
-mod hearing;
-mod history;
-mod holds;
-mod inquiry;
-mod keeper;
-mod knowledge;
-mod limits;
-mod logged_in;
-mod login;
-mod metas;
-mod moving;
-mod open_turns;
-mod parting;
-mod perform;
-mod place;
-mod prompt;
-mod record_follower;
-mod remote;
-mod request;
+mod ops;
+mod permissions;
 mod reservations;
-mod sending;
-mod serving;
+mod restore;
 mod session;
-mod settings;
-mod task;
-mod telling;
-mod terminal_news;
-mod ticket;
+mod stream;
 mod tools;
-mod waiters;
-mod waiting;
-mod words;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
-pub use answers::{agent_build, has_answered, last_answers};
-pub use deleting::AtAgent;
-pub use denial::is_denial;
-pub use error::SessionError;
-pub use examining::{Examination, Trial};
-pub use follow::Follower;
-pub use forking::Forked;
-pub use logged_in::LoggedIn;
-pub(crate) use open_turns::OpenTurn;
-pub use prompt::{Prompt, PromptProblem};
-pub use record_follower::RecordFollower;
-pub use remote::RemoteSession;
-pub use request::{NewSession, RestoreSession, Servers};
+pub use agent::client_login::LoggedIn;
+pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
+pub use api::error::SessionError;
+pub use api::prompt::{Prompt, PromptProblem};
+pub use api::request::{NewSession, RestoreSession, Servers};
+pub use api::session_handle::{Hold, Session, SessionStatus, Unclaimed};
+pub use api::settings::Settings;
+pub use api::turn_handle::{Insertion, TurnEnd, TurnTicket};
+pub use ops::agent_sessions::RemoteSession;
+pub use ops::delete::AtAgent;
+pub use ops::probe::{Examination, Trial};
+pub use permissions::denied::is_denial;
+pub use permissions::request::{Advice, ClientOffer, Question, QuestionKind, Wanted};
 pub use reservations::Reservation;
-pub use session::{Hold, Session, SessionStatus, Unclaimed};
-pub use settings::Settings;
-pub use ticket::{Insertion, TurnEnd, TurnTicket};
-pub use waiting::Waiting;
+pub use restore::fork::Forked;
+pub(crate) use session::open_turns::OpenTurn;
+pub use session::wait_reason::Waiting;
+pub use stream::follow::Follower;
+pub use stream::record_follower::RecordFollower;
 
-use agent::LiveIds;
-pub(crate) use counted::Counted;
+use agent::launch_spec::{Belongings, Place};
+use agent::live_agent::LiveIds;
+use agent::output_tail::Words;
+use attach_count::Holds;
+pub(crate) use count_guard::Counted;
 pub(crate) use disk::Disk;
-use follow::Tail;
-use forking::Past;
-use holds::Holds;
-use keeper::{Heir, Keeper, Seed};
-use place::{Belongings, Place};
 use reservations::Reservations;
-use task::SessionTask;
-use words::Words;
+use restore::fork::Past;
+use session::journal::{Heir, Keeper, Seed};
+use session::task::SessionTask;
+use stream::follow::Tail;
 
 /// How many unused sessions are freed at once, so that their tasks do not all use the store in the same moment.
 const FREED_AT_ONCE: usize = 256;
@@ -459,7 +421,7 @@ impl Engine {
     /// A directory with every link followed, unless its disk takes too long to say.
     pub async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
         let path = cwd.clone();
-        let asked = self.disk().ask(cwd.as_path(), move || request::real_directory(&path)).await;
+        let asked = self.disk().ask(cwd.as_path(), move || api::request::real_directory(&path)).await;
         asked.unwrap_or_else(|no_answer| {
             Err(SessionError::Directory { cwd: cwd.clone(), reason: no_answer.to_string() })
         })
@@ -498,7 +460,7 @@ impl Engine {
 
     /// The whole conversation of a record, folded from its events.
     pub async fn conversation(&self, record: &RecordId) -> Result<Conversation, SessionError> {
-        Ok(history::fold(&self.0.shared.store, record).await?)
+        Ok(restore::history::fold(&self.0.shared.store, record).await?)
     }
 
     /// Stops every session and ends every agent, for good. What ran is interrupted; nothing kept is lost.

@@ -1,0 +1,223 @@
+//! What agents answered to `initialize`, remembered: a client is told what its agent can do before the agent runs, and
+//! an agent that has run before is not started for that.
+//!
+//! An answer is that of a command line and of its files as they stood, its program and the script that this runs, asked
+//! for a version of the protocol. Clients with and without a terminal to log in in have a stored answer each, because some
+//! agents offer a login in a terminal to the first alone. Every start of an agent refreshes it, so what a running agent said is what is
+//! remembered. No file tells the version of what `npx` and its like run, so an answer holds for the day it was told on.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::acp::{Capabilities, login_ways};
+use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginHow, ProtocolVersion, Timestamp};
+use crate::store::{Store, StoreError};
+use crate::tools::Environment;
+
+use super::launch_spec::Place;
+use super::live_agent;
+use super::live_agent::FailedStart;
+use crate::engine::{Engine, NewSession, SessionError, Shared};
+
+/// What stands between the files of an answer and the day that it was told on.
+const DAY: &str = " on day ";
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+
+impl Engine {
+    /// What an agent answers to `initialize`: as it is remembered, or else asked of a process that is started for
+    /// nothing else and gone when this returns.
+    pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
+        let place = Place::alone(with);
+        let shared = &self.0.shared;
+        if let Some(answer) = remembered(shared, &place).await? {
+            return Ok(answer.into());
+        }
+        self.real_directory(&place.cwd).await?;
+        // What an agent offers, it offers to whoever is not logged in too.
+        let place = Place { login: None, ..place };
+        let started = live_agent::start(place, shared.clone(), &live_agent::unused_mark(), None).await;
+        let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
+        let answer = Arc::clone(agent.connection.answer());
+        agent.end(shared.settings.process).await;
+        Ok(answer)
+    }
+}
+
+impl Engine {
+    /// What an agent can do, as far as it is remembered. Nothing is started.
+    pub async fn known_capabilities(&self, of: NewSession) -> Result<Option<Capabilities>, SessionError> {
+        let answer = remembered(&self.0.shared, &Place::alone(of)).await?;
+        Ok(answer.as_deref().map(Capabilities::of_answer))
+    }
+}
+
+async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, SessionError> {
+    let Some(build) = build(shared, place).await else { return Ok(None) };
+    Ok(of_build(shared, &build).await?)
+}
+
+/// Stored after the command line of an answer to a client without a terminal to log in in. No argument of a program can
+/// contain NUL.
+const WITHOUT_TERMINAL: &str = "\0without terminal";
+
+/// What this build of an agent answered today; `None` if another one of the same command line was the last to.
+async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>, StoreError> {
+    let today = today(build, (shared.settings.clock)());
+    let of_today = |last: &AgentAnswer| last.program == today;
+    let last = shared.store.agent_answer(build.command.clone()).await?.filter(of_today);
+    if let Some(last) = last {
+        return Ok(Some(last.answer));
+    }
+    let Some((_, with_terminal)) = build.command.split_last().filter(|(last, _)| *last == WITHOUT_TERMINAL)
+    else {
+        return Ok(None);
+    };
+    let other = shared.store.agent_answer(with_terminal.to_vec()).await?.filter(of_today);
+    // An agent that offers no login in a terminal answers all clients alike.
+    let is_alike = |other: &AgentAnswer| {
+        !login_ways(&other.answer).iter().any(|way| matches!(way.how, LoginHow::Terminal { .. }))
+    };
+    Ok(other.filter(is_alike).map(|other| other.answer))
+}
+
+/// What an agent with this command line last answered: to clients with a terminal to log in in, then to those without.
+pub async fn last_answers(store: &dyn Store, command: Vec<String>) -> Result<Vec<AgentAnswer>, StoreError> {
+    let without_terminal = command.iter().cloned().chain([WITHOUT_TERMINAL.to_owned()]).collect();
+    let first = store.agent_answer(command).await?;
+    Ok(first.into_iter().chain(store.agent_answer(without_terminal).await?).collect())
+}
+
+/// A build as it is kept with what it answers today.
+fn today(build: &AgentBuild, now: Timestamp) -> String {
+    format!("{}{DAY}{}", build.program, now.as_millis().div_euclid(DAY_MILLIS))
+}
+
+/// Whether this build of an agent is the one that answered, on whatever day.
+pub fn has_answered(build: &AgentBuild, last: &AgentAnswer) -> bool {
+    last.program.rsplit_once(DAY).is_some_and(|(program, _)| program == build.program)
+}
+
+/// Remembers what an agent answered that has just started. What cannot be remembered is asked again.
+pub(crate) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) {
+    let Some(build) = build(shared, place).await else { return };
+    let known = of_build(shared, &build).await;
+    if !matches!(known, Ok(Some(known)) if *known == **answer) {
+        let program = today(&build, (shared.settings.clock)());
+        drop(shared.store.keep_agent_answer(AgentBuild { program, ..build }, answer.to_string()).await);
+    }
+}
+
+/// Which agent would be started; `None` if its program cannot be found.
+async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
+    let (agent, environment) = (place.agent.clone(), place.environment.clone());
+    let cwd = place.cwd.as_path().to_owned();
+    let look = move || agent_build(&agent, &environment, &cwd);
+    let mut build = shared.disk.ask(place.cwd.as_path(), look).await.ok()??;
+    if !place.logged_in.has_terminal() {
+        build.command.push(WITHOUT_TERMINAL.to_owned());
+    }
+    Some(build)
+}
+
+/// Which agent would be started, to ask a store what it answered; `None` if its program cannot be found. It looks at
+/// the disk, which may take its time.
+pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
+    let program = program(agent, environment, cwd)?;
+    let files: Vec<String> = std::iter::once(program).chain(script(&agent.args, cwd)).collect();
+    // An agent may offer more in one version than in the other.
+    let asked = match agent.protocol {
+        ProtocolVersion::V1 => "",
+        ProtocolVersion::V2 => " v2",
+    };
+    Some(AgentBuild { command: agent.command(), program: format!("{}{asked}", files.join(" ")) })
+}
+
+/// The file of an agent's program as it stands.
+fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<String> {
+    if agent.program.contains('/') {
+        return file(&cwd.join(&agent.program));
+    }
+    std::env::split_paths(environment.get("PATH")?)
+        .find_map(|directory| file(&cwd.join(directory).join(&agent.program)))
+}
+
+/// The script that a program runs, as it stands: the first argument that names a file. What follows a `--name` is its
+/// value, such as a log, which changes with every start.
+fn script(arguments: &[String], cwd: &Path) -> Option<String> {
+    let takes_value = |option: &str| option.starts_with("--") && !option.contains('=');
+    let before = std::iter::once("").chain(arguments.iter().map(String::as_str));
+    let alone = arguments.iter().zip(before).filter(|(_, before)| !takes_value(before));
+    alone.map(|(argument, _)| argument).find_map(|argument| file(&cwd.join(argument)))
+}
+
+/// A file as it stands; `None` if there is none. The time is that of its last change of any kind: a package that is
+/// installed anew brings the times of its contents along, and may have the same size.
+fn file(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let facts = path.metadata().ok().filter(Metadata::is_file)?;
+    Some(format!("{} {} {}.{:09}", path.display(), facts.size(), facts.ctime(), facts.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Settings;
+    use crate::model::{AbsolutePath, HostId};
+    use crate::store::MemoryStore;
+
+    #[tokio::test]
+    async fn clients_with_and_without_a_terminal_keep_their_answers_side_by_side() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Engine::new(Arc::clone(&store), HostId::new("h").unwrap(), Settings::default());
+        let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
+        let cwd = AbsolutePath::new("/").unwrap();
+        let new = || NewSession::new(agent.clone(), cwd.clone(), Environment::default());
+        let (shell, editor) = (Place::alone(new()), Place::alone(new()));
+        editor.logged_in.without_terminal();
+        let shared = &engine.0.shared;
+        let in_terminal = r#"{"authMethods":[{"id":"t","name":"T","type":"terminal"}]}"#;
+        remember(shared, &shell, &in_terminal.into()).await;
+        assert_eq!(remembered(shared, &editor).await.unwrap(), None);
+        remember(shared, &editor, &"{}".into()).await;
+        assert_eq!(remembered(shared, &shell).await.unwrap().as_deref(), Some(in_terminal));
+        assert_eq!(remembered(shared, &editor).await.unwrap().as_deref(), Some("{}"));
+        let build = agent_build(&agent, &Environment::default(), cwd.as_path()).unwrap();
+        let last = last_answers(&*store, agent.command()).await.unwrap();
+        let answers: Vec<_> = last.iter().map(|last| (&*last.answer, has_answered(&build, last))).collect();
+        assert_eq!(answers, [(in_terminal, true), ("{}", true)]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_terminal_login_is_shared_by_all_clients() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Engine::new(store, HostId::new("h").unwrap(), Settings::default());
+        let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
+        let new = NewSession::new(agent, AbsolutePath::new("/").unwrap(), Environment::default());
+        let (shell, editor) = (Place::alone(new.clone()), Place::alone(new));
+        remember(&engine.0.shared, &shell, &"{}".into()).await;
+        editor.logged_in.without_terminal();
+        assert_eq!(remembered(&engine.0.shared, &editor).await.unwrap().as_deref(), Some("{}"));
+    }
+
+    #[test]
+    fn the_script_of_an_agent_is_part_of_its_build_and_a_file_that_it_writes_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let cwd = directory.path().canonicalize().unwrap();
+        for (arguments, is_part) in [
+            (&["agent"][..], true),
+            (&["-u", "agent"], true),
+            (&["run", "--heap=1", "agent"], true),
+            (&["--log", "agent"], false),
+            (&["script", "agent"], false),
+        ] {
+            std::fs::write(cwd.join("script"), "").unwrap();
+            std::fs::write(cwd.join("agent"), "1").unwrap();
+            let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+            let before = script(&arguments, &cwd);
+            std::fs::write(cwd.join("agent"), "longer").unwrap();
+            assert_eq!(script(&arguments, &cwd) != before, is_part, "{arguments:?}");
+        }
+    }
+}

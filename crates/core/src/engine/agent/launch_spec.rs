@@ -1,0 +1,222 @@
+//! Where a session's agent is started, and with what. Nothing of it is shown, and its values are never stored.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::acp::Besides;
+use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy};
+use crate::tools::{Environment, Root, Roots};
+
+use super::output_tail::Words;
+use crate::engine::{Disk, LoggedIn, NewSession, RestoreSession, Servers};
+
+/// What an agent is started with.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) agent: AgentSpec,
+    pub(crate) cwd: AbsolutePath,
+    /// The directory that the path of a record has to lead to, with every link followed, if it is known.
+    pub(crate) real_cwd: Option<AbsolutePath>,
+    /// The path by which the client that makes the agent start has asked for the session.
+    pub(crate) asked_by: Option<AbsolutePath>,
+    /// Directories beside that one whose files belong to the session.
+    pub(crate) additional_directories: Vec<AbsolutePath>,
+    pub(crate) environment: Environment,
+    pub(crate) mcp_servers: Servers,
+    /// What to do where the agent offers logins and no credential is known; `None` if nobody is to be logged in.
+    pub(crate) login: Option<LoginPolicy>,
+    /// How the client has logged in whose environment this is.
+    pub(crate) logged_in: LoggedIn,
+    /// What the client says besides whose request makes the agent start.
+    pub(crate) besides: Option<Besides>,
+    /// What the capabilities of that client say that only the agent understands.
+    pub(crate) capabilities: Option<Besides>,
+    /// The start wait of that client, if it says one.
+    pub(crate) start_wait: Option<Duration>,
+    /// What the agent says beside the protocol.
+    pub(crate) words: Words,
+}
+
+/// What a session is set up with from start to start. What a client gives becomes part of it when a session could be
+/// set up with it: what the agent cannot take is refused once, and not with every prompt from then on.
+#[derive(Clone)]
+pub(crate) struct Belongings {
+    pub(crate) agent: AgentSpec,
+    pub(crate) additional_directories: Vec<AbsolutePath>,
+    pub(crate) mcp_servers: Servers,
+}
+
+impl Place {
+    /// Where an agent is started that is to have no session.
+    pub(crate) fn alone(with: NewSession) -> Self {
+        let NewSession {
+            agent,
+            cwd,
+            environment,
+            mcp_servers,
+            login,
+            logged_in,
+            capabilities,
+            start_wait,
+            ..
+        } = with;
+        // Nobody but its client waits for it.
+        let agent = match start_wait {
+            Some(wait) => agent.with_start_timeout(wait),
+            None => agent,
+        };
+        let (additional_directories, login, words) = (Vec::new(), Some(login), Words::default());
+        Self {
+            agent,
+            cwd,
+            real_cwd: None,
+            asked_by: None,
+            additional_directories,
+            environment,
+            mcp_servers,
+            login,
+            logged_in,
+            besides: None,
+            capabilities,
+            start_wait: None,
+            words,
+        }
+    }
+
+    /// How long an agent that behaves so may take to come up: whoever waits for longer than is usual is not stopped.
+    pub(crate) fn patience(&self, profile: &AgentProfile) -> Duration {
+        self.agent.patience(profile).max(self.start_wait.unwrap_or_default())
+    }
+
+    /// How long it may take over a wish for a setting, when it may take so long over another request: half of what its
+    /// client waits, so that a prompt which waits for it is still sent in that time.
+    pub(crate) fn setting_patience(&self, patience: Duration) -> Duration {
+        self.start_wait.map_or(patience, |wait| patience.min(wait / 2))
+    }
+
+    /// The directories whose files the agent may have, as they are before it is there. Where a disk does not answer it is
+    /// not started: it would be refused the files of that directory for as long as it runs.
+    pub(crate) async fn roots(&self, disk: &Disk) -> Result<Roots, AgentError> {
+        let mut looking = JoinSet::new();
+        for directory in std::iter::once(&self.cwd).chain(&self.additional_directories) {
+            let (disk, directory, asked) = (disk.clone(), directory.clone(), directory.clone());
+            looking.spawn(async move {
+                let found = disk.ask(directory.as_path(), move || Root::find(&asked)).await;
+                found.map_err(|no_answer| (directory, no_answer))
+            });
+        }
+        let found: Result<Vec<_>, _> = looking.join_all().await.into_iter().collect();
+        let found = found.map_err(|(directory, no_answer)| AgentError::SilentDirectory {
+            agent: self.agent.label().into_owned(),
+            directory: directory.to_string(),
+            reason: no_answer.to_string(),
+        })?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Takes what the client that wants the agent started has given.
+    pub(crate) fn renew(&mut self, given: RestoreSession) {
+        let RestoreSession {
+            agent,
+            cwd,
+            environment,
+            mcp_servers,
+            additional_directories,
+            login,
+            logged_in,
+            besides,
+            capabilities,
+            start_wait,
+            ..
+        } = given;
+        self.asked_by = cwd;
+        self.besides = besides;
+        self.capabilities = capabilities;
+        self.start_wait = start_wait;
+        if let Some(directories) = additional_directories {
+            self.additional_directories = directories;
+        }
+        let gives_environment = !environment.variables().is_empty();
+        if gives_environment || logged_in.is_there() {
+            self.logged_in = logged_in;
+        }
+        if gives_environment {
+            self.environment = environment;
+            self.login = Some(login);
+        }
+        // What is in memory is worth more than a file that cannot be read.
+        let is_known = !self.mcp_servers.list.is_empty();
+        if let Some(servers) = mcp_servers.filter(|servers| servers.unread.is_none() || !is_known) {
+            self.mcp_servers = servers;
+        }
+        if let Some(agent) = agent.filter(|agent| agent.key() == self.agent.key()) {
+            self.agent = AgentSpec { start_timeout: self.agent.start_timeout, ..agent };
+        }
+    }
+
+    /// What of it is the session's, once its agent has taken it.
+    pub(crate) fn belongings(&self) -> Belongings {
+        let Self { agent, additional_directories, mcp_servers, .. } = self.clone();
+        Belongings { agent, additional_directories, mcp_servers }
+    }
+
+    /// Has what belongs to the session again, whatever was given besides.
+    pub(crate) fn restore(&mut self, belongings: Belongings) {
+        let Belongings { agent, additional_directories, mcp_servers } = belongings;
+        self.agent = agent;
+        self.additional_directories = additional_directories;
+        self.mcp_servers = mcp_servers;
+    }
+
+    /// Whether our agent is started by another command line or asked for another version of the protocol.
+    pub(crate) fn has_moved(&self, agent: &AgentSpec) -> bool {
+        let command = |agent: &AgentSpec| (agent.command(), agent.protocol);
+        command(agent) != command(&self.agent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_is_not_started_while_the_disk_of_one_of_its_directories_does_not_answer() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| AbsolutePath::from_path(&home.path().join(name)).unwrap();
+        let (slow, living) = (path("slow"), path("living"));
+        for directory in [&slow, &living] {
+            std::fs::create_dir(directory.as_path()).unwrap();
+        }
+        let place = |cwd: &AbsolutePath, other: &AbsolutePath| {
+            let agent = AgentSpec::new("demo", [""; 0]);
+            let alone = Place::alone(NewSession::new(agent, cwd.clone(), Environment::default()));
+            Place { additional_directories: vec![other.clone()], ..alone }
+        };
+        let disk = Disk::default();
+        let (answer, asked) = mpsc::channel::<()>();
+        assert!(disk.ask(slow.as_path(), move || asked.recv().is_ok()).await.is_err());
+        tokio::time::resume();
+        let silent = AgentError::SilentDirectory {
+            agent: "demo".to_owned(),
+            directory: slow.to_string(),
+            reason: "its disk does not answer".to_owned(),
+        };
+        for place in [place(&slow, &living), place(&living, &slow)] {
+            assert_eq!(place.roots(&disk).await.err(), Some(silent.clone()));
+        }
+        // The next start finds them.
+        answer.send(()).unwrap();
+        let roots = loop {
+            match place(&slow, &living).roots(&disk).await {
+                Ok(roots) => break roots,
+                Err(error) => assert_eq!(error, silent),
+            }
+        };
+        for directory in [slow, living] {
+            assert!(roots.locate(&format!("{directory}/file")).is_ok(), "{directory}");
+        }
+    }
+}

@@ -1,0 +1,608 @@
+//! One running agent of a session: how it comes up, and what is said when it goes.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::OsString;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
+use crate::model::{
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpServer,
+    Missed, Profiles, RecordId, Secrets,
+};
+use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
+use crate::wire::{self, End, Incoming, Peer};
+
+use super::directory::Settled;
+use super::initialize_cache;
+use super::launch_spec::Place;
+use super::login;
+use super::send_queue::Sending;
+use crate::engine::tools::run::{Done, Errand, Files, Tools};
+use crate::engine::{Disk, Settings, Shared};
+
+/// How long a process that closed its output may take to exit before we say so.
+const EXIT_LAG: Duration = Duration::from_millis(500);
+/// How much of what an agent says while it is being ended is kept.
+const LAST_LINES_BYTES: usize = 4 << 20;
+/// How long an agent that does not heed a step of its end is given for it all the same: what is queued for it is
+/// written meanwhile.
+const UNHEEDED: Duration = Duration::from_millis(100);
+
+/// A running agent that has answered `initialize`.
+pub(crate) struct LiveAgent {
+    pub(crate) connection: AgentConnection,
+    pub(crate) process: AgentProcess,
+    /// What it has done for it.
+    pub(crate) tools: Box<Tools>,
+    /// What it has not been sent yet.
+    pub(crate) sending: Sending,
+    /// What its start has found out of the record's directory.
+    pub(crate) settled: Option<Box<Settled>>,
+    /// What it has left outside of its process group.
+    strays: Strays,
+    /// Ends once it has closed its stdin and does not exit, or has exited and its last words are read, until that has
+    /// been heeded.
+    deaf: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// What happens with a running agent.
+pub(crate) enum News {
+    /// It says something; `None` when its connection has ended.
+    Said(Option<FromAgent>),
+    /// Something has come of what it wanted done, or terminals of its have shown something.
+    Done(Option<(Errand, Done)>),
+}
+
+/// Starts the agent of a record, in the directory that the record was created in.
+pub(crate) async fn start_for(
+    record: RecordId,
+    mut place: Place,
+    shared: Shared,
+    predecessor: Option<watch::Receiver<bool>>,
+) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
+    let settled = place.settle(&shared.disk, &record).await?;
+    let (agent, lines) = start(place, shared, record.as_str(), predecessor).await?;
+    Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
+}
+
+/// Asks an agent to initialize, for the client that it is started for.
+fn initialize(
+    called: &str,
+    place: &Place,
+    peer: Peer,
+    incoming: Incoming,
+) -> impl Future<Output = Result<Started, InitializeFailure>> {
+    let client = (place.capabilities.as_ref(), place.logged_in.has_terminal());
+    AgentConnection::start_for(called, place.agent.protocol, (peer, incoming), place.secrets(), client)
+}
+
+/// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
+/// the mark, which is its record's id if it has one.
+pub(crate) async fn start(
+    mut place: Place,
+    shared: Shared,
+    mark: &str,
+    predecessor: Option<watch::Receiver<bool>>,
+) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
+    if let Some(mut gone) = predecessor {
+        // Two processes on one session are what agents refuse with "busy".
+        drop(gone.wait_for(|gone| *gone).await);
+    }
+    // What the agent is asked is what is kept out of its lines, whoever logs in or out meanwhile.
+    place.logged_in = place.logged_in.as_it_is();
+    let told = place.told_paths(&shared.disk).await;
+    let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
+    place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(told);
+    let Place { agent, cwd, environment, .. } = &place;
+    let strays = shared.strays(mark);
+    let Shared { settings, spawner, .. } = &shared;
+    let program = settings.program_of(agent);
+    let profile = Profiles::built_in().of(agent, None);
+    let (patience, grace) = (place.patience(&profile), grace_for(&profile, settings.process));
+    let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
+    // A program on a disk that does not answer can hang before it is one.
+    let late = |said| slow_start(agent, patience, said);
+    let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
+    let since = (settings.clock)();
+    let (mut process, pipes) = spawned?;
+    let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
+    place.words.are_of(&process, &peer);
+    let called = agent.label();
+    let initialize = initialize(&called, &place, peer.clone(), incoming);
+    let mut failed = match tokio::time::timeout(patience, initialize).await {
+        Ok(Ok(Started { mut connection, mut lines })) => {
+            let told = connection.info().name;
+            connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
+            initialize_cache::remember(&shared, &place, connection.answer()).await;
+            match login::at_start(&mut connection, &place, patience, &mut lines).await {
+                Ok(()) => return Ok((LiveAgent::new(connection, process, files, strays), lines)),
+                Err(Some(error)) => FailedStart::new(error, lines),
+                Err(None) => {
+                    let how = exit_words(process.exited_within(EXIT_LAG).await);
+                    let said = place.censor(&said(&mut process, &peer).await);
+                    FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
+                }
+            }
+        }
+        Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
+        Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
+            let (agent, limit) = (label(agent), settings.wire.flood_bytes);
+            let error = AgentError::Flooded { agent, limit, during: "of garbage".to_owned() };
+            FailedStart::new(error, lines)
+        }
+        Ok(Err(InitializeFailure { error: None, lines })) => {
+            let how = exit_words(process.exited_within(EXIT_LAG).await);
+            let said = place.censor(&said(&mut process, &peer).await);
+            let agent = label(agent);
+            // One elsewhere has a program of ours before it, which ends where it is not reached.
+            let error = match program {
+                Cow::Owned(_) => AgentError::NotReached { agent, said },
+                Cow::Borrowed(_) => AgentError::ExitedAtOnce { agent, how, said },
+            };
+            FailedStart::new(error, lines)
+        }
+        Err(_) => {
+            let said = place.censor(&said(&mut process, &peer).await);
+            FailedStart::new(late(said), Vec::new())
+        }
+    };
+    let strays = look_below(&process, strays).await;
+    peer.abort();
+    let identity = process.identity().clone();
+    let (ended, strays) = end_process(process, strays, grace).await;
+    failed.strays = strays;
+    failed.left = (ended == Ended::Left).then(|| {
+        let ended = Some(AgentExit { at: (settings.clock)(), how: ended.into() });
+        AgentRun { process: identity, since, ended }
+    });
+    Err(failed)
+}
+
+fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
+    AgentError::SlowStart { agent: label(agent), missed: Missed::Initialize, limit, said }
+}
+
+/// The mark of an agent that is to have no session.
+pub(crate) fn unused_mark() -> String {
+    crate::wire::new_uuid().to_string()
+}
+
+/// A start that failed, and what was exchanged all the same.
+pub(crate) struct FailedStart {
+    pub(crate) error: AgentError,
+    pub(crate) lines: Vec<Line>,
+    /// The process, if it would not go.
+    pub(crate) left: Option<AgentRun>,
+    /// What was ended with it beyond its group.
+    pub(crate) strays: Vec<SweptProcess>,
+}
+
+impl FailedStart {
+    fn new(error: AgentError, lines: Vec<Line>) -> Self {
+        Self { error, lines, left: None, strays: Vec::new() }
+    }
+}
+
+impl From<AgentError> for FailedStart {
+    /// Nothing was exchanged.
+    fn from(error: AgentError) -> Self {
+        Self::new(error, Vec::new())
+    }
+}
+
+/// What an agent leaves when it is ended.
+pub(crate) struct Farewell {
+    /// What it still said.
+    pub(crate) lines: Vec<Line>,
+    /// What became of the commands that it had run.
+    pub(crate) commands: Vec<Fact>,
+    pub(crate) ended: Ended,
+    /// What was ended with it beyond its group.
+    pub(crate) strays: Vec<SweptProcess>,
+}
+
+impl Default for Farewell {
+    fn default() -> Self {
+        Self { lines: Vec::new(), commands: Vec::new(), ended: Ended::Gone, strays: Vec::new() }
+    }
+}
+
+/// Takes note of what a process has started, while it shows that. Without that their marks have to do.
+async fn look_below(process: &AgentProcess, strays: Strays) -> Strays {
+    let (identity, mut looking) = (process.identity().clone(), strays.clone());
+    let seen = tokio::task::spawn_blocking(move || {
+        looking.look_below(&identity);
+        looking
+    });
+    seen.await.unwrap_or(strays)
+}
+
+/// Ends a process, and what it has left outside of its group.
+async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let group = process.pid();
+    let ended = process.end(grace).await;
+    let (left, mut swept) = end_strays(strays, grace).await;
+    swept.retain(|process| process.group != group);
+    (if left == Ended::Left { left } else { ended }, swept)
+}
+
+/// Ends what agents that are gone have left outside of their groups; what that was.
+pub(crate) async fn end_strays(strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let swept = tokio::task::spawn_blocking(move || strays.end(grace)).await.unwrap_or_default();
+    let ended = if swept.left.is_empty() { Ended::Gone } else { Ended::Left };
+    (ended, [swept.ended, swept.left].concat())
+}
+
+/// What is left of an agent that went by itself, being ended.
+pub(crate) struct Leftover {
+    pub(crate) task: JoinHandle<Farewell>,
+    /// True once nothing more is done about it.
+    pub(crate) gone: watch::Receiver<bool>,
+    /// The run as its end was kept, to be amended if something of it would not go.
+    pub(crate) run: Option<AgentRun>,
+}
+
+impl Leftover {
+    pub(crate) fn of(agent: LiveAgent, grace: Grace) -> Self {
+        let (told, gone) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            let farewell = agent.end(grace).await;
+            told.send_replace(true);
+            farewell
+        });
+        Self { task, gone, run: None }
+    }
+
+    /// How the run ended, if that is to be kept anew because something of it would not go.
+    pub(crate) fn amended(self, ended: Ended) -> Option<AgentRun> {
+        let mut run = self.run.filter(|_| ended == Ended::Left)?;
+        if let Some(exit) = &mut run.ended {
+            exit.how = AgentEnd::Otherwise(format!("{}; what it left would not go", exit.how));
+        }
+        Some(run)
+    }
+}
+
+impl LiveAgent {
+    /// An agent that was sent nothing yet and has had nothing done for it.
+    fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: Strays) -> Self {
+        let (tools, sending) = (Box::new(Tools::new(files)), Sending::default());
+        let peer = connection.peer().clone();
+        let exited = process.exited();
+        let deaf = async move {
+            peer.write_failed().await;
+            if tokio::time::timeout(EXIT_LAG, exited).await.is_ok() {
+                // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
+                tokio::time::sleep(EXIT_LAG).await;
+            }
+        };
+        Self { connection, process, tools, sending, settled: None, strays, deaf: Some(Box::pin(deaf)) }
+    }
+
+    /// What happens next. Dropping this loses nothing.
+    pub(crate) async fn next(&mut self, known: Known<'_>) -> News {
+        loop {
+            let has_room = self.sending.has_room();
+            tokio::select! {
+                said = self.connection.recv(known), if has_room => return News::Said(said),
+                done = self.tools.next(), if has_room => return News::Done(done),
+                // What it says next is that it has ended.
+                _ = self.sending.failed() => self.connection.peer().abort(),
+                () = ended(self.deaf.as_mut()) => {
+                    self.deaf = None;
+                    self.connection.peer().abort();
+                }
+            }
+        }
+    }
+
+    /// Says how the agent went, and ends what is left of it in the background.
+    pub(crate) async fn gone(mut self, place: &Place, settings: &Settings) -> (AgentError, Leftover) {
+        let error = match self.connection.end() {
+            Some(End::Flooded) => AgentError::Flooded {
+                agent: label(&place.agent),
+                limit: settings.wire.flood_bytes,
+                during: "of garbage".to_owned(),
+            },
+            _ => AgentError::Died {
+                agent: label(&place.agent),
+                how: self.how_it_went().await,
+                said: self.said_without_secrets().await,
+            },
+        };
+        (error, Leftover::of(self, settings.process))
+    }
+
+    async fn how_it_went(&mut self) -> String {
+        // The exit of one that has closed its stdin was waited for already.
+        let lag = if self.deaf.is_some() { EXIT_LAG } else { Duration::ZERO };
+        match self.process.exited_within(lag).await {
+            None if self.connection.peer().has_write_failed() => "it closed its input".to_owned(),
+            exit => exit_words(exit),
+        }
+    }
+
+    /// What it has said last beside the protocol.
+    async fn said_without_secrets(&mut self) -> Vec<String> {
+        let words = self.process.last_words().await;
+        words.iter().map(|line| self.connection.without_secrets(line)).collect()
+    }
+
+    /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
+    /// read, so that it can finish. The first of it is given back, to be kept.
+    pub(crate) async fn end(self, grace: Grace) -> Farewell {
+        let Self { mut connection, process, tools, mut sending, strays, .. } = self;
+        let grace = grace_for(connection.profile(), grace);
+        let peer = connection.peer().clone();
+        let close = async {
+            let all = async {
+                drop(sending.all_sent().await);
+                drop(peer.close().await);
+            };
+            if tokio::time::timeout(grace.eof, all).await.is_err() {
+                peer.abort();
+            }
+        };
+        // Once its stdin is closed it may be gone, and what it has started is an orphan.
+        let strays = look_below(&process, strays).await;
+        let mut lines = Vec::new();
+        let (ended, strays, mut terminals) = {
+            let mut end = std::pin::pin!(async {
+                // Its commands go first: what is left of them is then found with what is left of it.
+                let end = async { (tools.end(grace).await, end_process(process, strays, grace).await) };
+                let ((), ((tools, terminals), (process, strays))) = tokio::join!(close, end);
+                (if tools == Ended::Left { tools } else { process }, strays, terminals)
+            });
+            let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
+            tokio::select! {
+                ended = &mut end => {
+                    // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
+                    drop(tokio::time::timeout(EXIT_LAG, &mut drain).await);
+                    ended
+                }
+                () = &mut drain => end.await,
+            }
+        };
+        let commands = terminals.iter_mut().flat_map(|(id, running)| running.facts(id, &connection, true));
+        Farewell { commands: commands.collect(), lines, ended, strays }
+    }
+}
+
+/// Waits for this to end; for ever, if it has.
+async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long each step of an end may take for an agent that behaves so.
+fn grace_for(profile: &AgentProfile, grace: Grace) -> Grace {
+    let unheeded = |ignores: Option<bool>, given: Duration| {
+        if ignores == Some(true) { given.min(UNHEEDED) } else { given }
+    };
+    Grace {
+        eof: unheeded(profile.ignores_stdin_end, grace.eof),
+        term: unheeded(profile.ignores_terminate, grace.term),
+    }
+}
+
+/// Reads until the connection ends, and keeps the first of it.
+async fn drain(connection: &mut AgentConnection, lines: &mut Vec<Line>) {
+    let mut room = LAST_LINES_BYTES;
+    while let Some(said) = connection.recv(Known::default()).await {
+        room = room.saturating_sub(said.size);
+        if room > 0 {
+            lines.push(said.line);
+        }
+    }
+}
+
+impl Place {
+    /// What the agent has said last, beside the protocol.
+    pub(crate) fn last_words(&self) -> Vec<String> {
+        self.censor(&self.words.last())
+    }
+
+    /// An agent's words without the secret values it was given.
+    fn censor(&self, said: &[String]) -> Vec<String> {
+        let secrets = self.secrets();
+        said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
+    }
+
+    /// The variables whose names mark a secret and whose values are paths that exist, such as that of a file with
+    /// credentials: what the agent says of files must still name them. What is not found, or not in time, stays a secret.
+    async fn told_paths(&self, disk: &Disk) -> Vec<OsString> {
+        let mut told = Vec::new();
+        for (name, paths) in self.environment.secret_paths() {
+            let mut are_there = false;
+            for path in paths {
+                let asked = path.clone();
+                are_there = disk.ask(&path, move || asked.symlink_metadata().is_ok()).await == Ok(true);
+                if !are_there {
+                    break;
+                }
+            }
+            if are_there {
+                told.push(name.to_owned());
+            }
+        }
+        told
+    }
+
+    /// Every value that the agent was given in confidence: what its MCP servers are given, the secrets of its environment
+    /// and the passwords in URLs there, and the texts of the login that is repeated.
+    fn secrets(&self) -> Secrets {
+        let login = self.logged_in.with(&self.agent).map(|login| login.secrets()).unwrap_or_default();
+        let servers = self.mcp_servers.list.iter().flat_map(McpServer::secrets);
+        let variables = self.environment.variables().iter();
+        Secrets::new(servers.chain(login.iter().map(String::as_str)))
+            .with_variables(variables.map(|(name, value)| (name.as_os_str(), value.as_os_str())), |name| {
+                self.environment.is_secret(name)
+            })
+    }
+}
+
+/// What the agent said that was no protocol: on stderr, or else as garbage on stdout.
+async fn said(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
+    let words = process.last_words().await;
+    if words.is_empty() { peer.garbage().recent } else { words }
+}
+
+fn exit_words(exit: Option<Exit>) -> String {
+    exit.map_or_else(|| "it closed its output".to_owned(), |exit| exit.to_string())
+}
+
+fn label(agent: &AgentSpec) -> String {
+    agent.label().into_owned()
+}
+
+/// The ACP sessions that are live in this engine, each with its record. An agent that gives one id twice has given us a
+/// stranger's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LiveIds(Arc<Mutex<HashMap<LiveKey, RecordId>>>);
+
+/// An agent's command line and the id it gave.
+type LiveKey = (Vec<String>, AcpSessionId);
+
+/// An id that is live as long as this value.
+pub(crate) struct LiveId {
+    ids: LiveIds,
+    key: LiveKey,
+}
+
+impl LiveIds {
+    /// Takes an id for a record, unless a session of the same agent has it: then this is the record of that one.
+    pub(crate) fn take(
+        &self,
+        agent: &AgentSpec,
+        session: AcpSessionId,
+        record: &RecordId,
+    ) -> Result<LiveId, RecordId> {
+        let key = (agent.command(), session);
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
+            Entry::Occupied(taken) => Err(taken.get().clone()),
+            Entry::Vacant(free) => {
+                free.insert(record.clone());
+                Ok(LiveId { ids: self.clone(), key })
+            }
+        }
+    }
+}
+
+impl Drop for LiveId {
+    fn drop(&mut self) {
+        self.ids.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::NewSession;
+    use crate::model::{AbsolutePath, McpTransport, NamedValue, ProcessIdentity, Timestamp};
+    use crate::tools::Environment;
+
+    #[tokio::test]
+    async fn secret_environment_values_are_masked_and_ordinary_ones_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().to_str().unwrap();
+        let both = format!("{home}:/k4+Ab+in-base64");
+        let given = [
+            "key-from-env",
+            "for-login",
+            "Bearer t0ken",
+            "of-a-server",
+            "url-password",
+            "/k3+Ab/in-base64=",
+            "marked-by-hand",
+            &both,
+        ];
+        let [key, login, header, of_server, password, base64, marked, both] = given;
+        let environment = [
+            ("API_KEY", key),
+            ("ACPX_AUTH_CHATGPT", login),
+            ("HTTPS_PROXY", &format!("http://me:{password}@proxy:3128")),
+            ("HOME", "/home/me/x"),
+            ("SHORT_TOKEN", "seven77"),
+        ];
+        let configured = [
+            ("NODE_ENV", "production"),
+            ("REGION", "eu-central-1"),
+            ("AGENT_CREDENTIALS", home),
+            ("AGENT_SECRETS", &format!("{home}:/")),
+            ("PGPASSWORD", base64),
+            ("BOTH_TOKEN", both),
+            ("LICENCE", marked),
+        ];
+        let pairs = |variables: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+            variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        };
+        let http = McpTransport::Http {
+            url: "http://x".into(),
+            headers: vec![NamedValue { name: "Authorization".into(), value: header.into() }],
+        };
+        let stdio = McpTransport::Stdio {
+            command: AbsolutePath::new("/bin/m").unwrap(),
+            args: Vec::new(),
+            env: vec![NamedValue { name: "ANY".into(), value: of_server.into() }],
+        };
+        let environment = pairs(&environment).into_iter().collect::<Environment>();
+        let environment = environment.with_all(pairs(&configured)).with_secrets(["LICENCE".into()]);
+        let (agent, cwd) = (AgentSpec::new("a", [""; 0]), AbsolutePath::new("/").unwrap());
+        let mut place = Place {
+            login: None,
+            mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
+            ..Place::alone(NewSession::new(agent, cwd, environment))
+        };
+        let told = place.told_paths(&Disk::default()).await;
+        assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
+        place.environment = place.environment.telling(told);
+        let said = |secrets: [&str; 8]| {
+            format!(
+                "{}, {home}/a, {home}:/, /home/me/x, seven77, production, eu-central-1",
+                secrets.join(", ")
+            )
+        };
+        assert_eq!(place.censor(&[said(given)]), [said(["[secret]"; 8])]);
+    }
+
+    #[tokio::test]
+    async fn what_an_agent_left_and_would_not_go_is_kept_with_how_it_ended() {
+        let at = Timestamp::from_millis(7).unwrap();
+        let run = |words: &str| AgentRun {
+            process: ProcessIdentity { pid: 7, started: 8, boot: "boot".to_owned() },
+            since: at,
+            ended: Some(AgentExit { at, how: AgentEnd::Otherwise(words.to_owned()) }),
+        };
+        let leftover = |run| Leftover {
+            task: tokio::spawn(async { Farewell::default() }),
+            gone: watch::channel(true).1,
+            run,
+        };
+        let amended = leftover(Some(run("signal 9"))).amended(Ended::Left);
+        assert_eq!(amended, Some(run("signal 9; what it left would not go")));
+        assert_eq!(leftover(Some(run("signal 9"))).amended(Ended::Gone), None);
+        assert_eq!(leftover(None).amended(Ended::Left), None);
+    }
+
+    #[test]
+    fn an_id_is_live_once_and_only_while_it_is_held() {
+        let ids = LiveIds::default();
+        let agent = AgentSpec::new("a", ["x"]);
+        let session = || AcpSessionId::new("s").unwrap();
+        let (one, two) = (RecordId::new("one").unwrap(), RecordId::new("two").unwrap());
+        let held = ids.take(&agent, session(), &one);
+        assert_eq!(ids.take(&agent, session(), &two).err(), Some(one));
+        assert!(held.is_ok() && ids.take(&AgentSpec::new("a", ["y"]), session(), &two).is_ok());
+        drop(held);
+        assert!(ids.take(&agent, session(), &two).is_ok());
+    }
+}

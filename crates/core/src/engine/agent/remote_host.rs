@@ -1,0 +1,264 @@
+//! An agent on another machine that is a host of ours: it numbers what it tells and knows prompts by the names we gave them. So what was
+//! said there while nobody here listened is told when the session is taken up again, what was asked here is not told
+//! back, and what was stopped here is stopped there too.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::acp::client::{FarWay, Line};
+use crate::acp::far_host;
+use crate::machine::{AgentState, Input, OnResume};
+use crate::model::{
+    Content, Direction, Event, Fact, LineageIndex, MessageKind, RecordId, Seq, StopReason, TurnError, Update,
+};
+use crate::wire::Message;
+
+use crate::engine::session::task::SessionTask;
+
+/// What is kept of such an agent.
+#[derive(Debug)]
+pub(crate) struct Far {
+    /// The session in force: another one has numbers of its own.
+    lineage: LineageIndex,
+    /// The last number that it has told.
+    last: Option<u64>,
+    /// The prompts that were asked here, by their names.
+    asked: HashSet<Box<str>>,
+    /// The prompt of ours that it works on, as it said; in what is kept, until a turn begins with that.
+    works_on: Option<Box<str>>,
+    /// The prompt that the last turn here is about: its own, or one that was asked before the agent was lost.
+    current: Option<Box<str>>,
+    /// The prompt that was last stopped here.
+    stopped: Option<Box<str>>,
+    /// It works on something that was stopped here.
+    is_unwanted: bool,
+    /// The way to it is gone, and looked for.
+    is_away: bool,
+}
+
+impl Far {
+    pub(crate) fn new(lineage: LineageIndex) -> Self {
+        Self {
+            lineage,
+            last: None,
+            asked: HashSet::new(),
+            works_on: None,
+            current: None,
+            stopped: None,
+            is_unwanted: false,
+            is_away: false,
+        }
+    }
+
+    /// Takes an event of the record that is kept.
+    pub(crate) fn hear(&mut self, record: &RecordId, event: &Event, content: &Content) {
+        if event.lineage != self.lineage {
+            return;
+        }
+        self.last = self.last.max(far_host::seq_of(event));
+        match content {
+            Content::Fact(Fact::TurnStarted { request_id, .. }) => {
+                let own: Box<str> = request_id.as_str().into();
+                self.asked.insert(own.clone());
+                self.current = Some(self.works_on.take().unwrap_or(own));
+            }
+            Content::Fact(Fact::TurnEnded { stop_reason, error, .. }) => {
+                let is_cancelled = stop_reason.as_deref() == Some(StopReason::cancelled().as_str());
+                let is_overdue = error.as_ref().is_some_and(|error| is_limit(&error.code));
+                if is_cancelled || is_overdue {
+                    self.stopped.clone_from(&self.current);
+                }
+            }
+            // A state that begins a turn is kept before it.
+            _ if says_state(event) => self.works_on = own_prompt(record, &event.body),
+            _ => {}
+        }
+    }
+
+    /// Whether a prompt was asked here.
+    fn has_asked(&self, prompt: &str) -> bool {
+        self.asked.contains(prompt)
+    }
+
+    /// What it tells when the session is resumed.
+    pub(crate) fn on_resume(&self) -> OnResume {
+        if self.last.is_some() { OnResume::Missed } else { OnResume::Nothing }
+    }
+
+    /// Whether the way to it is gone, and looked for.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away
+    }
+
+    /// The prompt that it works on and that was asked before it was lost: a cancel is meant for that alone.
+    pub(crate) fn left(&self) -> Option<&str> {
+        self.works_on.as_deref()
+    }
+
+    /// The first event that was missed.
+    pub(crate) fn missed(&self) -> Option<Seq> {
+        self.last.map(|last| Seq(last.saturating_add(1)))
+    }
+}
+
+/// Whether a turn that ended with this code was stopped for it.
+fn is_limit(code: &str) -> bool {
+    [TurnError::TIMEOUT, TurnError::IDLE_TIMEOUT].contains(&code)
+}
+
+/// Whether a line says whether the agent works.
+fn says_state(event: &Event) -> bool {
+    event.direction == Direction::FromAgent
+        && memchr::memmem::find(event.body.as_bytes(), b"state_update").is_some()
+}
+
+/// The prompt of a record that a line is about, by its name here.
+fn own_prompt(record: &RecordId, line: &Arc<str>) -> Option<Box<str>> {
+    let message = Message::parse(line.clone()).ok()?;
+    let name = far_host::prompt_of(message.params()?)?;
+    far_host::request_of(record, &name).map(Into::into)
+}
+
+impl SessionTask {
+    /// Whether an update tells the words of a prompt that was asked here.
+    pub(crate) fn is_own_prompt(&self, update: &Update, line: &Line) -> bool {
+        let is_users = matches!(
+            update,
+            Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
+        );
+        let Some(far) = self.far.as_ref().filter(|_| is_users) else { return false };
+        own_prompt(self.keeper.record(), &line.body).is_some_and(|prompt| far.has_asked(&prompt))
+    }
+
+    /// Notes, and keeps, that the way to the agent is gone or there again.
+    pub(crate) fn take_way(&mut self, way: FarWay) {
+        let fact = match way {
+            FarWay::Gone => Fact::AgentAway {},
+            FarWay::There => Fact::AgentBack {},
+        };
+        let is_away = way == FarWay::Gone;
+        let Some(far) = self.far.as_mut().filter(|far| far.is_away != is_away) else { return };
+        far.is_away = is_away;
+        self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
+    }
+
+    /// Notes whether what the agent works on is wanted any more.
+    pub(crate) fn note_far_state(&mut self, state: &AgentState, line: &Line) {
+        if let Some(far) = &mut self.far {
+            let is_at_work = *state == AgentState::Working;
+            far.works_on = own_prompt(self.keeper.record(), &line.body).filter(|_| is_at_work);
+            far.is_unwanted = far.works_on.is_some() && far.works_on == far.stopped;
+        }
+    }
+
+    /// Stops what the agent works on, once that is a turn here, if it is not wanted any more.
+    pub(crate) fn stop_unwanted(&mut self) {
+        let turn = self.machine.current_turn();
+        if let Some(far) = self.far.as_mut().filter(|far| far.is_unwanted && turn.is_some()) {
+            far.is_unwanted = false;
+            self.inputs.push_back(Input::Cancel(turn));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acp;
+    use crate::model::{EventKind, FactError, Timestamp};
+
+    fn record() -> RecordId {
+        RecordId::new("r").unwrap()
+    }
+
+    fn far(events: &[(Direction, EventKind, String)]) -> Far {
+        let mut far = Far::new(LineageIndex::FIRST);
+        for (seq, (direction, kind, body)) in (1..).zip(events) {
+            let event = Event {
+                seq: Seq(seq),
+                at: Timestamp::from_millis(0).unwrap(),
+                turn: None,
+                lineage: LineageIndex::FIRST,
+                protocol: 1,
+                direction: *direction,
+                kind: *kind,
+                body: body.as_str().into(),
+            };
+            far.hear(&record(), &event, &acp::content(&event));
+        }
+        far
+    }
+
+    fn fact(fact: &Fact) -> (Direction, EventKind, String) {
+        (Direction::Ours, EventKind::Fact, fact.to_body().to_string())
+    }
+
+    fn begins(request: &str) -> (Direction, EventKind, String) {
+        fact(&Fact::TurnStarted { turn: 1, request_id: request.to_owned(), client: None })
+    }
+
+    fn ends(stop_reason: Option<&str>, code: Option<&str>) -> (Direction, EventKind, String) {
+        let error = code.map(|code| FactError { code: code.to_owned(), message: String::new() });
+        fact(&Fact::TurnEnded { turn: 1, stop_reason: stop_reason.map(str::to_owned), error })
+    }
+
+    fn runs(name: &str) -> (Direction, EventKind, String) {
+        let update = r#"{"sessionUpdate":"state_update","state":"running"}"#;
+        let meta = format!(r#"{{"acpx":{{"requestId":"{name}"}}}}"#);
+        let params = format!(r#"{{"sessionId":"s","update":{update},"_meta":{meta}}}"#);
+        (
+            Direction::FromAgent,
+            EventKind::Notification,
+            format!(r#"{{"jsonrpc":"2.0","method":"_acpx/state","params":{params}}}"#),
+        )
+    }
+
+    #[test]
+    fn what_was_stopped_here_is_the_prompt_that_its_turn_was_about_and_nothing_else_is() {
+        let cancelled = || ends(Some("cancelled"), None);
+        let cases = [
+            (vec![begins("q1"), cancelled()], Some("q1")),
+            (vec![begins("q1"), ends(None, Some("TIMEOUT"))], Some("q1")),
+            (vec![begins("q1"), ends(None, Some("IDLE_TIMEOUT"))], Some("q1")),
+            // Whoever was lost, or refused it, has stopped nothing.
+            (vec![begins("q1"), ends(None, Some("AGENT_DIED"))], None),
+            (vec![begins("q1"), ends(None, Some("INTERRUPTED"))], None),
+            (vec![begins("q1"), ends(None, Some("AGENT_REFUSED"))], None),
+            (vec![begins("q1"), ends(Some("end_turn"), None)], None),
+            // The rest of a prompt is a turn of its own, with a name of its own.
+            (
+                vec![begins("q1"), ends(None, Some("INTERRUPTED")), runs("r/q1"), begins("u"), cancelled()],
+                Some("q1"),
+            ),
+            (vec![runs("another/q9"), begins("u"), cancelled()], Some("u")),
+        ];
+        for (events, expected) in cases {
+            assert_eq!(far(&events).stopped.as_deref(), expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_was_asked_here_if_it_is_kept_here_whatever_its_name_says() {
+        let far = far(&[begins("q1")]);
+        assert_eq!(["q1", "q2"].map(|prompt| far.has_asked(prompt)), [true, false]);
+    }
+
+    #[test]
+    fn the_last_number_is_that_of_an_update_or_an_answer_and_of_no_other_session() {
+        let line = |kind, body: &str| (Direction::FromAgent, kind, body.to_owned());
+        let update = |seq: u64| {
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{{}},"_meta":{{"acpx":{{"seq":{seq}}}}}}}}}"#
+            )
+        };
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"_meta":{"acpx":{"seq":3}}}}"#;
+        let events = [
+            line(EventKind::Response, answer),
+            line(EventKind::Update, &update(7)),
+            line(EventKind::Notification, &update(90)),
+        ];
+        assert_eq!(far(&events).missed(), Some(Seq(8)));
+        assert_eq!(far(&[begins("q1")]).missed(), None);
+        assert_eq!(far(&[line(EventKind::Update, &update(u64::MAX))]).missed(), Some(Seq(u64::MAX)));
+    }
+}

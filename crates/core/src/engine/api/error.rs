@@ -1,0 +1,144 @@
+//! What a session can answer instead of what it was asked.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::model::{AbsolutePath, AcpSessionId, AgentError, RecordId, RequestId, SettingError, command_line};
+use crate::store::StoreError;
+
+use crate::engine::PromptProblem;
+
+/// Why a session could not do what was asked. What was kept stays kept.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The agent did something else.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The store did not keep what had to be kept.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    /// There is no such record.
+    #[error("there is no record {0}")]
+    NoRecord(RecordId),
+    /// The working directory cannot be used.
+    #[error("cannot work in {cwd}: {reason}")]
+    Directory {
+        /// The directory.
+        cwd: AbsolutePath,
+        /// Why.
+        reason: String,
+    },
+    /// A client asks for a session in another directory than the session's.
+    #[error("the session {record} works in {cwd}, and was asked for in {asked_by}")]
+    WorksElsewhere {
+        /// The record.
+        record: RecordId,
+        /// Where it works, as that was given.
+        cwd: AbsolutePath,
+        /// The path by which it was asked for.
+        asked_by: AbsolutePath,
+    },
+    /// The prompt cannot be sent.
+    #[error(transparent)]
+    Prompt(#[from] PromptProblem),
+    /// The session cannot be set so.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The record has had a prompt of this name.
+    #[error("the record {record} has had a prompt with the request id {request}")]
+    RequestExists {
+        /// The record.
+        record: RecordId,
+        /// The name.
+        request: RequestId,
+    },
+    /// Too many prompts wait already, too many requests are under way, or too much waits for the agent to read it.
+    #[error("too many prompts or requests wait for the record {0}")]
+    QueueFull(RecordId),
+    /// The session is being closed.
+    #[error("the record {0} is being closed")]
+    Closing(RecordId),
+    /// The session has a turn running or waiting.
+    #[error("the record {0} has a turn that runs or waits")]
+    Busy(RecordId),
+    /// The record never had this ACP session.
+    #[error("the record {record} has no ACP session {session} in its lineage")]
+    NotInLineage {
+        /// The record.
+        record: RecordId,
+        /// The session.
+        session: AcpSessionId,
+    },
+    /// The conversation is too long to be copied.
+    #[error("the conversation of the record {record} has more than {limit} bytes and cannot be copied")]
+    TooLong {
+        /// The record.
+        record: RecordId,
+        /// How many bytes it may have.
+        limit: usize,
+    },
+    /// The engine was shut down.
+    #[error("the session of the record {0} was shut down")]
+    ShutDown(RecordId),
+}
+
+impl SessionError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Agent(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::NoRecord(_) => "NO_SESSION",
+            Self::Directory { .. } => "BAD_DIRECTORY",
+            Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
+            Self::Prompt(_) => "BAD_PROMPT",
+            Self::Setting(error) => error.code(),
+            Self::RequestExists { .. } => "REQUEST_EXISTS",
+            Self::QueueFull(_) => "QUEUE_FULL",
+            Self::Closing(_) => "SESSION_CLOSING",
+            Self::Busy(_) => "SESSION_BUSY",
+            Self::NotInLineage { .. } => "NOT_IN_LINEAGE",
+            Self::TooLong { .. } => "SESSION_TOO_LONG",
+            Self::ShutDown(_) => "SHUT_DOWN",
+        }
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
+            Self::Setting(error) => return Some(error.hint().into()),
+            Self::Agent(AgentError::DirectoryMoved { record, .. }) => {
+                let moving = format!("acpx sessions move {record} --cwd DIR");
+                let hint = "put the directory back, or move the session to where its project is now";
+                return Some(format!("{hint}: {moving}").into());
+            }
+            Self::WorksElsewhere { record, cwd, asked_by } => {
+                let words = ["sessions", "move", record.as_str(), "--cwd", asked_by.as_str()];
+                let moving = command_line("acpx", words);
+                return Some(format!("ask for it in {cwd}; if its project has moved: {moving}").into());
+            }
+            Self::Agent(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Directory { .. } => Some("name a directory that exists"),
+            Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
+            Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
+            Self::TooLong { .. } => Some("begin a new session"),
+            Self::NotInLineage { .. } => {
+                Some("acpx sessions show ID lists the ACP sessions that the record has had")
+            }
+            Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
+        };
+        hint.map(Into::into)
+    }
+}
+
+impl From<StoreError> for SessionError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoRecord(record) => Self::NoRecord(record),
+            StoreError::RequestExists { record, request } => Self::RequestExists { record, request },
+            other => Self::Store(Arc::new(other)),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What users of the engine hold and give: requests, prompts, session and turn handles, settings, errors.
+
+pub(super) mod error;
+pub(super) mod prompt;
+pub(super) mod request;
+pub(super) mod session_handle;
+pub(super) mod settings;
+pub(super) mod turn_handle;

@@ -1,0 +1,151 @@
+//! A prompt as a client gives it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::acp::Besides;
+use crate::model::{ClientName, PermissionPolicy, RequestId, TurnLimits};
+
+use crate::engine::RestoreSession;
+
+/// What to say to the agent, and what it may do meanwhile.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    pub(crate) blocks: Arc<str>,
+    pub(crate) policy: PermissionPolicy,
+    pub(crate) request: RequestId,
+    pub(crate) restore: RestoreSession,
+    pub(crate) client: Option<ClientName>,
+    pub(crate) besides: Option<Besides>,
+    pub(crate) limits: TurnLimits,
+    /// How much of the limit for the whole turn was over when the prompt was asked.
+    pub(crate) spent: Duration,
+}
+
+/// Why something is no prompt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptProblem {
+    /// The protocol wants a list of content blocks.
+    #[error("the prompt is no JSON array of content blocks")]
+    NoBlocks,
+    /// There is nothing in it.
+    #[error("the prompt is empty")]
+    Empty,
+    /// It does not fit into one line of the protocol.
+    #[error("the prompt is longer than {limit} bytes")]
+    TooLong {
+        /// How long it may be.
+        limit: usize,
+    },
+}
+
+/// The least every content block has.
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    _kind: String,
+}
+
+impl Prompt {
+    /// A prompt of plain text.
+    pub fn text(text: &str) -> Result<Self, PromptProblem> {
+        if text.trim().is_empty() {
+            return Err(PromptProblem::Empty);
+        }
+        Self::blocks(json!([{"type": "text", "text": text}]).to_string())
+    }
+
+    /// A prompt of content blocks: a JSON array, sent as it is.
+    pub fn blocks(json: impl Into<Arc<str>>) -> Result<Self, PromptProblem> {
+        let blocks = json.into();
+        let list: Vec<Block> = serde_json::from_str(&blocks).map_err(|_| PromptProblem::NoBlocks)?;
+        if list.is_empty() {
+            return Err(PromptProblem::Empty);
+        }
+        let request = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
+        let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
+        let (limits, spent) = (TurnLimits::default(), Duration::ZERO);
+        Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits, spent })
+    }
+
+    /// The same prompt with how long its turn may take.
+    #[must_use]
+    pub fn with_limits(mut self, limits: TurnLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The same prompt of a client that has spent so much of the time for the whole turn before it asked. The limit is
+    /// kept as it was given, and this is not: a prompt that has waited through the death of its host has its time from
+    /// its acceptance on.
+    #[must_use]
+    pub fn after(mut self, spent: Duration) -> Self {
+        self.spent = spent;
+        self
+    }
+
+    /// The same prompt under another permission policy.
+    #[must_use]
+    pub fn with_policy(mut self, policy: impl Into<PermissionPolicy>) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// The same prompt with how the session is brought back, and its agent started, should it be this prompt that
+    /// makes it start.
+    #[must_use]
+    pub fn with_restore(mut self, restore: RestoreSession) -> Self {
+        self.restore = restore;
+        self
+    }
+
+    /// The same prompt with who asks it, for the others who see the session.
+    #[must_use]
+    pub fn with_client(mut self, client: Option<ClientName>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Its name.
+    pub fn request(&self) -> &RequestId {
+        &self.request
+    }
+
+    /// The same prompt with what its client says to the agent beside it, which goes out as it is. It lives in memory: a
+    /// prompt that has waited through the death of its host goes out without it.
+    #[must_use]
+    pub fn with_besides(mut self, besides: Option<Besides>) -> Self {
+        self.besides = besides;
+        self
+    }
+
+    /// The same prompt under a name of the client's.
+    #[must_use]
+    pub fn with_request(mut self, request: RequestId) -> Self {
+        self.request = request;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_list_of_blocks_is_refused() {
+        assert_eq!(Prompt::text(" \n").unwrap_err(), PromptProblem::Empty);
+        assert_eq!(Prompt::blocks("[]").unwrap_err(), PromptProblem::Empty);
+        for text in ["", "{}", "\"hello\"", "[1,", "[1]", "[{}]", r#"[{"type":1}]"#] {
+            assert_eq!(Prompt::blocks(text).unwrap_err(), PromptProblem::NoBlocks, "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_go_out_as_they_are() {
+        let text = r#"[{"type":"text" ,"text":"a","_meta":{"x":1e3}}]"#;
+        assert_eq!(&*Prompt::blocks(text).unwrap().blocks, text);
+    }
+}

@@ -1,0 +1,90 @@
+//! The engine's limits, in one place. All of them are passed in; the library has no configuration.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{AgentSpec, Timestamp};
+use crate::tools::Grace;
+use crate::wire::{Limits, since_1970};
+
+/// What an engine allows, and its clock.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a cancelled turn may take to end before its agent is ended.
+    pub cancel_grace: Duration,
+    /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever. One that can
+    /// restore no session stays beyond it once it has something to remember: it has the only copy.
+    pub idle: Option<Duration>,
+    /// How long `session/close` may take to be answered before the agent is ended.
+    pub close_grace: Duration,
+    /// How long each step of ending a process may take.
+    pub process: Grace,
+    /// The name of the home in the tag of every agent, by which a later holder of the same home finds what is left
+    /// if this one is killed; `None` for no tag. It is opaque, and best in hex.
+    pub tag: Option<String>,
+    /// Programs that are not ended with an agent that has started them, nor what they have started in turn: their
+    /// names, or their files'.
+    pub keep_programs: Arc<[String]>,
+    /// The limits of the connection to an agent.
+    pub wire: Limits,
+    /// How many bytes an agent may send within one turn, or between two.
+    pub turn_bytes: u64,
+    /// What is started in the place of an agent on another machine; without it there are none. It gets the agent's
+    /// URL and arguments, and is that agent on stdin and stdout.
+    pub relay: Option<AgentSpec>,
+    /// What time it is.
+    pub clock: fn() -> Timestamp,
+}
+
+impl Settings {
+    /// The program that is started for an agent: its own, or the one that reaches it.
+    pub(crate) fn program_of<'a>(&self, agent: &'a AgentSpec) -> Cow<'a, AgentSpec> {
+        let (Some(relay), Some(_)) = (&self.relay, agent.url()) else { return Cow::Borrowed(agent) };
+        let words = [&agent.program].into_iter().chain(&agent.args);
+        let args = relay.args.iter().chain(words).cloned().collect();
+        Cow::Owned(AgentSpec { program: relay.program.clone(), args, ..agent.clone() })
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            cancel_grace: Duration::from_secs(10),
+            idle: None,
+            close_grace: Duration::from_secs(5),
+            process: Grace::default(),
+            tag: None,
+            keep_programs: Arc::default(),
+            wire: Limits::default(),
+            turn_bytes: 4 << 30,
+            relay: None,
+            clock: system_time,
+        }
+    }
+}
+
+fn system_time() -> Timestamp {
+    Timestamp::since_1970(since_1970())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_elsewhere_is_reached_by_the_relay_and_keeps_its_name_and_patience() {
+        let relay = Some(AgentSpec::new("/bin/acpx", ["remote-agent"]));
+        let settings = Settings { relay, ..Settings::default() };
+        let patience = Duration::from_secs(7);
+        let agent =
+            |program: &str| AgentSpec::new(program, ["--insecure"]).named("far").with_start_timeout(patience);
+        let reached = AgentSpec::new("/bin/acpx", ["remote-agent", "ws://h/acp", "--insecure"]);
+        assert_eq!(
+            *settings.program_of(&agent("ws://h/acp")),
+            reached.named("far").with_start_timeout(patience)
+        );
+        assert_eq!(*settings.program_of(&agent("near")), agent("near"));
+        assert_eq!(*Settings::default().program_of(&agent("ws://h/acp")), agent("ws://h/acp"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Deleting a record, here and at its agent. Here it is always done, and first; an agent that cannot be told keeps its
+//! session, and whoever deletes is told so.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::acp::Besides;
+use crate::model::{AgentError, AgentSpec, Record, RecordId};
+
+use crate::engine::{Engine, NewSession, RestoreSession, SessionError};
+
+/// What became of a deleted record's session at its agent.
+#[derive(Debug)]
+pub enum AtAgent {
+    /// The agent does not have it any more.
+    Deleted,
+    /// The agent may still have it, and this is why.
+    Kept(SessionError),
+}
+
+/// What the agent of a session that is deleted has said to that.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Deletion {
+    /// Nobody was there to say anything.
+    #[default]
+    NotThere,
+    /// It has no such method.
+    NotOffered,
+    /// It has said nothing.
+    Unanswered,
+    /// Its answer.
+    Answered(Result<(), AgentError>),
+}
+
+impl Engine {
+    /// Deletes a record: its session is closed as by [`Session::close`](super::Session::close), an agent that runs is
+    /// told to delete it, what was said in it is erased from the store, and from then on it is in no list and cannot be
+    /// brought back. One that is unknown or deleted already is done with.
+    pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
+        self.delete_here(record, None).await.map(drop)
+    }
+
+    /// Deletes a record that no client has prompted or has in use; whether it did.
+    pub(crate) async fn delete_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
+        let session = match self.attach(record, &RestoreSession::default()).await {
+            Err(SessionError::NoRecord(_)) => return Ok(false),
+            attached => attached?,
+        };
+        // From here on only this session writes to the record, and it stays if a prompt comes before the deletion.
+        let is_unprompted = self.record(record).await?.is_some_and(|kept| kept.is_unprompted());
+        if !is_unprompted || session.is_held() {
+            return Ok(false);
+        }
+        session.delete_unless_prompted().await?;
+        Ok(self.record(record).await?.is_none())
+    }
+
+    /// Deletes a record likewise. Where its agent does not run, one is started as `given` says, for no longer than
+    /// `limit`, and is told to delete its session. What `given` says besides goes with that.
+    pub async fn delete_everywhere(
+        &self,
+        record: &RecordId,
+        given: RestoreSession,
+        limit: Duration,
+    ) -> Result<AtAgent, SessionError> {
+        let Some(kept) = self.record(record).await? else { return Ok(AtAgent::Deleted) };
+        let agent = kept.agent.label().into_owned();
+        let method = "session/delete".to_owned();
+        match self.delete_here(record, given.besides.clone()).await? {
+            Deletion::NotThere => {
+                let asked = timeout(limit, self.delete_at_agent(kept, given)).await;
+                let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
+                Ok(asked.unwrap_or_else(|_| unanswered()).map_or_else(AtAgent::Kept, |()| AtAgent::Deleted))
+            }
+            Deletion::NotOffered => Ok(AtAgent::Kept(AgentError::NotOffered { agent, method }.into())),
+            Deletion::Unanswered => Ok(AtAgent::Kept(AgentError::Unresponsive { agent, method }.into())),
+            Deletion::Answered(answer) => {
+                Ok(answer.map_or_else(|error| AtAgent::Kept(error.into()), |()| AtAgent::Deleted))
+            }
+        }
+    }
+
+    async fn delete_here(
+        &self,
+        record: &RecordId,
+        besides: Option<Besides>,
+    ) -> Result<Deletion, SessionError> {
+        loop {
+            let deleted = match self.attach(record, &RestoreSession::default()).await {
+                Ok(session) => match session.delete(besides.clone()).await {
+                    // It ended before it heard of this; the next one begins anew.
+                    Err(SessionError::ShutDown(_)) => continue,
+                    deleted => deleted,
+                },
+                Err(error) => Err(error),
+            };
+            return match deleted {
+                Err(SessionError::NoRecord(_)) => Ok(Deletion::Answered(Ok(()))),
+                deleted => deleted,
+            };
+        }
+    }
+
+    /// Has the agent delete the session that a record had last, in a process that need not have anything to do with it.
+    async fn delete_at_agent(&self, kept: Record, given: RestoreSession) -> Result<(), SessionError> {
+        self.check_directory(&kept, &kept.cwd).await?;
+        let Record { agent, cwd, lineage, .. } = kept;
+        let moved = given.agent.filter(|given| given.key() == agent.key());
+        let agent: AgentSpec = moved.unwrap_or(agent);
+        let not_offered = || {
+            let (agent, method) = (agent.label().into_owned(), "session/delete".to_owned());
+            SessionError::from(AgentError::NotOffered { agent, method })
+        };
+        let new = NewSession::new(agent.clone(), cwd, given.environment);
+        let RestoreSession { besides, capabilities, logged_in, .. } = given;
+        let with = NewSession { besides, capabilities, logged_in, ..new };
+        let known = self.known_capabilities(with.clone()).await?;
+        if known.is_some_and(|known| !known.sessions.delete) {
+            return Err(not_offered());
+        }
+        let deleted = self.delete_remote(with, &lineage.current().session).await?;
+        if deleted { Ok(()) } else { Err(not_offered()) }
+    }
+}

@@ -1,0 +1,7 @@
+//! Operations on records and agents beyond a running session: delete, relocate, probe, list.
+
+pub(super) mod agent_sessions;
+pub(super) mod delete;
+pub(super) mod probe;
+pub(super) mod relocate;
+pub(super) mod session_query;

@@ -1,0 +1,91 @@
+//! A record whose project has moved: from then on it works in another directory, and its session is restored there.
+//!
+//! An agent cannot be told of it while it runs, so it is ended first; nothing of what it does may be lost by that, so a
+//! record with work is not moved. Between the end of the agent and the move nobody else may start one: the move is
+//! refused if somebody has.
+//!
+//! Additional directories inside of the project have moved with it. Those outside of it stay, which is told.
+
+use tokio::sync::oneshot;
+
+use crate::model::{AbsolutePath, Fact};
+use crate::store::StoreError;
+
+use crate::engine::agent::directory::moved_with;
+use crate::engine::session::commands::Command;
+use crate::engine::session::replies::tell;
+use crate::engine::session::task::SessionTask;
+use crate::engine::{Session, SessionError};
+
+/// Where a record is to work from now on.
+pub(crate) struct Moving {
+    cwd: AbsolutePath,
+    real_cwd: AbsolutePath,
+    reply: oneshot::Sender<Result<Vec<AbsolutePath>, Immovable>>,
+}
+
+/// Why a record stays where it is.
+enum Immovable {
+    /// It has an agent.
+    Busy,
+    Store(StoreError),
+}
+
+impl Session {
+    /// Has the record work in another directory, whose real path is given beside it. Its agent is ended; one that has
+    /// work is [`SessionError::Busy`]. The answer is the additional directories that are not inside of the old one, and
+    /// stay what they are.
+    pub async fn move_to(
+        &self,
+        cwd: AbsolutePath,
+        real_cwd: AbsolutePath,
+    ) -> Result<Vec<AbsolutePath>, SessionError> {
+        self.park().await?;
+        let (reply, answer) = oneshot::channel();
+        let moving = Box::new(Moving { cwd, real_cwd, reply });
+        match self.ask(Command::Move(moving), answer).await? {
+            Ok(staying) => Ok(staying),
+            Err(Immovable::Busy) => Err(SessionError::Busy(self.record_id().clone())),
+            Err(Immovable::Store(error)) => Err(error.into()),
+        }
+    }
+}
+
+impl SessionTask {
+    pub(crate) async fn move_to(&mut self, moving: Moving) -> Result<(), StoreError> {
+        let Moving { cwd, real_cwd, reply } = moving;
+        let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
+        if has_agent || self.machine.has_work() {
+            tell(reply, Err(Immovable::Busy));
+            return Ok(());
+        }
+        match self.keeper.set_place(&cwd, &real_cwd).await {
+            Err(error @ StoreError::ScopeTaken { .. }) => tell(reply, Err(Immovable::Store(error))),
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
+                self.keeper.keep_fact(self.now(), &fact);
+                self.place.real_cwd = Some(real_cwd);
+                let old = std::mem::replace(&mut self.place.cwd, cwd);
+                let staying = self.move_directories(&old);
+                self.keeper.commit().await?;
+                tell(reply, Ok(staying));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the additional directories inside of the old directory be those inside of the new one; the others.
+    pub(crate) fn move_directories(&mut self, old: &AbsolutePath) -> Vec<AbsolutePath> {
+        let known = &self.place.additional_directories;
+        let is_outside = |directory: &&AbsolutePath| !directory.as_path().starts_with(old.as_path());
+        let staying = known.iter().filter(is_outside).cloned().collect();
+        let after = moved_with(old, &self.place.cwd, known);
+        if after != *known {
+            self.keeper.keep_additional_directories(&after);
+            self.place.additional_directories = after;
+            self.belongings.additional_directories.clone_from(&self.place.additional_directories);
+        }
+        staying
+    }
+}

@@ -1,0 +1,178 @@
+//! What an agent asks of a session's task: put to whoever is to say, and answered with what was said.
+//!
+//! A question is kept before it is put, and its answer before it is sent, as everything else is.
+
+use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
+use crate::machine::{AskId, Input, Permit};
+use crate::model::{Fact, Seq, Timestamp, ToolKind, ToolUse, TurnId};
+use crate::wire::RpcError;
+
+use super::request::{Advice, Asked, Wanted};
+use crate::engine::session::effects::Outward;
+use crate::engine::session::task::{Ask, SessionTask};
+
+/// How much is told of what nobody could be asked about, in bytes.
+const WHAT_BYTES: usize = 1024;
+
+/// A question to be put.
+pub(crate) struct Consulting {
+    turn: Option<TurnId>,
+    ask: AskId,
+    at: Timestamp,
+    /// The last event that was kept: the question is none after it.
+    seq: Seq,
+    /// Whether it stays open while nobody can be asked.
+    waits: bool,
+}
+
+impl SessionTask {
+    /// Gathers a question, to be put once it is kept.
+    pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AskId) {
+        let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
+        self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
+    }
+
+    /// Puts a question that is kept to whoever the turn has for it.
+    pub(crate) fn consult(&mut self, consulting: Consulting) {
+        let Consulting { turn, ask, at, seq, waits } = consulting;
+        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
+        let permission = |request: &PermissionRequest| {
+            let (tool, can_be_approved) = (request.tool.clone(), request.can_be_approved());
+            (request.params().clone(), Some(Wanted { tool, can_be_approved }))
+        };
+        let (asked, offer) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => (permission(request), None),
+            Some(Ask::Elicitation(params)) => ((params.clone(), None), None),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                // What a rule wants asked is asked, whatever a client does for others unasked.
+                Some(question) => {
+                    let is_escalated = tool.tool_use().is_some_and(|tool| self.machine.is_escalated(&tool));
+                    let offer = tool.offer().filter(|_| !is_escalated);
+                    (permission(question), offer)
+                }
+                None => return,
+            },
+            Some(Ask::Refused(_)) | None => return,
+        };
+        let (params, wanted) = asked;
+        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
+        let lineage = self.keeper.lineage();
+        let asked = Asked { params, version, seq, lineage, wanted, waits, since: Some(at), offer };
+        self.consultations.put(ask, asked, advisor);
+    }
+
+    /// Keeps that somebody is asked about a file or a command. What the agent says is only that it wants it, and
+    /// whether anybody is asked is decided here.
+    pub(crate) fn keep_that_somebody_is_asked(&mut self, ask: &AskId) {
+        if matches!(self.asks.get(ask), Some(Ask::Tool(_))) {
+            let fact = Fact::PermissionAsked { request: ask.0.to_string() };
+            self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
+        }
+    }
+
+    /// Takes what a client has said, or that nobody has.
+    pub(crate) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
+        let request = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => request,
+            Some(Ask::Elicitation(_)) => {
+                return self.step(match advice {
+                    Some(advice) => Input::Advised { ask, permit: elicited(advice) },
+                    None => Input::Unanswered { ask, what: String::new() },
+                });
+            }
+            Some(Ask::Tool(tool)) => match tool.question() {
+                Some(question) => question,
+                None => return,
+            },
+            Some(Ask::Refused(_)) | None => return,
+        };
+        let permit = match advice {
+            Some(Advice::Choose(option)) => request.choice(&option),
+            Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Approve) => request.approved(),
+            Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
+            Some(Advice::Cancel) => Permit::Cancelled,
+            None => {
+                let what = self.what_may_be_kept(&request.tool);
+                return self.step(Input::Unanswered { ask, what });
+            }
+        };
+        let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
+        // What an agent calls reading is little to say yes to, whatever else stands in it.
+        let granted = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) if approves && request.tool.kind() != ToolKind::Reads => {
+                Some(request.clone())
+            }
+            _ => None,
+        };
+        self.step(Input::Advised { ask: ask.clone(), permit });
+        // An answer that was not taken has granted nothing.
+        if let Some(granted) = granted.filter(|_| !self.asks.contains_key(&ask)) {
+            self.consultations.grant(granted);
+        }
+    }
+
+    /// What an agent wants to do, for an error that is kept. A command is as the agent wrote it, with its secrets, and
+    /// may be of any length.
+    fn what_may_be_kept(&self, tool: &ToolUse) -> String {
+        let what = tool.title.as_deref().unwrap_or(tool.kind_name());
+        let kept = self.agent.as_ref().map(|agent| agent.connection.without_secrets(what));
+        let mut kept = kept.unwrap_or_default();
+        kept.truncate(kept.floor_char_boundary(WHAT_BYTES));
+        kept
+    }
+
+    pub(crate) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
+        self.consultations.withdraw(ask);
+        // One that was to be put is not put any more: by then another may have its number.
+        self.outward
+            .retain(|outward| !matches!(outward, Outward::Consult(consulting) if consulting.ask == *ask));
+        let asked = self.asks.remove(ask);
+        if let Some(Ask::Tool(tool)) = asked {
+            return self.permit_tool(turn, ask, *tool, permit);
+        }
+        let identity = self.identity();
+        let Some(agent) = &mut self.agent else { return };
+        let answer = match asked {
+            Some(Ask::Permission(request)) => match (permit, identity) {
+                (Permit::Escalated(rule), Some(identity)) => {
+                    let escalation = Escalation { rule, identity, at: now };
+                    agent.connection.escalate(ask, &request, &escalation)
+                }
+                _ => agent.connection.permit(ask, &request, permit),
+            },
+            Some(Ask::Elicitation(params)) => agent.connection.elicited(ask, &params, permit),
+            Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
+        };
+        self.send(now, turn, answer);
+    }
+
+    /// A request with the id of one that is open is answered at once: the word on the first must not count for it.
+    pub(crate) fn refuse_second(&mut self, ask: &AskId, line: Line) {
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        self.keeper.keep_line(now, turn, line);
+        if let Some(agent) = &self.agent {
+            let error = RpcError::invalid_request("a request with this id is still open");
+            let answer = agent.connection.refusal(ask, &error);
+            self.send(now, turn, answer);
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
+        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.refusal(ask, &error);
+            self.send(now, turn, answer);
+        }
+    }
+}
+
+/// What a client's word is to a question that is no permission; what is no answer to one declines it.
+pub(crate) fn elicited(advice: Advice) -> Permit {
+    match advice {
+        Advice::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),
+        Advice::Cancel => Permit::Cancelled,
+        Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Fail(_) => {
+            Permit::Declined
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The conversation so far, read back from the store: to compare with a replay, and to carry into a fresh
+//! session.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::acp;
+use crate::model::{
+    Carried, Content, Conversation, Entry, Event, Exchange, Message, MessageKind, RecordId, Seq, Timestamp,
+    TurnId,
+};
+use crate::store::{Store, StoreError};
+
+use crate::engine::agent::remote_host::Far;
+use crate::engine::session::task::SessionTask;
+
+/// How many events are folded at a time.
+const PAGE: usize = 4096;
+/// About how much text a fresh session is told at most. The newest part is kept.
+const CARRIED_CHARS: usize = 200_000;
+
+impl SessionTask {
+    /// What a replay is compared with, and when somebody last spoke; and the conversation as text, if a fresh session is
+    /// to be told it, and how much of it that is.
+    pub(crate) async fn read_history(
+        &mut self,
+    ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<Carried>), StoreError> {
+        self.history = None;
+        // Only whoever passes lines to another machine has its numbers told with every update.
+        let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
+        let is_far = is_host && self.place.agent.url().is_some();
+        self.far = is_far.then(|| Far::new(self.keeper.lineage()));
+        if !self.keeper.has_record() {
+            return Ok((Vec::new(), None, None));
+        }
+        let (store, record) = (Arc::clone(&self.shared.store), self.keeper.record().clone());
+        let hear = |event: &Event, content: &Content| {
+            if let Some(far) = &mut self.far {
+                far.hear(&record, event, content);
+            }
+        };
+        let (conversation, carried) = if self.machine.carries_history() {
+            let whole = into(Conversation::new(record.clone()), &store, &record, hear).await?;
+            // A prompt that is sent once more is not told beside itself.
+            let resent = self.machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
+            let (text, carried) = transcript(&whole, resent);
+            self.history = Some(text);
+            (whole, Some(carried))
+        } else {
+            // As much as a replay is compared with, however long it is.
+            (into(Conversation::brief(record.clone()), &store, &record, hear).await?, None)
+        };
+        self.knowledge.remember(conversation.memory());
+        self.keeper.keep_memory(self.knowledge.memory());
+        let exchanges = match self.machine.returning() {
+            Some(session) => conversation.exchanges_in(session),
+            None => conversation.exchanges(),
+        };
+        Ok((exchanges, conversation.spoken_at(), carried))
+    }
+}
+
+/// Folds a record's events.
+pub(crate) async fn fold(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
+    into(Conversation::new(record.clone()), store, record, |_, _| {}).await
+}
+
+async fn into(
+    mut conversation: Conversation,
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    mut hear: impl FnMut(&Event, &Content),
+) -> Result<Conversation, StoreError> {
+    let mut from = Seq::FIRST;
+    loop {
+        let events = store.events(record.clone(), from, PAGE).await?;
+        let Some(last) = events.last() else { return Ok(conversation) };
+        from = last.seq.next();
+        for event in &events {
+            let content = acp::content(event);
+            hear(event, &content);
+            conversation.apply(event, content);
+        }
+    }
+}
+
+/// The conversation as text, for an agent that does not remember it, and how much of it that is.
+fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, Carried) {
+    let mut text = String::new();
+    let is_left_out = |entry: &Entry| matches!(entry, Entry::Message(message) if without.is_some() && message.turn == without);
+    for entry in conversation.entries().iter().filter(|entry| !is_left_out(entry)) {
+        // Writing to a string cannot fail.
+        let _ = match entry {
+            Entry::Message(message) if message.kind == MessageKind::User => {
+                write!(text, "User: {}\n\n", whole(message))
+            }
+            Entry::Message(message) if message.kind == MessageKind::Agent => {
+                write!(text, "You: {}\n\n", whole(message))
+            }
+            Entry::Tool(tool) => {
+                let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
+                let title = field("title").unwrap_or("a tool");
+                write!(text, "You used {title} ({}).\n\n", field("status").unwrap_or("unknown"))
+            }
+            Entry::Message(_) | Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => Ok(()),
+        };
+    }
+    let excess = text.len().saturating_sub(CARRIED_CHARS);
+    let start = (excess..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(text.len());
+    let (cut, carried) = match start {
+        0 => ("", Carried::Whole),
+        _ => ("(the beginning is left out)\n\n", Carried::LastPart),
+    };
+    let text = format!(
+        "This session replaces one that was lost. The conversation so far, for your information:\n\n\
+         {cut}{}\
+         End of the conversation so far. What follows is the next prompt.",
+        text.get(start..).unwrap_or_default()
+    );
+    (text, carried)
+}
+
+/// A message with what went along with its words.
+fn whole(message: &Message) -> String {
+    let said = Some(message.text.clone()).filter(|text| !text.is_empty());
+    let along = message.blocks.iter().filter_map(|block| acp::carried_words(block));
+    said.into_iter().chain(along).collect::<Vec<_>>().join("\n")
+}
+
+/// A prompt with the history put before it, marked as not the user's words.
+pub(crate) fn with_history(blocks: &str, history: &str) -> String {
+    match blocks.trim_start().strip_prefix('[') {
+        Some(rest) => format!("[{},{rest}", acp::carried_block(history)),
+        None => blocks.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_goes_before_the_blocks_and_leaves_them_as_they_are() {
+        let blocks = r#" [ {"type":"text","text":"x", "n":1e3} ]"#;
+        let carried = with_history(blocks, "old");
+        let expected = format!(r#"[{}, {{"type":"text","text":"x", "n":1e3}} ]"#, acp::carried_block("old"));
+        assert_eq!(carried, expected);
+        assert_eq!(acp::prompt_text(&carried), "x");
+    }
+}

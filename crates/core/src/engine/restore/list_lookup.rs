@@ -1,0 +1,96 @@
+//! What an agent tells of a session beside giving it back: its place in the agent's list, and the words it began with.
+
+use crate::acp::client::{ListPage, ListedSession};
+use crate::machine::Input;
+use crate::model::{AbsolutePath, AgentError, ChunkContent, MessageKind, Update};
+
+use crate::engine::Disk;
+use crate::engine::session::effects::Outward;
+use crate::engine::session::task::SessionTask;
+
+/// How much of what a user said first is looked at for a title.
+const FIRST_WORDS_BYTES: usize = 1024;
+/// How many pages of an agent's list are looked through for one session.
+const MAX_PAGES: usize = 20;
+
+impl SessionTask {
+    /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
+    pub(crate) fn take_page(&mut self, page: Option<ListPage>) {
+        let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
+        let wanted = self.machine.target_session();
+        if let Some(row) = sessions.into_iter().find(|row| Some(&row.session) == wanted) {
+            return self.outward.push(Outward::Found(Box::new(row)));
+        }
+        let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
+        match (next, list) {
+            (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
+                let cwd = (!self.machine.is_adopting()).then_some(&self.place.cwd);
+                let request = list.request(cwd, Some(&cursor));
+                self.pages += 1;
+                let now = self.now();
+                self.send(now, None, request);
+            }
+            _ => self.step(Input::Listed(None)),
+        }
+    }
+
+    /// Takes what the agent's list says of this session. One that we do not know must be where it is asked for.
+    pub(crate) async fn take_found(&mut self, row: ListedSession) {
+        let ListedSession { session, updated_at, title, cwd, .. } = row;
+        if let Some(cwd) = cwd.filter(|_| self.machine.is_adopting())
+            && !is_same_directory(&self.shared.disk, &self.place.cwd, &cwd).await
+        {
+            let agent = self.place.agent.label().into_owned();
+            let error = AgentError::WorksElsewhere { agent, session, cwd };
+            return self.step(Input::SetupImpossible(error));
+        }
+        // What a fresh session is called says nothing of what came before it.
+        let is_whole = self.machine.lineage().is_none_or(|lineage| lineage.rows().len() == 1);
+        if let Some(title) = title.filter(|title| is_whole && !title.trim().is_empty()) {
+            self.keeper.keep_first_title(title);
+        }
+        if let Some(at) = updated_at {
+            self.keeper.note_spoken_elsewhere(self.now(), at);
+        }
+        self.step(Input::Listed(updated_at));
+    }
+
+    /// The first words of a session that we do not know are its title, if the agent has none.
+    pub(crate) fn note_first_words(&mut self, update: &Update) {
+        let (pieces, is_user) = match update {
+            Update::Chunk { kind, content, .. } => {
+                (std::slice::from_ref(content), *kind == MessageKind::User)
+            }
+            Update::Message { kind, content, .. } => {
+                (content.as_deref().unwrap_or_default(), *kind == MessageKind::User)
+            }
+            _ => return,
+        };
+        if !is_user {
+            // Whatever the user says after that is no longer the first.
+            self.first_words_end |= !self.first_words.is_empty();
+            return;
+        }
+        for piece in pieces {
+            if let ChunkContent::Text(text) = piece
+                && !self.first_words_end
+                && self.first_words.len() < FIRST_WORDS_BYTES
+            {
+                self.first_words.push_str(&text[..text.floor_char_boundary(FIRST_WORDS_BYTES)]);
+            }
+        }
+    }
+}
+
+/// Whether a text names a directory, however it is written. What is no path says nothing to the contrary, and neither
+/// does a disk that says nothing.
+async fn is_same_directory(disk: &Disk, ours: &AbsolutePath, text: &str) -> bool {
+    let Ok(theirs) = AbsolutePath::new(text) else { return true };
+    if theirs == *ours {
+        return true;
+    }
+    match tokio::join!(disk.real(ours), disk.real(&theirs)) {
+        (Ok(ours), Ok(theirs)) => ours == theirs,
+        (Err(_), _) | (_, Err(_)) => true,
+    }
+}

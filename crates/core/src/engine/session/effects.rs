@@ -1,0 +1,400 @@
+//! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::acp::client::{ListedSession, Outgoing, SessionPlace};
+use crate::acp::{Besides, Cursor, far_host};
+use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
+use crate::model::{
+    AgentError, AgentProfile, Fact, ProtocolVersion, RequestId, Scope, Setting, Timestamp, Turn, TurnId,
+};
+
+use crate::store::StoreError;
+use crate::wire::encode::json_string;
+
+use super::exit_reason::End;
+use super::replies::tell;
+use super::task::SessionTask;
+use crate::engine::agent::live_agent;
+use crate::engine::agent::live_agent::LiveAgent;
+use crate::engine::agent::remote_host::Far;
+use crate::engine::api::turn_handle::TurnEnd;
+use crate::engine::ops::relocate::Moving;
+use crate::engine::permissions::dispatch::Consulting;
+use crate::engine::permissions::request::Advisor;
+use crate::engine::restore::history;
+
+/// How much may be exchanged before there is a record to keep it in.
+pub(crate) const UNBORN_BYTES: usize = 64 << 20;
+
+/// What is done once its cause is kept.
+pub(crate) enum Outward {
+    Start,
+    End,
+    Send(Outgoing),
+    Consult(Consulting),
+    /// The session is in the agent's list.
+    Found(Box<ListedSession>),
+    Awake(Result<Awakening, Asleep>),
+    Accepted(RequestId, TurnId),
+    /// The prompt is part of the conversation; what an agent of version 2 answered.
+    Inserted(TurnId, Option<Arc<str>>),
+    Refused(RequestId, Refusal),
+    Over(TurnEnd),
+    Passed(PassId, Result<Arc<str>, Unpassed>),
+    Parked(bool),
+    Forgotten(Option<Setting>, oneshot::Sender<Option<Setting>>),
+    Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    Move(Box<Moving>),
+    Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    Closed,
+}
+
+/// How many lines of an agent were not taken.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LostLines {
+    /// Since they were no messages.
+    pub(crate) garbage: u64,
+    /// Since they were too long.
+    dropped: u64,
+}
+
+impl SessionTask {
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.shared.settings.clock)()
+    }
+
+    /// Feeds the machine and gathers what it says; then what followed from that, one after the other.
+    pub(crate) fn step(&mut self, input: Input) {
+        self.inputs.push_back(input);
+        while let Some(input) = self.inputs.pop_front() {
+            let now = self.now();
+            let turn = self.machine.current_turn();
+            for mut effect in self.machine.handle(now, input) {
+                match &mut effect {
+                    Effect::Fact(fact) => {
+                        self.waiters.name_asker(fact);
+                        if matches!(fact, Fact::TurnStarted { .. }) {
+                            self.garbage_before = self.lost_lines().garbage;
+                        }
+                        // One that only waited has had nothing to do with what was dropped.
+                        if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
+                        {
+                            self.consultations.end_turn();
+                            self.keep_news_of(turn, false);
+                            self.keep_dropped_lines(now);
+                        }
+                        self.knowledge.take(self.keeper.last().next(), fact);
+                        self.keeper.keep_memory(self.knowledge.memory());
+                    }
+                    Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
+                    Effect::SaveTurn(turn) if !turn.is_asked() => self.knowledge.begins_unasked(turn.id),
+                    _ => {}
+                }
+                if let Some(effect) = self.keeper.keep_effect(now, effect) {
+                    self.gather(now, turn, effect);
+                }
+            }
+            self.stop_unwanted();
+        }
+    }
+
+    /// The lines of the agent that were not taken; of one that has just gone, all that there were.
+    pub(crate) fn lost_lines(&self) -> LostLines {
+        let counted = |agent: &LiveAgent| {
+            let peer = agent.connection.peer();
+            LostLines { garbage: peer.garbage_lines(), dropped: peer.dropped_lines() }
+        };
+        self.agent.as_ref().map_or(self.lost, counted)
+    }
+
+    /// Keeps how many lines of the agent were too long to be taken since this was last looked at, and how many were no
+    /// messages, if there were any.
+    fn keep_dropped_lines(&mut self, now: Timestamp) {
+        let LostLines { garbage, dropped } = self.lost_lines();
+        let unread = garbage.saturating_sub(self.garbage_before);
+        self.garbage_before = garbage;
+        if unread > 0 {
+            self.keeper.keep_fact(now, &Fact::LinesUnread { lines: unread });
+        }
+        self.dropped = dropped.saturating_sub(self.dropped_before);
+        self.dropped_before = dropped;
+        if self.dropped > 0 {
+            let limit = self.shared.settings.wire.line_bytes as u64;
+            self.keeper.keep_fact(now, &Fact::LinesDropped { lines: self.dropped, limit });
+        }
+    }
+
+    /// `turn` is the turn that ran when the cause came in: its lines belong to it even if it ends by them.
+    fn gather(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
+        match effect {
+            // A line that begins a turn belongs to it.
+            Effect::Keep(body) => {
+                self.keeper.keep_update(now, turn.or_else(|| self.machine.current_turn()), body);
+            }
+            Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
+            Effect::Ask(call) => self.ask(now, turn, call),
+            Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
+            Effect::Consult(ask) => self.put_later(now, turn, ask),
+            Effect::Refuse(ask) => self.refuse(now, turn, &ask),
+            Effect::Arm(deadline) => self.arm(deadline),
+            Effect::Disarm => self.deadline = None,
+            Effect::StartAgent => self.outward.push(Outward::Start),
+            Effect::EndAgent(fault) => {
+                self.fault = fault;
+                self.outward.push(Outward::End);
+            }
+            Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
+            Effect::TurnAccepted(request, turn) => {
+                self.metas.accepted(&request, turn);
+                self.outward.push(Outward::Accepted(request, turn));
+            }
+            Effect::TurnRefused(request, refusal) => {
+                self.metas.refused(&request);
+                self.outward.push(Outward::Refused(request, refusal));
+            }
+            Effect::TurnOver(over) => {
+                self.received = 0;
+                self.metas.over(over.id);
+                if turn == Some(over.id) {
+                    self.consultations.forget();
+                }
+                let seq = Some(self.keeper.last());
+                // One that only waited has nothing of what the agent says.
+                let (answer, meta, dropped_lines) = if turn == Some(over.id) {
+                    (self.prompted.take(), self.idle_meta.take(), std::mem::take(&mut self.dropped))
+                } else {
+                    (None, None, 0)
+                };
+                self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, meta, dropped_lines }));
+            }
+            Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
+            Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
+            Effect::Closed => self.outward.push(Outward::Closed),
+            Effect::Fact(_)
+            | Effect::SaveTurn(_)
+            | Effect::SaveLineage(_)
+            | Effect::SaveTitle(_)
+            | Effect::SaveSettings(_)
+            | Effect::SaveRestoreError(_)
+            | Effect::SaveLifecycle(_) => {}
+        }
+    }
+
+    pub(crate) fn arm(&mut self, deadline: Deadline) {
+        let limit = match deadline {
+            Deadline::Setup => Some(self.patience()),
+            Deadline::Setting => Some(self.place.setting_patience(self.patience())),
+            Deadline::Load(at) => Some(at.since(self.now())),
+            Deadline::Cancel => Some(self.shared.settings.cancel_grace),
+            Deadline::Close => Some(self.shared.settings.close_grace),
+            Deadline::Idle => self.idle_time(),
+            Deadline::Pass(pass) => return self.limits.passed(pass, self.patience()),
+            // These run beside the others, and the turns themselves say how long they are.
+            Deadline::Turn(_) | Deadline::Silence => return,
+        };
+        // A time beyond what the clock can say is no limit.
+        let at = limit.and_then(|limit| Instant::now().checked_add(limit));
+        self.deadline = at.map(|at| (deadline, at));
+    }
+
+    /// How long the agent may take to answer a setup request.
+    fn patience(&self) -> Duration {
+        match &self.agent {
+            Some(agent) => self.place.patience(agent.connection.profile()),
+            None => self.place.patience(&AgentProfile::default()),
+        }
+    }
+
+    fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
+        let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
+        let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
+        let is_setting = matches!(call, Call::Set(_));
+        let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
+        if prompted.is_some() {
+            (self.received, self.idle_meta) = (0, None);
+        }
+        let is_restore = matches!(call, Call::Resume | Call::Replay | Call::Load);
+        let taken = if is_restore { self.take_restored_id() } else { Ok(()) };
+        match taken.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
+            Some(Ok(outgoing)) => {
+                self.send(now, prompted.or(turn), outgoing);
+                if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
+                    self.outward.push(Outward::Inserted(turn, None));
+                }
+            }
+            Some(Err(error)) if prompted.is_some() => {
+                self.inputs.push_back(Input::PromptAnswered(Err(error)));
+            }
+            Some(Err(error)) => self.inputs.push_back(match passed {
+                Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None if is_setting => Input::SettingAnswered(Err(error)),
+                None => Input::SetupImpossible(error),
+            }),
+            // The machine asks only for what was advertised, and only while an agent runs.
+            None => {}
+        }
+        if is_end {
+            self.withdraw_tools(|_| true);
+        }
+    }
+
+    /// Whether the agent says when a prompt is part of the conversation. In version 1 it is by being sent.
+    fn agent_says_insertion(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.connection.version() == ProtocolVersion::V2)
+    }
+
+    /// The line of a call; `None` if there is no agent or it has no such method.
+    fn outgoing(&mut self, call: Call) -> Option<Result<Outgoing, AgentError>> {
+        let connection = &mut self.agent.as_mut()?.connection;
+        let place = SessionPlace {
+            cwd: &self.place.cwd,
+            additional_directories: &self.place.additional_directories,
+            mcp_servers: &self.place.mcp_servers.list,
+            besides: self.place.besides.as_ref(),
+        };
+        if call == Call::New {
+            return Some(connection.new_session(place));
+        }
+        let session = self.machine.target_session()?;
+        match call {
+            Call::New => None,
+            Call::Fork => Some(connection.fork_session(session, place)),
+            Call::Resume => {
+                let missed = self.far.as_ref().and_then(Far::missed);
+                let from = |seq| Besides::with_ours(place.besides, "replayFrom", &Cursor::json_from(seq));
+                let besides = missed.map(from);
+                let place = SessionPlace { besides: besides.as_ref().or(place.besides), ..place };
+                Some(connection.resume()?.request(session, place))
+            }
+            Call::Replay => Some(connection.replay()?.request(session, place)),
+            Call::Load => Some(connection.load()?.request(session, place)),
+            Call::List => {
+                self.pages = 1;
+                let cwd = (!self.machine.is_adopting()).then_some(&self.place.cwd);
+                Some(Ok(connection.list()?.request(cwd, None)))
+            }
+            Call::Prompt { turn, prompt, carry_history } => {
+                let mut besides = self.metas.of(turn).cloned();
+                if let Some(request) = self.machine.running_request().filter(|_| self.far.is_some()) {
+                    let name = json_string(&far_host::name_of(self.keeper.record(), request.as_str()));
+                    besides = Some(Besides::with_ours(besides.as_ref(), "requestId", &name));
+                }
+                let history = self.history.take().filter(|_| carry_history);
+                let carried = history.map(|history| history::with_history(&prompt, &history));
+                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
+            }
+            Call::Set(setting) => Some(connection.set(&setting, session)),
+            Call::Pass(Pass { id, method, params, .. }) => {
+                Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
+            }
+            Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
+            Call::Cancel => {
+                let besides = self.metas.cancelling.as_ref();
+                let left = self.far.as_ref().and_then(Far::left).map(|prompt| {
+                    let name = json_string(&far_host::name_of(self.keeper.record(), prompt));
+                    Besides::with_ours(besides, "requestId", &name)
+                });
+                Some(Ok(connection.cancel(session, left.as_ref().or(besides))))
+            }
+            Call::Close => Some(Ok(connection.close()?.request(session))),
+            Call::Delete => Some(Ok(connection.delete()?.request(session, self.metas.deleting.as_ref()))),
+        }
+    }
+
+    /// Sends a line that is not worth keeping.
+    pub(crate) fn send_unkept(&mut self, outgoing: Outgoing) {
+        self.outward.push(Outward::Send(outgoing));
+    }
+
+    pub(crate) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
+        self.keeper.keep_line(now, turn, outgoing.kept());
+        self.limits.spoken();
+        self.outward.push(Outward::Send(outgoing));
+    }
+
+    pub(crate) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {
+        match outward {
+            Outward::Start => self.start_agent(),
+            Outward::End => self.end_agent(),
+            Outward::Send(outgoing) => self.send_now(outgoing).await,
+            Outward::Consult(consulting) => self.consult(consulting),
+            Outward::Found(row) => self.take_found(*row).await,
+            Outward::Awake(news) => {
+                // The agent has not taken what it was given, so the record keeps what it had.
+                if matches!(news, Err(Asleep::Agent(_))) {
+                    self.forget_given();
+                }
+                self.waiters.tell_awake(&news);
+                // A session that was never opened has nothing to come back to.
+                self.over |= news.is_err() && !self.keeper.has_record();
+            }
+            Outward::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
+            Outward::Inserted(turn, answer) => self.waiters.tell_inserted(turn, answer),
+            Outward::Refused(request, refusal) => {
+                self.given.remove(&request);
+                self.waiters.tell_refused(&request, refusal);
+            }
+            Outward::Over(end) => {
+                self.given.remove(&end.turn.request);
+                self.waiters.tell_over(end);
+            }
+            Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
+            Outward::Parked(parked) => self.waiters.tell_parked(parked),
+            Outward::Forgotten(wish, reply) => tell(reply, wish),
+            Outward::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
+                Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
+                kept => tell(reply, kept),
+            },
+            Outward::Move(moving) => return self.move_to(*moving).await,
+            Outward::Joined(request, advisor, reply) => {
+                let turn = self.keeper.turn_of(&request).await?;
+                if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {
+                    self.waiters.advise(turn.id, advisor);
+                }
+                tell(reply, turn);
+            }
+            Outward::Closed => {
+                // What an agent has left that went by itself is gone too before the session is said to be closed.
+                self.clear_leftover().await;
+                self.keeper.commit().await?;
+                self.over = true;
+                if self.machine.is_deleted() {
+                    self.told.fate.seal(End::Deleted);
+                }
+                self.stop_listening();
+                self.waiters.tell_closed(&self.deletion);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_agent(&mut self) {
+        // Whoever waits first is the one it starts for; without a prompt, it is whoever woke it last.
+        let first = self.machine.next_queued().and_then(|turn| self.given.get(&turn.request)).cloned();
+        if let Some(given) = first {
+            self.prepare(given);
+        }
+        let servers = &self.place.mcp_servers;
+        if self.keeper.has_record() && !servers.left_out.is_empty() {
+            let (names, reason) = (servers.left_out.clone(), servers.unread.clone());
+            let now = self.now();
+            self.keeper.keep_fact(now, &Fact::McpServersLeftOut { names, reason });
+        }
+        let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
+        let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
+        self.coming = Some(Box::pin(live_agent::start_for(record, place, shared, predecessor)));
+    }
+
+    async fn send_now(&mut self, outgoing: Outgoing) {
+        let Some(agent) = &mut self.agent else { return };
+        if agent.sending.send(outgoing).await.is_err() {
+            // The next receive sees the end and says how it came about.
+            agent.connection.peer().abort();
+        }
+    }
+}

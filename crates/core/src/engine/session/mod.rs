@@ -1,0 +1,15 @@
+//! One session's task: the loop, what it persists, what it replies, and what it publishes.
+
+pub(super) mod agent_memory;
+pub(super) mod commands;
+pub(super) mod effects;
+pub(super) mod exit_reason;
+pub(super) mod forwarded_params;
+pub(super) mod journal;
+pub(super) mod on_agent_message;
+pub(super) mod open_turns;
+pub(super) mod replies;
+pub(super) mod status;
+pub(super) mod task;
+pub(super) mod timers;
+pub(super) mod wait_reason;

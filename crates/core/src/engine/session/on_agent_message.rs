@@ -1,0 +1,164 @@
+//! What an agent says, as the inputs that a session's machine takes.
+
+use crate::acp::client::{Answer, FromAgent, Line, Meaning};
+use crate::acp::idle_meta;
+use crate::machine::{AgentState, Input, PassId};
+use crate::model::{AcpSessionId, AgentError, Direction, EventKind, Reading, RecordId, RequestId, title_of};
+
+use super::effects::{Outward, UNBORN_BYTES};
+use super::task::{Ask, SessionTask};
+use crate::engine::ops::delete::Deletion;
+
+impl SessionTask {
+    /// Takes one message of the agent.
+    pub(crate) fn take_said(&mut self, said: FromAgent) {
+        let FromAgent { meaning, line, size } = said;
+        self.limits.spoken();
+        self.glance.heard(self.now());
+        if let Meaning::Inquired(id, answer) = meaning {
+            return self.take_inquired(&id, answer);
+        }
+        self.received += size as u64;
+        let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
+        if self.received > self.shared.settings.turn_bytes || unborn {
+            return self.stop_flood();
+        }
+        if let Some(ask) = meaning.ask().filter(|ask| self.is_open(ask)).cloned() {
+            return self.refuse_second(&ask, line);
+        }
+        match meaning {
+            Meaning::Update(update) => {
+                if self.machine.is_adopting() {
+                    self.note_first_words(&update);
+                }
+                if self.is_own_prompt(&update, &line) {
+                    return self.keeper.keep_aside(self.now(), self.machine.current_turn(), line.body);
+                }
+                self.knowledge.hear(&update);
+                self.keeper.keep_memory(self.knowledge.memory());
+                self.note_offers();
+                return self.step(Input::Update { update, body: line.body });
+            }
+            Meaning::State(state, background) => return self.take_state(state, background, line),
+            Meaning::Way(way) => return self.take_way(way),
+            Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
+            _ => {}
+        }
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        self.keeper.keep_line(now, turn, line);
+        self.note_offers();
+        match meaning {
+            Meaning::Permission(ask, request) => {
+                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
+                let can_approve = request.can_be_approved();
+                self.asks.insert(ask.clone(), Ask::Permission(request));
+                self.step(Input::Permission { ask, tool, has_options, can_approve });
+            }
+            Meaning::Elicitation(ask, params) => {
+                self.asks.insert(ask.clone(), Ask::Elicitation(params));
+                self.step(Input::Elicitation { ask });
+            }
+            Meaning::Withdrawn(ask) => {
+                self.withdraw_tool(&ask);
+                self.step(Input::Withdrawn { ask });
+            }
+            Meaning::Refused(ask, error) => {
+                self.asks.insert(ask.clone(), Ask::Refused(error));
+                self.step(Input::Request { ask });
+            }
+            Meaning::Answer(answer) => self.take_answer(answer),
+            Meaning::Update(_)
+            | Meaning::State(..)
+            | Meaning::Way(_)
+            | Meaning::Tool(..)
+            | Meaning::Inquired(..)
+            | Meaning::Nothing => {}
+        }
+    }
+
+    /// Takes what the agent says of its own state. What a host of ours says of it beside the protocol is no part of the
+    /// conversation.
+    fn take_state(&mut self, state: AgentState, background: bool, line: Line) {
+        let own = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
+        self.note_far_state(&state, &line);
+        let is_part = line.kind == EventKind::Update;
+        // It may end the turn later: an agent can be quicker with its work than with its answer.
+        self.idle_meta = if is_part { idle_meta(&line.body) } else { None };
+        let body = is_part.then(|| line.body.clone());
+        if !is_part {
+            self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+        }
+        self.step(Input::State { state, background, body, own });
+    }
+
+    /// Takes an ACP session for this record alone; the record that is live on it, if there is one.
+    fn take_live_id(&mut self, session: &AcpSessionId) -> Result<(), RecordId> {
+        let (agent, record) = (&self.place.agent, self.keeper.record());
+        self.live_id = Some(self.shared.live_ids.take(agent, session.clone(), record)?);
+        Ok(())
+    }
+
+    /// Takes the ACP session that is to be restored. Two records of one would write to it at once.
+    pub(crate) fn take_restored_id(&mut self) -> Result<(), AgentError> {
+        let session = self.machine.target_session().cloned();
+        let Some(session) = session.filter(|_| self.live_id.is_none()) else { return Ok(()) };
+        let agent = self.place.agent.label().into_owned();
+        self.take_live_id(&session).map_err(|record| AgentError::SessionInUse { agent, session, record })
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Opened(Ok((session, inner))) => {
+                // One that could not be restored is live no more.
+                self.live_id = None;
+                if self.take_live_id(&session).is_ok() {
+                    self.own_given();
+                    self.step(Input::Opened { session, inner });
+                } else {
+                    let agent = self.place.agent.label().into_owned();
+                    let error = AgentError::SessionIdTaken { agent, session };
+                    self.step(Input::SetupRefused { reading: Reading::Broken, error });
+                }
+            }
+            Answer::Restored(Ok(inner)) => {
+                if let Some(title) = title_of(&self.first_words) {
+                    self.keeper.keep_first_title(title);
+                }
+                self.first_words.clear();
+                self.own_given();
+                self.step(Input::Restored { inner });
+            }
+            Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
+                self.step(Input::SetupRefused { reading: error.reading(), error });
+            }
+            Answer::Inserted(answer) => {
+                let inserted = self.machine.current_turn().map(|turn| Outward::Inserted(turn, Some(answer)));
+                self.outward.extend(inserted);
+                self.step(Input::PromptInserted);
+            }
+            Answer::Prompted(answer, result) => {
+                self.prompted = result;
+                self.step(Input::PromptAnswered(answer));
+                self.prompted = None;
+            }
+            Answer::Passed(pass, answer, told) => {
+                if let Some(body) = told {
+                    let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
+                    self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+                }
+                self.step(match pass {
+                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
+                    pass => Input::PassAnswered { pass, answer },
+                });
+            }
+            Answer::Closed(_) => self.step(Input::CloseAnswered),
+            Answer::Listed(page) => self.take_page(page.ok()),
+            Answer::Deleted(answer) => {
+                self.deletion = Deletion::Answered(answer);
+                self.step(Input::DeleteAnswered);
+            }
+            // Nobody logs in with the agent of a session.
+            Answer::Login(_) | Answer::Other => {}
+        }
+    }
+}

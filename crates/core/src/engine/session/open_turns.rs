@@ -1,0 +1,90 @@
+//! The open turns of a session, and how a client ends several of them in one step.
+//!
+//! They are cancelled from the last that waits to the one that runs, so that no prompt which is to be cancelled is
+//! dispatched first. A cancel ends in bounded time, and so does the wait for it.
+
+use std::collections::HashSet;
+
+use tokio::sync::oneshot;
+
+use crate::acp::Besides;
+use crate::model::{RequestId, Seq, Turn, TurnId};
+
+use super::commands::Command;
+use super::replies::tell;
+use super::task::SessionTask;
+use crate::engine::SessionError;
+use crate::engine::api::session_handle::Session;
+use crate::engine::api::turn_handle::TurnEnd;
+
+/// A turn that runs, or waits to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenTurn {
+    /// Which.
+    pub(crate) id: TurnId,
+    /// The client's name for its prompt.
+    pub(crate) request: RequestId,
+}
+
+/// A client that waits for turns to end.
+pub(crate) struct EndWaiter {
+    left: HashSet<TurnId>,
+    last: Option<Seq>,
+    reply: oneshot::Sender<Option<Seq>>,
+}
+
+impl EndWaiter {
+    /// Notes the end of a turn; whether the client still waits for others.
+    pub(crate) fn note(&mut self, end: &TurnEnd) -> bool {
+        if self.left.remove(&end.turn.id) {
+            self.last = self.last.max(end.seq);
+        }
+        !self.left.is_empty()
+    }
+
+    /// All of them are over.
+    pub(crate) fn tell(self) {
+        tell(self.reply, self.last);
+    }
+}
+
+impl Session {
+    /// The turns that are open: the one that runs first, then those that wait, in order.
+    pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurn>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::OpenTurns(reply), answer).await
+    }
+
+    /// Cancels these turns, with what the client says to the agent besides, and waits until they are over; the event
+    /// that told the last end. One that is over already stays as it is.
+    pub(crate) async fn cancel_turns(
+        &self,
+        turns: Vec<TurnId>,
+        besides: Option<Besides>,
+    ) -> Result<Option<Seq>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::CancelTurns(turns, besides, reply), answer).await
+    }
+}
+
+impl SessionTask {
+    pub(crate) fn open_turns(&self) -> Vec<OpenTurn> {
+        let open = |turn: &Turn| OpenTurn { id: turn.id, request: turn.request.clone() };
+        self.machine.open_turns().map(open).collect()
+    }
+
+    pub(crate) fn cancel_turns(
+        &mut self,
+        turns: &[TurnId],
+        besides: Option<&Besides>,
+        reply: oneshot::Sender<Option<Seq>>,
+    ) {
+        let open: Vec<TurnId> =
+            self.machine.open_turns().map(|turn| turn.id).filter(|id| turns.contains(id)).collect();
+        for id in open.iter().rev() {
+            self.cancel(Some(*id), besides.cloned());
+        }
+        let waiter = EndWaiter { left: open.into_iter().collect(), last: None, reply };
+        if waiter.left.is_empty() { waiter.tell() } else { self.waiters.ends.push(waiter) }
+    }
+}

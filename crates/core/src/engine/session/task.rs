@@ -1,0 +1,404 @@
+//! One session's task: the only owner of its machine, its agent and its place in the store.
+//!
+//! It waits for one thing to happen, takes whatever else has happened meanwhile, and settles it all at once:
+//! commit, then act. Everything that can happen is a [`Happening`]; nothing else touches the session.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
+use crate::machine::{AskId, Deadline, Input, OnResume, SessionMachine};
+use crate::model::{AgentRun, RequestId};
+use crate::store::StoreError;
+use crate::wire::{RpcError, RpcId};
+
+use super::agent_memory::Knowledge;
+use super::commands::Command;
+use super::effects::{LostLines, Outward};
+use super::exit_reason::End;
+use super::forwarded_params::Metas;
+use super::journal::Keeper;
+use super::replies::Waiters;
+use super::timers::Limits;
+use super::wait_reason::Glance;
+use crate::engine::agent::launch_spec::{Belongings, Place};
+use crate::engine::agent::live_agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
+use crate::engine::agent::remote_host::Far;
+use crate::engine::api::session_handle::Told;
+use crate::engine::ops::delete::Deletion;
+use crate::engine::ops::session_query::Unanswered;
+use crate::engine::permissions::request::{Consultations, Consulted};
+use crate::engine::tools::dispatch::ToolAsk;
+use crate::engine::tools::run::{Done, Errand};
+use crate::engine::{Counted, RestoreSession, Shared};
+
+/// How many of the agent's messages are settled together at most, and about how many bytes of them.
+const BATCH_MESSAGES: usize = 512;
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// A request of the agent that waits for our answer.
+pub(crate) enum Ask {
+    Permission(PermissionRequest),
+    /// With its params.
+    Elicitation(Arc<str>),
+    /// A file or a terminal.
+    Tool(Box<ToolAsk>),
+    /// It is not granted, and this is why.
+    Refused(RpcError),
+}
+
+type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedStart>> + Send>>;
+
+/// One thing that happened.
+enum Happening {
+    Command(Option<Command>),
+    Started(Box<Result<(LiveAgent, Vec<Line>), FailedStart>>),
+    /// The agent has gone as it was asked to, or would not.
+    Ended(Farewell),
+    /// What an agent had left when it went by itself is gone, or would not go.
+    Cleared(Farewell),
+    Said(Option<FromAgent>),
+    /// Something has come of what the agent wanted done, or terminals have shown something.
+    Done(Option<(Errand, Done)>),
+    Deadline(Deadline),
+    /// A client has answered a question of the agent, or nobody has.
+    Consulted(Consulted),
+    /// Somebody began or ceased to hold the session.
+    Held,
+}
+
+pub(crate) struct SessionTask {
+    pub(crate) shared: Shared,
+    pub(crate) machine: SessionMachine,
+    pub(crate) keeper: Keeper,
+    pub(crate) place: Place,
+    /// What of it is the session's.
+    pub(crate) belongings: Belongings,
+    commands: mpsc::Receiver<Command>,
+    pub(crate) told: Told,
+    /// How long an agent with nothing to do stays while nobody holds the session, and whether somebody wanted just that.
+    pub(crate) idle: Option<Duration>,
+    pub(crate) idle_is_wanted: bool,
+    /// Counts this session among the live ones while it has an agent.
+    pub(crate) live: Option<Counted>,
+    pub(crate) agent: Option<LiveAgent>,
+    pub(crate) coming: Option<Coming>,
+    /// The agent's process, until its end is kept.
+    pub(crate) run: Option<AgentRun>,
+    /// An agent that was asked to go.
+    pub(crate) going: Option<JoinHandle<Farewell>>,
+    pub(crate) leftover: Option<Leftover>,
+    /// What the agent that was asked to go had done wrong, if anything.
+    pub(crate) fault: Option<&'static str>,
+    /// What the machine is to be told next.
+    pub(crate) inputs: VecDeque<Input>,
+    pub(crate) deadline: Option<(Deadline, Instant)>,
+    pub(crate) limits: Limits,
+    pub(crate) glance: Glance,
+    pub(crate) asks: HashMap<AskId, Ask>,
+    pub(crate) consultations: Consultations,
+    pub(crate) waiters: Waiters,
+    /// Those who have asked the agent what it has beside this session.
+    pub(crate) inquirers: HashMap<RpcId, oneshot::Sender<Result<Answer, Unanswered>>>,
+    pub(crate) metas: Metas,
+    /// What those whose prompts are open would start the agent with.
+    pub(crate) given: HashMap<RequestId, RestoreSession>,
+    pub(crate) outward: Vec<Outward>,
+    pub(crate) live_id: Option<LiveId>,
+    /// The agent's whole answer to a prompt, while its turn ends by it.
+    pub(crate) prompted: Option<Arc<str>>,
+    /// What an agent of version 2 said beside the stop reason of its last state: a `_meta` object.
+    pub(crate) idle_meta: Option<Arc<str>>,
+    /// Lines that the last agent lost, once it is taken away: the turn may end after that.
+    pub(crate) lost: LostLines,
+    /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
+    pub(crate) dropped: u64,
+    pub(crate) dropped_before: u64,
+    /// Lines of the agent that were no messages, before the turn that runs. What it prints while it comes up, or between
+    /// turns, is not told.
+    pub(crate) garbage_before: u64,
+    /// The conversation so far as text, while a fresh session may need it.
+    pub(crate) history: Option<String>,
+    /// What is known of the agent, if it is a host of ours.
+    pub(crate) far: Option<Far>,
+    /// What is known of the agent's memory.
+    pub(crate) knowledge: Knowledge,
+    /// What the user said first in a session that is being adopted, and whether that is all of it.
+    pub(crate) first_words: String,
+    pub(crate) first_words_end: bool,
+    /// What the machine was last told that the agent offers.
+    pub(crate) offered: Arc<Offered>,
+    /// How many pages of the agent's list were looked through.
+    pub(crate) pages: usize,
+    /// Bytes the agent has sent since the last turn began or ended.
+    pub(crate) received: u64,
+    /// What the agent has said to the deletion of the session, if that is what happens.
+    pub(crate) deletion: Deletion,
+    pub(crate) over: bool,
+}
+
+impl SessionTask {
+    pub(crate) fn new(
+        shared: Shared,
+        machine: SessionMachine,
+        keeper: Keeper,
+        (place, belongings): (Place, Belongings),
+        commands: mpsc::Receiver<Command>,
+        told: Told,
+    ) -> Self {
+        let idle = shared.settings.idle;
+        let knowledge = Knowledge::of(keeper.memory());
+        let mut task = Self {
+            shared,
+            machine,
+            keeper,
+            place,
+            belongings,
+            commands,
+            told,
+            idle,
+            idle_is_wanted: false,
+            live: None,
+            agent: None,
+            coming: None,
+            run: None,
+            going: None,
+            leftover: None,
+            fault: None,
+            inputs: VecDeque::new(),
+            deadline: None,
+            limits: Limits::new(),
+            glance: Glance::default(),
+            asks: HashMap::new(),
+            consultations: Consultations::default(),
+            waiters: Waiters::default(),
+            inquirers: HashMap::new(),
+            metas: Metas::default(),
+            given: HashMap::new(),
+            outward: Vec::new(),
+            live_id: None,
+            prompted: None,
+            idle_meta: None,
+            lost: LostLines::default(),
+            dropped: 0,
+            dropped_before: 0,
+            garbage_before: 0,
+            history: None,
+            far: None,
+            knowledge,
+            first_words: String::new(),
+            first_words_end: false,
+            offered: Arc::default(),
+            pages: 0,
+            received: 0,
+            deletion: Deletion::default(),
+            over: false,
+        };
+        // Whoever gets the session may ask for its ids before the task has had its first turn.
+        task.tell_status();
+        task
+    }
+
+    pub(crate) async fn run(mut self) {
+        // Prompts that outlived their host have had their time since.
+        self.limits.note(self.now(), &self.machine);
+        if let Err(error) = self.serve().await {
+            self.told.fate.seal(End::Failed(Arc::new(error)));
+        }
+        self.leave().await;
+    }
+
+    async fn serve(&mut self) -> Result<(), StoreError> {
+        while !self.over {
+            let happening = self.next().await;
+            self.take(happening).await?;
+            self.take_what_is_there().await?;
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Happening {
+        let known = known(&self.machine);
+        // What the agent waits for us to do is no silence of its own.
+        let limit = self.limits.next(&self.machine, !self.is_waited_for());
+        let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
+        tokio::select! {
+            command = self.commands.recv() => Happening::Command(command),
+            started = when(self.coming.as_mut()) => {
+                self.coming = None;
+                Happening::Started(Box::new(started))
+            }
+            farewell = when(self.going.as_mut()) => {
+                self.going = None;
+                Happening::Ended(farewell.unwrap_or_default())
+            }
+            ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
+                Happening::Cleared(ended.unwrap_or_default())
+            }
+            news = when(self.agent.as_mut().map(|agent| Box::pin(agent.next(known)))) => match news {
+                News::Said(said) => Happening::Said(said),
+                News::Done(done) => Happening::Done(done),
+            },
+            consulted = self.consultations.next() => Happening::Consulted(consulted),
+            held = self.told.held.changed() => {
+                // The task has a share in the number, so there always is one.
+                drop(held);
+                Happening::Held
+            }
+            reached = when(deadline.map(|(name, at)| Box::pin(async move {
+                tokio::time::sleep_until(at).await;
+                name
+            }))) => {
+                self.deadline.take_if(|(name, _)| *name == reached);
+                Happening::Deadline(reached)
+            }
+        }
+    }
+
+    async fn take(&mut self, happening: Happening) -> Result<(), StoreError> {
+        match happening {
+            Happening::Command(Some(command)) => self.take_command(command).await?,
+            Happening::Command(None) => self.over = true,
+            Happening::Started(started) => match *started {
+                Ok((agent, lines)) => self.take_agent(agent, lines).await?,
+                Err(failed) => self.take_failed_start(failed),
+            },
+            Happening::Ended(farewell) => self.take_ended(farewell),
+            Happening::Cleared(farewell) => self.take_cleared(farewell),
+            Happening::Said(Some(said)) => self.take_said(said),
+            Happening::Said(None) => self.take_end().await,
+            Happening::Done(done) => self.take_done(done),
+            Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
+            Happening::Consulted(Consulted::Said(ask, advice)) => self.take_advice(ask, advice),
+            Happening::Consulted(Consulted::Put(ask)) => self.keep_that_somebody_is_asked(&ask),
+            Happening::Held => self.renew_idle_time(),
+        }
+        Ok(())
+    }
+
+    fn take_failed_start(&mut self, failed: FailedStart) {
+        let FailedStart { error, lines, left, strays } = failed;
+        self.forget_given();
+        if self.keeper.has_record() {
+            self.keep_lines(lines);
+            self.keep_strays(strays);
+            if let Some(run) = left {
+                self.keeper.keep_run(run);
+            }
+        }
+        self.step(Input::StartFailed(error));
+    }
+
+    async fn take_agent(&mut self, mut agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
+        if let Some(settled) = agent.settled.take() {
+            self.keep_directory(*settled).await?;
+        }
+        let advertised = agent.connection.capabilities().sessions;
+        let habits = agent.connection.profile().habits();
+        let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
+        self.keeper.keep_run(run.clone());
+        self.run = Some(run);
+        self.keeper.set_protocol(agent.connection.version());
+        self.agent = Some(agent);
+        self.garbage_before = self.lost_lines().garbage;
+        self.glance.begin();
+        self.received = 0;
+        self.dropped_before = 0;
+        self.offered = Arc::default();
+        self.keep_lines(lines);
+        let (exchanges, spoken_at, carried) = self.read_history().await?;
+        let on_resume = self.far.as_ref().map_or(OnResume::Nothing, Far::on_resume);
+        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume });
+        Ok(())
+    }
+
+    pub(crate) fn keep_lines(&mut self, lines: Vec<Line>) {
+        let now = self.now();
+        for line in lines {
+            self.keeper.keep_line(now, None, line);
+        }
+    }
+
+    /// Takes the messages that have come meanwhile, so that they are committed together.
+    async fn take_what_is_there(&mut self) -> Result<(), StoreError> {
+        for _ in 0..BATCH_MESSAGES {
+            if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
+                break;
+            }
+            let Some(agent) = self.agent.as_mut().filter(|agent| agent.sending.has_room()) else { break };
+            let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
+            self.take(Happening::Said(Some(said))).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn take_end(&mut self) {
+        self.keep_news(true);
+        let Some(agent) = self.take_agent_away() else { return };
+        let (error, leftover) = agent.gone(&self.place, &self.shared.settings).await;
+        self.lose_agent(leftover, error);
+    }
+
+    /// Commits what was gathered, then acts on it, until nothing is left to do. The status is told first:
+    /// whoever is told that something happened finds the session as it left it.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        loop {
+            self.keeper.commit().await?;
+            self.limits.note(self.now(), &self.machine);
+            self.glance();
+            self.tell_status();
+            if self.outward.is_empty() {
+                return Ok(());
+            }
+            for outward in std::mem::take(&mut self.outward) {
+                self.act(outward).await?;
+            }
+        }
+    }
+
+    /// Takes no more commands: whoever comes now begins anew.
+    pub(crate) fn stop_listening(&mut self) {
+        self.commands.close();
+    }
+
+    pub(crate) fn forget_agent(&mut self) {
+        self.asks.clear();
+        self.inquirers.clear();
+        self.consultations.forget();
+        self.live_id = None;
+        self.deadline = None;
+    }
+
+    /// How long the agent may have nothing to do from now on. What only its process remembers is ended by no default.
+    pub(crate) fn idle_time(&self) -> Option<Duration> {
+        let is_kept = !self.idle_is_wanted && self.machine.has_only_memory();
+        self.idle.filter(|_| !is_kept && *self.told.held.borrow() == 0)
+    }
+
+    pub(crate) fn renew_idle_time(&mut self) {
+        if self.machine.is_live() && self.machine.is_idle() {
+            self.arm(Deadline::Idle);
+        }
+    }
+}
+
+/// What the agent's next message is read with.
+fn known(machine: &SessionMachine) -> Known<'_> {
+    Known { session: machine.target_session() }
+}
+
+/// A future if there is one; otherwise one that never comes.
+async fn when<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

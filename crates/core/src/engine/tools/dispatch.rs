@@ -1,0 +1,353 @@
+//! How a session's task sees to what its agent wants: where it leads comes first, then whether it is allowed, then it is
+//! done. What terminals show is kept as it comes, each piece once; so an agent that asks a terminal again and again
+//! what it shows is answered, and only the answer that tells the end is kept.
+
+use std::sync::Arc;
+
+use crate::acp::client::{Line, PermissionRequest, TerminalRequest, ToolAnswer, ToolRequest};
+use crate::machine::{AskId, Input, Permit};
+use crate::model::{Fact, ProtocolVersion, Replaced, ToolUse, TurnId};
+use crate::tools::{CommandLine, Ended, Located, RECORD_VARIABLE, Shown, Terminal};
+use crate::wire::RpcError;
+
+use super::run::{Checked, Done, Errand, FileWanted, Sort, unusable};
+use super::terminal_output::status;
+use crate::engine::permissions::denied::denied;
+use crate::engine::permissions::request;
+use crate::engine::permissions::request::ClientOffer;
+use crate::engine::session::task::{Ask, SessionTask};
+
+/// How much one agent may want at once, in bytes of its requests for files and terminals.
+const ASKED_BYTES: usize = 64 << 20;
+
+/// A file or a terminal that an agent wants.
+pub(crate) struct ToolAsk {
+    request: ToolRequest,
+    /// The request's params, as the agent wrote them.
+    params: Arc<str>,
+    /// How it is kept, if it is not yet.
+    line: Option<Line>,
+    /// Where it leads.
+    located: Option<Located>,
+    /// What is there, if somebody is asked.
+    old: Option<Replaced>,
+    /// The question whether it may be done.
+    question: Option<PermissionRequest>,
+}
+
+impl ToolAsk {
+    /// What somebody is asked about it.
+    pub(crate) fn question(&self) -> Option<&PermissionRequest> {
+        self.question.as_ref()
+    }
+
+    /// What a policy decides about.
+    pub(crate) fn tool_use(&self) -> Option<ToolUse> {
+        self.request.tool_use()
+    }
+
+    /// What a client offers that need not be asked.
+    pub(crate) fn offer(&self) -> Option<ClientOffer> {
+        match self.request {
+            ToolRequest::Read { .. } => Some(ClientOffer::Reading),
+            ToolRequest::Write { .. } => Some(ClientOffer::Writing),
+            ToolRequest::Create(_) => Some(ClientOffer::Terminals),
+            _ => None,
+        }
+    }
+}
+
+impl SessionTask {
+    /// Takes a request for a file or a terminal.
+    pub(crate) fn take_tool(&mut self, ask: AskId, request: ToolRequest, params: Arc<str>, line: Line) {
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        let is_poll = matches!(request, ToolRequest::Output(_));
+        let kept_later = if is_poll {
+            Some(line)
+        } else {
+            self.keeper.keep_line(now, turn, line);
+            None
+        };
+        let path = match &request {
+            ToolRequest::Read { path, .. } | ToolRequest::Write { path, .. } => Some(path.clone()),
+            ToolRequest::Create(TerminalRequest { cwd, .. }) => {
+                Some(cwd.clone().unwrap_or_else(|| self.place.cwd.to_string()))
+            }
+            _ => None,
+        };
+        let sort = match request {
+            ToolRequest::WaitForExit(_) => Sort::Wait,
+            ToolRequest::Kill(_) | ToolRequest::Release(_) => Sort::End,
+            _ => Sort::Work,
+        };
+        let is_shown = matches!(request, ToolRequest::Write { .. })
+            && request.tool_use().is_some_and(|tool| self.machine.asks_about(&tool));
+        let Some(agent) = &mut self.agent else { return };
+        // What waits for an answer is held with all that it wants to write.
+        let asked = |ask: &Ask| if let Ask::Tool(tool) = ask { tool.params.len() } else { 0 };
+        let is_too_long = params.len() + self.asks.values().map(asked).sum::<usize>() > ASKED_BYTES;
+        if is_too_long || (!is_poll && !agent.tools.has_room(sort)) {
+            self.asks.insert(ask.clone(), Ask::Refused(unusable("too many requests at once")));
+            return self.step(Input::Request { ask });
+        }
+        if let Some(path) = &path {
+            let length = match &request {
+                ToolRequest::Write { content, .. } => content.len(),
+                _ => 0,
+            };
+            agent.tools.check(Errand { ask: ask.clone(), turn }, path, length, is_shown);
+        }
+        let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
+        self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
+        if path.is_none() {
+            self.step(Input::Tool { ask, tool: None, granted: false });
+        }
+    }
+
+    /// Takes what has come of a request. `None` means that it is time to keep what terminals show.
+    pub(crate) fn take_done(&mut self, done: Option<(Errand, Done)>) {
+        let Some((errand, done)) = done else { return self.keep_news(false) };
+        match done {
+            Done::Checked(checked) => self.take_checked(errand.ask, checked),
+            Done::Answered(answer) => self.answer_tool(&errand, answer),
+            Done::Read(answer, room) => {
+                self.answer_tool(&errand, answer);
+                drop(room);
+            }
+            Done::Passed(result) => {
+                if let Some(agent) = &self.agent {
+                    let answer = agent.connection.pass_back(&errand.ask, &result);
+                    self.send(self.now(), self.turn_of(&errand), answer);
+                }
+            }
+            Done::Started(started) => self.take_started(&errand, *started),
+            Done::Ended(id, answer) => {
+                self.keep_news(false);
+                if answer == ToolAnswer::Done
+                    && let Some(agent) = &mut self.agent
+                {
+                    agent.tools.forget(&id);
+                }
+                self.answer_tool(&errand, Ok(answer));
+            }
+        }
+    }
+
+    /// The turn that the answer to a request belongs to: the one that it came in, unless that is over.
+    fn turn_of(&self, errand: &Errand) -> Option<TurnId> {
+        self.machine.current_turn().filter(|turn| errand.turn == Some(*turn))
+    }
+
+    fn take_checked(&mut self, ask: AskId, checked: Result<Checked, RpcError>) {
+        let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
+        let Some(Ask::Tool(tool)) = self.asks.get_mut(&ask) else { return };
+        match checked {
+            Ok(Checked { located, old }) => {
+                tool.located = located;
+                // The question is about no tool call that the agent has told of.
+                let call = format!("acpx.{}", self.keeper.last());
+                tool.question = session.zip(self.agent.as_ref()).map(|(session, agent)| {
+                    agent.connection.question(&tool.request, &session, &call, old.as_ref())
+                });
+                tool.old = old;
+                let cwd = self.place.cwd.to_string();
+                let granted = self.consultations.take_grant(&tool.request, tool.old.as_ref(), &cwd);
+                let tool = tool.request.tool_use();
+                self.step(Input::Tool { ask, tool, granted });
+            }
+            Err(error) => {
+                self.asks.insert(ask.clone(), Ask::Refused(error));
+                self.step(Input::Request { ask });
+            }
+        }
+    }
+
+    /// Does what an agent wants, or says why not.
+    pub(crate) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
+        let errand = Errand { ask: ask.clone(), turn };
+        match permit {
+            Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
+            Permit::Cancelled | Permit::Unchosen(_) => {
+                self.answer_tool(&errand, Err(RpcError::request_cancelled()));
+            }
+            Permit::Escalated(rule) => {
+                self.answer_tool(&errand, Err(denied(tool.request.method(), Some(rule))));
+            }
+            Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
+                self.answer_tool(&errand, Err(denied(tool.request.method(), None)));
+            }
+        }
+    }
+
+    fn do_tool(&mut self, errand: Errand, tool: ToolAsk) {
+        match tool.request {
+            ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(errand, tool),
+            ToolRequest::Create(request) => self.start_terminal(errand, request, tool.located.as_ref()),
+            ToolRequest::Output(id) => self.show_terminal(&errand, &id, tool.line),
+            ToolRequest::WaitForExit(id) => self.wait_for_exit(errand, &id),
+            ToolRequest::Kill(id) => self.end_terminal(errand, &id, false),
+            ToolRequest::Release(id) => self.end_terminal(errand, &id, true),
+        }
+    }
+
+    /// A file goes to the turn's client if that has files, which may be open there and not saved.
+    fn serve_file(&mut self, errand: Errand, tool: ToolAsk) {
+        let question = request::Asked {
+            params: tool.params.clone(),
+            version: ProtocolVersion::V1,
+            seq: self.keeper.last(),
+            lineage: self.keeper.lineage(),
+            wanted: None,
+            waits: false,
+            since: None,
+            offer: tool.offer(),
+        };
+        let client = request::put(question, errand.turn.and_then(|turn| self.waiters.advisor(turn))).answer;
+        let ToolAsk { request, located, old: shown, .. } = tool;
+        if let (Some(agent), Some(place)) = (&mut self.agent, located) {
+            agent.tools.serve_file(errand, FileWanted { request, place, shown }, client);
+        }
+    }
+
+    fn start_terminal(&mut self, errand: Errand, request: TerminalRequest, place: Option<&Located>) {
+        // A command that has ended makes room, once that is kept.
+        self.keep_news(false);
+        let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
+        if !agent.tools.make_room_for_terminal(errand.turn) {
+            let words = "too many terminals; release those that are done with";
+            return self.answer_tool(&errand, Err(unusable(words)));
+        }
+        let TerminalRequest { command, args, env, output_bytes, .. } = request;
+        let line = CommandLine { command, args, env, cwd: place.real_path(), output_bytes };
+        let spawner = self.shared.spawner.clone();
+        let environment = self.place.environment.clone().with(RECORD_VARIABLE, self.keeper.record().as_str());
+        let (grace, changed) = (self.shared.settings.process, Arc::clone(&agent.tools.changed));
+        agent.tools.begin(errand, Sort::Start, async move {
+            match Terminal::start(&spawner, &line, &environment, grace, changed).await {
+                Ok(terminal) => Done::Started(Box::new((line.to_string(), terminal))),
+                Err(error) => Done::Answered(Err(unusable(&error.to_string()))),
+            }
+        });
+    }
+
+    fn take_started(&mut self, errand: &Errand, (command, terminal): (String, Terminal)) {
+        let Some(agent) = &mut self.agent else { return };
+        let id: Box<str> = crate::wire::new_uuid().to_string().into();
+        agent.tools.add(id.clone(), terminal, errand.turn);
+        let command = agent.connection.without_secrets(&command);
+        let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };
+        self.keeper.keep_fact_in(self.now(), self.turn_of(errand), &fact);
+        self.answer_tool(errand, Ok(ToolAnswer::Created(id)));
+    }
+
+    /// Tells the agent what a terminal shows. That is kept already as it came; so that it was told is kept once, when
+    /// there will be nothing else to tell.
+    fn show_terminal(&mut self, errand: &Errand, id: &str, line: Option<Line>) {
+        self.keep_news(false);
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        let Some(agent) = &mut self.agent else { return };
+        let Some(running) = agent.tools.terminal(id) else {
+            if let Some(line) = line {
+                self.keeper.keep_line(now, turn, line);
+            }
+            return self.answer_tool(errand, Err(no_terminal(id)));
+        };
+        let Shown { output, is_cut: truncated, exit } = running.terminal.shown();
+        let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_told, exit.is_some());
+        let exit = exit.as_ref().map(status);
+        let answer = agent.connection.provide(&errand.ask, &ToolAnswer::Shown { output, truncated, exit });
+        if is_kept {
+            if let Some(line) = line {
+                self.keeper.keep_line(now, turn, line);
+            }
+            self.send(now, turn, answer);
+        } else {
+            self.send_unkept(answer);
+        }
+    }
+
+    fn wait_for_exit(&mut self, errand: Errand, id: &str) {
+        let Some(agent) = &mut self.agent else { return };
+        let Some(running) = agent.tools.terminal(id) else {
+            return self.answer_tool(&errand, Err(no_terminal(id)));
+        };
+        let (exited, id) = (running.terminal.exited(), Box::from(id));
+        agent.tools.begin(errand, Sort::Wait, async {
+            let exit = exited.await.as_ref().map(status).unwrap_or_default();
+            Done::Ended(id, ToolAnswer::Exited(exit))
+        });
+    }
+
+    /// Ends a terminal's command, and forgets the terminal if that is wanted. One that is forgotten already can be
+    /// released as often as an agent likes.
+    fn end_terminal(&mut self, errand: Errand, id: &str, is_released: bool) {
+        let Some(agent) = &mut self.agent else { return };
+        let Some(running) = agent.tools.terminal(id) else {
+            let answer = if is_released { Ok(ToolAnswer::Done) } else { Err(no_terminal(id)) };
+            return self.answer_tool(&errand, answer);
+        };
+        let (terminal, grace) = (Arc::clone(&running.terminal), self.shared.settings.process);
+        let id = Box::from(id);
+        agent.tools.begin(errand, Sort::End, async move {
+            let _ended: Ended = terminal.kill(grace).await;
+            if is_released { Done::Ended(id, ToolAnswer::Done) } else { Done::Answered(Ok(ToolAnswer::Done)) }
+        });
+    }
+
+    /// Answers a request for a file or a terminal.
+    fn answer_tool(&mut self, errand: &Errand, answer: Result<ToolAnswer, RpcError>) {
+        let Some(agent) = &self.agent else { return };
+        let answer = match answer {
+            Ok(answer) => agent.connection.provide(&errand.ask, &answer),
+            Err(error) => agent.connection.refusal(&errand.ask, &error),
+        };
+        self.send(self.now(), self.turn_of(errand), answer);
+    }
+
+    /// The agent no longer waits for what it wanted.
+    pub(crate) fn withdraw_tool(&mut self, ask: &AskId) {
+        self.withdraw_tools(|open| open == ask);
+    }
+
+    /// Answers what the agent waits for and has taken back, or what is cancelled with its turn, at once.
+    pub(crate) fn withdraw_tools(&mut self, is_meant: impl Fn(&AskId) -> bool) {
+        let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw(is_meant)).unwrap_or_default();
+        for errand in withdrawn {
+            self.asks.remove(&errand.ask);
+            self.answer_tool(&errand, Err(RpcError::request_cancelled()));
+        }
+    }
+
+    /// Whether the agent has asked this and is not answered, so that the same id can mean nothing else.
+    pub(crate) fn is_open(&self, ask: &AskId) -> bool {
+        self.asks.contains_key(ask) || self.agent.as_ref().is_some_and(|agent| agent.tools.is_open(ask))
+    }
+
+    /// Whether the agent waits for something that we do.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.asks.is_empty() || self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy())
+    }
+
+    /// Keeps what terminals have shown since this was last done. With `all` nothing more will come, and all of it is kept.
+    pub(crate) fn keep_news(&mut self, all: bool) {
+        self.keep_news_of(self.machine.current_turn(), all);
+    }
+
+    /// The same as a part of this turn.
+    pub(crate) fn keep_news_of(&mut self, turn: Option<TurnId>, all: bool) {
+        let now = self.now();
+        let Some(agent) = &mut self.agent else { return };
+        let connection = &agent.connection;
+        let news = agent.tools.terminals().map(|(id, running)| running.facts(id, connection, all));
+        let facts: Vec<Fact> = news.flatten().collect();
+        for fact in facts {
+            self.keeper.keep_fact_in(now, turn, &fact);
+        }
+    }
+}
+
+fn no_terminal(id: &str) -> RpcError {
+    let data = serde_json::json!({ "terminalId": id });
+    RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("there is no terminal {id}"))
+        .with_data(&data.to_string())
+}
