@@ -15,15 +15,15 @@ use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
 
-use crate::agents::UnknownAgent;
 use crate::cli::UsageError;
 use crate::config::ConfigError;
-use crate::patience::Stop;
-use crate::prompt_input::InputError;
-use crate::remote::address::AddressError;
-use crate::remote::client::RelayError;
-use crate::remote::tls::TlsError;
-use crate::remote::tokens::TokenError;
+use crate::config::agent_table::UnknownAgent;
+use crate::http::address::AddressError;
+use crate::http::client::RelayError;
+use crate::http::tls::TlsError;
+use crate::http::tokens::TokenError;
+use crate::session::interrupt::Stop;
+use crate::session::prompt_input::InputError;
 
 mod class;
 mod hint;

@@ -2,30 +2,15 @@
 //!
 //! What sessions are and do is in `acpx-core`; here is only what a person types and reads.
 
-mod agents;
-mod asking;
 mod cli;
 mod commands;
 mod config;
-mod credentials;
 mod demo_agent;
-mod denial;
-mod desk;
 mod error;
-mod home;
-mod inside;
+mod http;
 mod mcp;
 mod output;
-mod own_engine;
-mod patience;
-mod prompt_input;
-mod reach;
-mod remote;
-mod scope;
-mod settings;
-mod setup;
-mod takeover;
-mod talk;
+mod session;
 mod terminal;
 
 use std::ffi::OsString;
@@ -33,8 +18,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use crate::cli::{Request, UsageError, format_wish};
+use crate::config::settings::LazyConfig;
 use crate::error::{CliError, Exit};
-use crate::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
 pub fn run() -> ExitCode {

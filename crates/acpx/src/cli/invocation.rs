@@ -7,15 +7,15 @@ use std::time::Duration;
 use acpx_core::acp::Cursor;
 use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
 
-use super::elsewhere::{ServeArgs, TokenVerb};
 use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
+use super::remote::{ServeArgs, TokenVerb};
 use super::sessions::{NamedArgs, SessionsVerb};
 use super::usage::UsageError;
 use super::verbs::{AcpArgs, HostVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
-use crate::prompt_input::Attachment;
-use crate::remote::server::Allowance;
+use crate::http::server::Allowance;
+use crate::session::prompt_input::Attachment;
 
 /// A command with its options.
 #[derive(Debug)]

@@ -5,14 +5,14 @@
 //! reads a file, the environment or the clock: the names of configured agents are asked for only when a word
 //! is neither a verb nor a built-in agent, so that `--version` and `--help` need no configuration.
 
-mod answering;
-mod elsewhere;
 mod flags;
 mod format_wish;
 mod help;
 mod invocation;
 mod login;
 mod options;
+mod pending;
+mod remote;
 mod reserved;
 mod scan;
 mod sessions;

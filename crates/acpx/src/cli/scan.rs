@@ -8,7 +8,7 @@ use super::flags::Flag;
 use super::reserved;
 use super::suggest::nearest;
 use super::usage::UsageError;
-use crate::agents;
+use crate::config::agent_table;
 use crate::error::CliError;
 
 /// Verbs that stand behind an agent's name too.
@@ -150,9 +150,9 @@ impl Scan<'_> {
         if self.agent.is_some() || word.trim().is_empty() || word.trim().contains(char::is_whitespace) {
             return Ok(Meaning::Text);
         }
-        let name = agents::canonical(word);
-        let configured = if agents::is_built_in(word) { Vec::new() } else { configured(&name)? };
-        let known = agents::is_built_in(word) || configured.contains(&name);
+        let name = agent_table::canonical(word);
+        let configured = if agent_table::is_built_in(word) { Vec::new() } else { configured(&name)? };
+        let known = agent_table::is_built_in(word) || configured.contains(&name);
         match (known, has_line) {
             (true, false) => Ok(Meaning::Agent(name)),
             (true, true) => Err(UsageError::TwoAgents { name }.into()),
@@ -163,7 +163,7 @@ impl Scan<'_> {
 
     fn unknown_word(&self, word: &str, configured: &[String]) -> UsageError {
         let verbs = AGENT_VERBS.into_iter().chain(ROOT_VERBS);
-        let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
+        let built_in: Vec<&str> = verbs.chain(agent_table::built_in_names()).collect();
         let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
         UsageError::UnknownWord { words: self.words(), word: word.to_owned(), suggestion }
     }

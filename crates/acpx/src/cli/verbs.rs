@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use acpx_core::model::{Fallback, WakeOptions};
 use clap::{Args, Subcommand};
 
-use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
-use super::elsewhere::{ServeArgs, TokenVerb};
 use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
+use super::pending::{ApproveArgs, DenyArgs, PendingArgs};
+use super::remote::{ServeArgs, TokenVerb};
 use super::sessions::{SessionsVerb, sessions};
 use super::usage::UsageError;
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
@@ -112,7 +112,7 @@ pub(super) fn with_verbs(
 fn agents() -> String {
     const WIDTH: usize = 96;
     let mut lines = vec![String::from("AGENT is one of")];
-    for name in crate::agents::built_in_names() {
+    for name in crate::config::agent_table::built_in_names() {
         match lines.last_mut() {
             Some(line) if line.len() + name.len() < WIDTH => {
                 line.push(' ');

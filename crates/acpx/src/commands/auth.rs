@@ -14,16 +14,16 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cli::{AuthCommand, Format};
-use crate::credentials::CredentialSource;
-use crate::desk::Desk;
+use crate::config::credentials::CredentialSource;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
-use crate::own_engine::{kept_by_login, login_engine};
-use crate::patience::{Patience, Stop};
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::talk::waiting_for;
-use crate::terminal::Terminal;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::waiting_for;
+use crate::session::interrupt::{Patience, Stop};
+use crate::session::own_engine::{kept_by_login, login_engine};
+use crate::terminal::prompt::Desk;
+use crate::terminal::tty::Terminal;
 
 /// How many questions of a login may wait.
 const QUESTIONS: usize = 4;

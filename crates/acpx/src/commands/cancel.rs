@@ -7,13 +7,13 @@ use acpx_core::store::Store;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::kept::{Kept, Which};
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::talk::{Talk, Trouble};
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::{Talk, Trouble};
+use crate::session::interrupt::Patience;
+use crate::session::lookup::{Kept, Which};
 
 #[derive(Deserialize)]
 struct Cancelled {

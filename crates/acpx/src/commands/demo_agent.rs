@@ -8,9 +8,9 @@ use std::time::Duration;
 use acpx_core::acp::agent::Feature;
 use clap::Args;
 
+use crate::config::home::{acpx_home, make_private};
 use crate::demo_agent::{Fault, Quirk, Replay, Settings, serve_stdio};
 use crate::error::CliError;
-use crate::home::{acpx_home, make_private};
 use crate::mcp::McpLimits;
 
 /// Run a small agent that needs no model and no account

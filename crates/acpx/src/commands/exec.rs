@@ -15,20 +15,21 @@ use acpx_core::protocol::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::store::MemoryStore;
 use tokio::time::Instant;
 
-use crate::asking::{Asking, done, told_ids};
 use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
-use crate::desk::Desk;
+use crate::config::settings::Settings;
 use crate::error::CliError;
-use crate::inside::{refuse_inside, refuse_own_terms};
 use crate::output::{self, Console, ResultIds, TurnView};
-use crate::own_engine::{OwnEngine, own_engine};
-use crate::patience::Patience;
-use crate::prompt_input;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::setup::{self, Given, NewParams};
-use crate::talk::{Outcome, Talk, Trouble};
+use crate::session::agent_child::{refuse_inside, refuse_own_terms};
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::{Outcome, Talk, Trouble};
+use crate::session::interrupt::Patience;
+use crate::session::own_engine::{OwnEngine, own_engine};
+use crate::session::prompt_input;
+use crate::session::prompt_request::{Asking, done, told_ids};
+use crate::session::setup_request;
+use crate::session::setup_request::{Given, NewParams};
+use crate::terminal::prompt::Desk;
 
 /// How long an agent has to delete its session when all is said.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -155,9 +156,9 @@ async fn turn(
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
     let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label(), None).await?;
-    setup::say_what_is_shown(new.wanted(), &answer, talk.console);
+    setup_request::say_what_is_shown(new.wanted(), &answer, talk.console);
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
-    let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
+    let (identity, _) = setup_request::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();
     talk.watch(&client, record).await?;
     talk.prompt(&mut client, record, asking).await

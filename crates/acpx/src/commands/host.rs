@@ -18,14 +18,15 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::cli::{HostCommand, OutputOptions};
+use crate::config::settings;
+use crate::config::settings::LazyConfig;
 use crate::config::{Config, McpFile, Surroundings};
 use crate::error::{CliError, Exit};
-use crate::inside::refuse_inside;
 use crate::output::{self, HostChange, RunningHost};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on, relay};
-use crate::settings::{self, LazyConfig};
-use crate::talk::{Talk, Trouble};
+use crate::session::agent_child::refuse_inside;
+use crate::session::host_locator::{Reach, block_on, relay};
+use crate::session::host_session::{Talk, Trouble};
+use crate::session::interrupt::Patience;
 
 /// How long a host stays with nothing to do.
 const LINGER: Duration = Duration::from_secs(10);
@@ -171,7 +172,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
             ..EngineSettings::default()
         },
         server_file: Arc::new(servers_of),
-        name_of: crate::agents::name_of,
+        name_of: crate::config::agent_table::name_of,
     };
     block_on(async {
         let ready = |host: &Arc<host::Host>, swept: &Swept| {

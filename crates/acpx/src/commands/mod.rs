@@ -8,7 +8,6 @@ mod demo_agent;
 mod doctor;
 mod exec;
 mod host;
-mod kept;
 mod pending;
 mod prompt;
 mod remote_agent;
@@ -28,9 +27,10 @@ pub(crate) use self::tour::TourArgs;
 use std::process::ExitCode;
 
 use crate::cli::{Command, Invocation, SessionsCommand};
+use crate::config::settings::{LazyConfig, Settings};
 use crate::error::CliError;
-use crate::settings::{LazyConfig, Settings};
-use crate::takeover::{self, Concerns};
+use crate::session::takeover;
+use crate::session::takeover::Concerns;
 
 /// Does what was asked.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {

@@ -14,20 +14,21 @@ use acpx_core::protocol::meta::{RestoreMeta, WaitingMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
-use super::kept::{Kept, agent_lives, lost_among};
 use super::waiting::{self, is_in_doubt};
-use crate::agents;
-use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Format, Options, PromptCommand, Wait};
-use crate::desk::Desk;
+use crate::config::agent_table;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
-use crate::patience::Patience;
-use crate::prompt_input;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::setup::{self, Given, ResumeParams};
-use crate::talk::{Outcome, Talk, Trouble};
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::{Outcome, Talk, Trouble};
+use crate::session::interrupt::Patience;
+use crate::session::lookup::{Kept, agent_lives, lost_among};
+use crate::session::prompt_input;
+use crate::session::prompt_request::{Asking, Ending, done, told_ids};
+use crate::session::setup_request;
+use crate::session::setup_request::{Given, ResumeParams};
+use crate::terminal::prompt::Desk;
 
 /// Says it.
 pub(super) fn run(
@@ -77,7 +78,7 @@ pub(super) fn run(
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
         let (unwritable, unshown) = (talk.trouble_with_stdout(), talk.unshown());
-        let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
+        let typed = agent_table::typed(if is_with_it { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         let answered = match answered {
             Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &asking).await => {
@@ -195,8 +196,8 @@ async fn attempt(
         talk.watch(&client, id).await?;
     }
     let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
-    setup::say_what_is_shown(resume.wanted(), &answer, talk.console);
-    if let Some((_, meta)) = setup::read(&answer) {
+    setup_request::say_what_is_shown(resume.wanted(), &answer, talk.console);
+    if let Some((_, meta)) = setup_request::read(&answer) {
         output::keeps_its_own(&meta, talk.console);
         if let Some(how) = &meta.awakening {
             output::awake(how, talk.console);

@@ -9,9 +9,9 @@ use clap::Args;
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit};
+use crate::http::address::Address;
+use crate::http::client::{Relay, RelayError};
 use crate::output::{self, stdio};
-use crate::remote::address::Address;
-use crate::remote::client::{Relay, RelayError};
 
 /// The variable that has the token for the other machine.
 const TOKEN: &str = "ACPX_REMOTE_TOKEN";

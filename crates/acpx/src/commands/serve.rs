@@ -4,16 +4,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::config::settings::{DEFAULT_TTL, Settings};
 use crate::error::{CliError, Exit};
-use crate::inside::refuse_inside;
+use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
+use crate::http::server::{Allowance, Server, listen};
+use crate::http::tls;
+use crate::http::tokens::Tokens;
 use crate::output::{self, Console, Serving};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::remote::guard::{ANY_ORIGIN, Guard, is_loopback};
-use crate::remote::server::{Allowance, Server, listen};
-use crate::remote::tls;
-use crate::remote::tokens::Tokens;
-use crate::settings::{DEFAULT_TTL, Settings};
+use crate::session::agent_child::refuse_inside;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::interrupt::Patience;
 
 /// How to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]

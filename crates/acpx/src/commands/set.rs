@@ -10,16 +10,17 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::kept::Kept;
-use crate::agents;
 use crate::cli::SetCommand;
+use crate::config::agent_table;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Chosen, Console};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::setup::{self, ResumeParams};
-use crate::talk::Talk;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::Talk;
+use crate::session::interrupt::Patience;
+use crate::session::lookup::Kept;
+use crate::session::setup_request;
+use crate::session::setup_request::ResumeParams;
 
 /// The word for the mode, among the options and beside them.
 const MODE: &str = "mode";
@@ -61,17 +62,17 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             )
             .await
         });
-        let answer = asked
-            .await
-            .map_err(|error| error.with_login_of(&agents::typed(&record.agent)).about(record.identity()))?;
+        let answer = asked.await.map_err(|error| {
+            error.with_login_of(&agent_table::typed(&record.agent)).about(record.identity())
+        })?;
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
-        let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
+        let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
         let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;
         // An agent's options that cannot be read are none.
         let config_options: Vec<Box<RawValue>> =
             config_options.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
-        setup::say_what_is_shown(resume.wanted(), &answer, &mut console);
-        let shown = setup::shown(&answer, command.option.as_deref());
+        setup_request::say_what_is_shown(resume.wanted(), &answer, &mut console);
+        let shown = setup_request::shown(&answer, command.option.as_deref());
         let value = &shown.unwrap_or_else(|| SettingValue::Id(value.as_str().into()));
         let woken = meta.awakening.filter(|how| how.by != "live");
         if let Some(how) = &woken {

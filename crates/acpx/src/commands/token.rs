@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use acpx_core::home::HostPlace;
 
 use crate::cli::{OutputOptions, TokenCommand};
+use crate::config::home::{acpx_home, make_private};
+use crate::config::settings::LazyConfig;
 use crate::error::{CliError, Exit};
-use crate::home::{acpx_home, make_private};
-use crate::inside::refuse_inside;
+use crate::http::tokens::Tokens;
 use crate::output;
-use crate::remote::tokens::Tokens;
-use crate::settings::LazyConfig;
+use crate::session::agent_child::refuse_inside;
 
 /// Does something about tokens.
 pub(super) fn run(

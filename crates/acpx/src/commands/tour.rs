@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::error::{CliError, Exit};
 use crate::output::Printer;
-use crate::patience::Patience;
-use crate::reach::{block_on, own_program};
+use crate::session::host_locator::{block_on, own_program};
+use crate::session::interrupt::Patience;
 
 /// See a session live, die, come back, get lost and go on, in a few seconds and with no account
 #[derive(Debug, Args)]
@@ -167,7 +167,11 @@ impl Guide {
 
     /// Runs a command and shows it with what it says. One that does not end as it should ends the tour.
     fn command(&mut self, arguments: &[&str], expected: Exit) -> Result<(), CliError> {
-        let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
+        let typed = arguments
+            .iter()
+            .map(|word| crate::config::agent_table::quote(word))
+            .collect::<Vec<_>>()
+            .join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
         let mut printer = Printer::stdout();
         let code = self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::output::HOST;
-use crate::reach::Reach;
+use crate::session::host_locator::Reach;
 
 /// Whether an agent whose process is there may be something else than ready, by what is kept: one whose last turn came
 /// to no good end may be on its way out, and one that was asked for something last may not answer.

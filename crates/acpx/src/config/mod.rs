@@ -5,10 +5,14 @@
 //! error for whoever wants that agent alone. Keys that nobody knows are named and stop nothing: the file is shared with
 //! other versions and with npm acpx.
 
+pub(crate) mod agent_table;
 mod agents;
+pub(crate) mod credentials;
 mod error;
+pub(crate) mod home;
 mod mcp;
 mod node;
+pub(crate) mod settings;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -27,9 +31,9 @@ pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
 pub(crate) use self::variables::AgentVariables;
 
 use self::agents::{AgentEntry, Agents};
+use self::credentials::Credentials;
 use self::node::Node;
 use crate::cli::{Format, is_verb, seconds_to_idle_time, seconds_to_limit};
-use crate::credentials::Credentials;
 
 /// What the file says, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -109,7 +113,7 @@ impl Config {
         let config = Self {
             default_agent: members
                 .get("defaultAgent")
-                .map(|node| node.word().map(|name| crate::agents::canonical(&name)))
+                .map(|node| node.word().map(|name| self::agent_table::canonical(&name)))
                 .transpose()?,
             mode: members.get("defaultPermissions").map(|node| mode(&node)).transpose()?,
             unasked: members.get("nonInteractivePermissions").map(|node| unasked(&node)).transpose()?,

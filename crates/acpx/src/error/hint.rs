@@ -9,8 +9,8 @@ use tokio_rustls::rustls;
 
 use super::CliError;
 use super::remedy::WHERE_SESSIONS_ARE;
-use crate::remote::client::RelayError;
-use crate::remote::tls::TlsError;
+use crate::http::client::RelayError;
+use crate::http::tls::TlsError;
 
 /// How to log in with an agent, as it stands on a command line.
 pub(crate) fn login_hint(agent: &str) -> String {

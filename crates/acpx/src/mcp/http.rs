@@ -30,8 +30,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::MAX_MESSAGE;
 use super::failure::{CUT, McpFailure};
-use crate::remote::client::Stream;
-use crate::remote::tls;
+use crate::http::client::Stream;
+use crate::http::tls;
 
 /// More of what a refusal says is not read.
 const MAX_REFUSAL: usize = 2048;

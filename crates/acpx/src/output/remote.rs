@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Console, json_line};
 use crate::cli::Format;
-use crate::remote::PATH;
-use crate::remote::tokens::Token;
+use crate::http::PATH;
+use crate::http::tokens::Token;
 
 /// A server that listens.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use crate::config::{McpFile, Surroundings};
 use crate::error::CliError;
 use crate::mcp::{McpConnector, McpFailure, McpLimits};
 use crate::output::Finding;
-use crate::reach::for_agents;
+use crate::session::host_locator::for_agents;
 
 /// How long a server may take, unless --timeout is given: long enough for a first `npx` on a fast line.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -9,12 +9,12 @@ use acpx_core::store::{FileSystem, StoreCheck};
 use rustix::fs::{Access, access};
 
 use super::{Report, configuration, session};
-use crate::commands::kept::Kept;
 use crate::config::Config;
+use crate::config::settings;
 use crate::error::CliError;
 use crate::output::Finding;
-use crate::reach::Reach;
-use crate::settings;
+use crate::session::host_locator::Reach;
+use crate::session::lookup::Kept;
 
 /// How long the store is looked through.
 const LOOK: Duration = Duration::from_secs(10);

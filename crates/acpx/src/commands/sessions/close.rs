@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use acpx_core::protocol::meta::IdsMeta;
 use serde_json::json;
 
-use super::super::kept::{Kept, Which};
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::talk::Talk;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::Talk;
+use crate::session::interrupt::Patience;
+use crate::session::lookup::{Kept, Which};
 
 /// Closes the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {

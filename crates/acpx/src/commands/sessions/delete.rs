@@ -9,15 +9,15 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::super::kept::{Kept, Which};
-use crate::asking::Under;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::setup::ResumeParams;
-use crate::talk::{Talk, Trouble};
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::{Talk, Trouble};
+use crate::session::interrupt::Patience;
+use crate::session::lookup::{Kept, Which};
+use crate::session::prompt_request::Under;
+use crate::session::setup_request::ResumeParams;
 
 /// The answer to `session/delete`, as far as there is anything in it.
 #[derive(Deserialize)]

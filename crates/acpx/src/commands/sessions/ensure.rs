@@ -10,18 +10,19 @@ use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{RestoreMeta, SessionMeta, ShellMeta};
 use acpx_core::store::Store;
 
-use super::super::kept::{Kept, Which};
 use super::new::{make, name};
 use crate::cli::Options;
 use crate::config::Config;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Ensured, HowEnsured};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::scope::Walk;
-use crate::settings::Settings;
-use crate::setup::{self, Given, ResumeParams};
-use crate::talk::Talk;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::Talk;
+use crate::session::interrupt::Patience;
+use crate::session::lookup::{Kept, Which};
+use crate::session::scope::Walk;
+use crate::session::setup_request;
+use crate::session::setup_request::{Given, ResumeParams};
 
 /// Finds it or makes it.
 pub(crate) fn run(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
@@ -82,8 +83,8 @@ async fn apply(
     let told = |error: CliError| error.with_login_of(&settings.typed_agent()).about(record.identity());
     let answer = asked.await.map_err(told)?;
     let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
-    let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
-    setup::say_what_is_shown(resume.wanted(), &answer, console);
+    let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
+    setup_request::say_what_is_shown(resume.wanted(), &answer, console);
     output::keeps_its_own(&meta, console);
     if let Some(how) = &meta.awakening {
         output::awake(how, console);

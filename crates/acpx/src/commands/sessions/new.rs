@@ -9,13 +9,14 @@ use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 use super::ensure::not_taken;
 use crate::cli::Options;
 use crate::config::Config;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::setup::{self, Given, NewParams};
-use crate::talk::Talk;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::Talk;
+use crate::session::interrupt::Patience;
+use crate::session::setup_request;
+use crate::session::setup_request::{Given, NewParams};
 
 /// Makes one; an open one of the same name in the same directory is closed.
 pub(crate) fn new(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
@@ -41,8 +42,8 @@ pub(super) fn make(
     block_on(async {
         let answer = ask(&reach, &params, settings, &mut console).await?;
         let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
-        let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
-        setup::say_what_is_shown(params.wanted(), &answer, &mut console);
+        let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
+        setup_request::say_what_is_shown(params.wanted(), &answer, &mut console);
         let replaced = meta.replaced_record_id.as_deref().and_then(|id| RecordId::new(id).ok());
         if meta.created {
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());

@@ -10,12 +10,12 @@ use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::Store;
 
 use crate::cli::ReplayCommand;
-use crate::commands::kept::Kept;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, FollowView};
-use crate::reach::block_on;
-use crate::settings::Settings;
-use crate::talk::unsent_turn;
+use crate::session::host_locator::block_on;
+use crate::session::host_session::unsent_turn;
+use crate::session::lookup::Kept;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;

@@ -6,15 +6,16 @@ use acpx_core::model::{LineageReason, Record, SessionIdentity};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{FallbackMeta, RestoreMeta, WishMeta};
 
-use super::super::kept::Kept;
-use crate::agents;
+use crate::config::agent_table;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, SessionChange};
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::settings::Settings;
-use crate::setup::{self, ResumeParams};
-use crate::talk::Talk;
+use crate::session::host_locator::{Reach, block_on};
+use crate::session::host_session::Talk;
+use crate::session::interrupt::Patience;
+use crate::session::lookup::Kept;
+use crate::session::setup_request;
+use crate::session::setup_request::ResumeParams;
 
 /// Resets the session that is meant.
 pub(crate) fn run(settings: &Settings, carry_history: bool) -> Result<ExitCode, CliError> {
@@ -48,10 +49,11 @@ pub(super) async fn resume(
         let mut client = talk.host(&reach).await?;
         talk.start(&mut client, "session/resume", &resume, &label, Some(id)).await
     });
-    let about = |error: CliError| error.with_login_of(&agents::typed(&record.agent)).about(record.identity());
+    let about =
+        |error: CliError| error.with_login_of(&agent_table::typed(&record.agent)).about(record.identity());
     let answer = asked.await.map_err(about)?;
     let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
-    let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
+    let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
     output::unmet(&meta.unmet_settings, console);
     Ok(identity)
 }

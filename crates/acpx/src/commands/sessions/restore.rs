@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use acpx_core::model::LineageReason;
 use acpx_core::protocol::meta::RestoreMeta;
 
-use super::super::kept::Kept;
 use super::reset::resume;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, SessionChange};
-use crate::reach::block_on;
-use crate::settings::Settings;
+use crate::session::host_locator::block_on;
+use crate::session::lookup::Kept;
 
 /// Returns to the ACP session of this id.
 pub(crate) fn run(settings: &Settings, to: String) -> Result<ExitCode, CliError> {

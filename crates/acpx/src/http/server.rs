@@ -32,7 +32,7 @@ use super::refusal::Refusal;
 use super::tokens::{self, Tokens};
 use crate::error::with_causes;
 use crate::output;
-use crate::reach::Reach;
+use crate::session::host_locator::Reach;
 
 /// How many sockets are open at once. Others wait at the door.
 const SOCKETS: usize = 512;

@@ -15,43 +15,43 @@ use acpx_core::model::{
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
-use crate::agents;
+use super::host_locator::Reach;
+use super::scope::Walk;
+use crate::config::agent_table;
+use crate::config::settings::Settings;
 use crate::error::{CliError, LostSession, Other, Remedy, Wanted};
-use crate::reach::Reach;
-use crate::scope::Walk;
-use crate::settings::Settings;
 
 /// The store of a home, opened to be read.
-pub(super) struct Kept {
+pub(crate) struct Kept {
     store: Option<SqliteStore>,
 }
 
 /// Whether closed sessions may be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(crate) enum Which {
     Open,
     OpenOrClosed,
 }
 
 impl Kept {
     /// Opens the store of the home.
-    pub(super) fn open() -> Result<Self, CliError> {
+    pub(crate) fn open() -> Result<Self, CliError> {
         Ok(Self { store: Reach::of_environment()?.kept()? })
     }
 
     /// Leaves the store without closing it, at the end of a command: what SQLite would free piece by piece goes with the
     /// process, and whoever only reads has nothing to put away.
-    pub(super) fn leave(self) {
+    pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
 
     /// The store, if there is one.
-    pub(super) fn store(&self) -> Option<&SqliteStore> {
+    pub(crate) fn store(&self) -> Option<&SqliteStore> {
         self.store.as_ref()
     }
 
     /// The session that is meant, in the nearest directory that has one.
-    pub(super) async fn find(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
+    pub(crate) async fn find(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
         let Some(store) = &self.store else { return Ok(None) };
         let query = ScopeQuery {
             agent: settings.agent.key(),
@@ -64,7 +64,7 @@ impl Kept {
 
     /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
     /// one session wherever it is, and whether it is closed or not; where an agent is typed, one of that agent.
-    pub(super) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
+    pub(crate) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
         match self.find(settings, which).await? {
             None => self.by_id(settings).await,
             found => Ok(found),
@@ -72,14 +72,14 @@ impl Kept {
     }
 
     /// The session whose id the name is.
-    pub(super) async fn by_id(&self, settings: &Settings) -> Result<Option<Record>, CliError> {
+    pub(crate) async fn by_id(&self, settings: &Settings) -> Result<Option<Record>, CliError> {
         let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
         let record = store.record(id).await?;
         let record = record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. }));
         match record {
             Some(record) if settings.agent_is_typed && !record.agent.is_same_as(&settings.agent) => {
-                let (id, own) = (record.id.to_string(), agents::typed(&record.agent));
+                let (id, own) = (record.id.to_string(), agent_table::typed(&record.agent));
                 Err(CliError::OtherAgent { id, own, typed: settings.typed_agent() })
             }
             record => Ok(record),
@@ -87,7 +87,7 @@ impl Kept {
     }
 
     /// The open session that is meant, or else what to do to have one.
-    pub(super) async fn open_one(&self, settings: &Settings) -> Result<Record, CliError> {
+    pub(crate) async fn open_one(&self, settings: &Settings) -> Result<Record, CliError> {
         if let Some(record) = self.meant(settings, Which::Open).await? {
             return Ok(record);
         }
@@ -95,14 +95,14 @@ impl Kept {
     }
 
     /// That there is no open session of those that are meant, with what there is in its place.
-    pub(super) async fn missing(&self, settings: &Settings, wanted: Wanted) -> Result<CliError, CliError> {
+    pub(crate) async fn missing(&self, settings: &Settings, wanted: Wanted) -> Result<CliError, CliError> {
         let other = self.other(settings).await?;
         no_session(settings, Remedy { wanted, other })
     }
 
     /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
     /// one whose directory is gone.
-    pub(super) async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
+    pub(crate) async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
         let open = self.without_scope(settings).await?;
         if !open.is_empty() {
             return Ok(Other::Open(open));
@@ -133,7 +133,7 @@ impl Kept {
 
     /// The open sessions without a scope in the nearest directory that has any, but for those that an editor opened and
     /// never prompted. Only the records of these directories are read.
-    pub(super) async fn without_scope(&self, settings: &Settings) -> Result<Vec<RecordId>, CliError> {
+    pub(crate) async fn without_scope(&self, settings: &Settings) -> Result<Vec<RecordId>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let directories = Walk::from(settings.cwd.as_path())?.directories()?;
         // Whoever names a session does not mean one that has no name.
@@ -153,21 +153,21 @@ impl Kept {
 
     /// The open sessions of this agent and name whose own directories are gone. Where they were, nobody who works in
     /// another directory can say.
-    pub(super) async fn lost_of(&self, settings: &Settings) -> Result<Vec<Record>, CliError> {
+    pub(crate) async fn lost_of(&self, settings: &Settings) -> Result<Vec<Record>, CliError> {
         let lost = self.lost(Some(settings)).await?;
         Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
     }
 
     /// The open sessions, of the agent that is meant or of all, whose own directories are gone, but for those that an
     /// editor opened and never prompted.
-    pub(super) async fn lost(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
+    pub(crate) async fn lost(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
         let mut open = self.open_with(settings).await?;
         open.retain(|record| !record.is_unprompted());
         Ok(lost_among(open).await)
     }
 
     /// The open sessions of the agent that is meant, or of all, last used first.
-    pub(super) async fn open_with(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
+    pub(crate) async fn open_with(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let filter = RecordFilter { agent: settings.map(|settings| settings.agent.key()), real_cwd: None };
         let records = store.records(filter, None, usize::MAX).await?;
@@ -175,7 +175,7 @@ impl Kept {
     }
 
     /// The session that is meant, for a command behind `sessions` that shows it and cannot go on without it.
-    pub(super) async fn need(
+    pub(crate) async fn need(
         &self,
         settings: &Settings,
         verb: &'static str,
@@ -187,21 +187,21 @@ impl Kept {
     }
 
     /// The events of a record as they are kept by now.
-    pub(super) fn into_events(self, record: &Record) -> Option<(Arc<dyn Store>, KeptEvents)> {
+    pub(crate) fn into_events(self, record: &Record) -> Option<(Arc<dyn Store>, KeptEvents)> {
         let store: Arc<dyn Store> = Arc::new(self.store?);
         let events = KeptEvents::new(Arc::clone(&store), record.id.clone(), record.last_seq);
         Some((store, events))
     }
 
     /// The last turn of a record.
-    pub(super) async fn last_turn(&self, record: &Record) -> Result<Option<Turn>, CliError> {
+    pub(crate) async fn last_turn(&self, record: &Record) -> Result<Option<Turn>, CliError> {
         let (Some(store), Some(turn)) = (&self.store, record.last_turn) else { return Ok(None) };
         Ok(store.turn_numbered(record.id.clone(), turn).await?)
     }
 
     /// Whether the agent of a record has said that it can bring no session back, and its program is still the one that
     /// said it.
-    pub(super) async fn forgets(&self, record: &Record, settings: &Settings) -> Result<bool, CliError> {
+    pub(crate) async fn forgets(&self, record: &Record, settings: &Settings) -> Result<bool, CliError> {
         let Some(store) = &self.store else { return Ok(false) };
         let mut last = last_answers(store, record.agent.command()).await?;
         last.retain(|last| !Capabilities::of_answer(&last.answer).sessions.restores());
@@ -217,7 +217,7 @@ impl Kept {
     }
 
     /// The last events of a record, at most so many and one, in order: of large ones no more than two pages.
-    pub(super) async fn recent(&self, record: &Record, count: u64) -> Result<Vec<Event>, CliError> {
+    pub(crate) async fn recent(&self, record: &Record, count: u64) -> Result<Vec<Event>, CliError> {
         let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(Vec::new()) };
         let (mut recent, mut before) = (Vec::new(), 0);
         let mut from = Seq(last.0.saturating_sub(count).max(Seq::FIRST.0));
@@ -234,7 +234,7 @@ impl Kept {
 }
 
 /// What the session of a record had used when its agent last told it among these events.
-pub(super) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsage> {
+pub(crate) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsage> {
     let row = record.lineage.current_index();
     // A fresh session has used nothing of what the one before it had.
     let told = recent.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
@@ -248,13 +248,13 @@ pub(super) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsa
 const LOOK: Duration = Duration::from_secs(2);
 
 /// How many of the last events are looked through for what was used: agents tell it with every answer, or never.
-pub(super) const LOOKED_THROUGH: u64 = 511;
+pub(crate) const LOOKED_THROUGH: u64 = 511;
 /// What an event that tells it has in it.
 const USAGE: &str = "usage_update";
 
 /// Whether the process of a record's last run is still there. A host in another PID namespace, in a container for
 /// instance, starts agents whose processes cannot be looked at from here: as long as it listens, the record is believed.
-pub(super) fn agent_lives(record: &Record, place: &HostPlace) -> bool {
+pub(crate) fn agent_lives(record: &Record, place: &HostPlace) -> bool {
     let run = record.agent_run.as_ref().filter(|run| run.ended.is_none());
     run.is_some_and(|run| run.process.is_alive() || is_in_namespace_of_host(&run.process, place))
 }
@@ -270,24 +270,24 @@ fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool
 
 /// Those of these records whose own directories are gone. A disk that does not answer in time has not been seen to have
 /// lost anything.
-pub(super) async fn lost_among(records: Vec<Record>) -> Vec<Record> {
+pub(crate) async fn lost_among(records: Vec<Record>) -> Vec<Record> {
     let is_lost = |record: &Record| !record.cwd.as_path().is_dir();
     let look = tokio::task::spawn_blocking(move || records.into_iter().filter(is_lost).collect());
     timeout(LOOK, look).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// Whether a shell finds a record under this name, or under none.
-pub(super) fn has_name(record: &Record, name: Option<&SessionName>) -> bool {
+pub(crate) fn has_name(record: &Record, name: Option<&SessionName>) -> bool {
     record.scope.as_ref().is_some_and(|scope| scope.name.as_ref() == name)
 }
 
 /// A session and where it works.
-pub(super) fn told(record: &Record) -> LostSession {
+pub(crate) fn told(record: &Record) -> LostSession {
     LostSession { id: record.id.clone(), cwd: record.cwd.to_string() }
 }
 
 /// The name, if it is an id: nobody names a session so.
-pub(super) fn id_of(settings: &Settings) -> Option<String> {
+pub(crate) fn id_of(settings: &Settings) -> Option<String> {
     let name = settings.session.as_ref()?.as_str();
     uuid::Uuid::try_parse(name).is_ok().then(|| name.to_owned())
 }

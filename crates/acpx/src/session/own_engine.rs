@@ -11,11 +11,11 @@ use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::{Grace, SweptProcess, Tag};
 
+use super::host_locator::{Reach, relay};
+use super::interrupt::Patience;
+use crate::config::settings::Settings;
 use crate::error::CliError;
 use crate::output::Console;
-use crate::patience::Patience;
-use crate::reach::{Reach, relay};
-use crate::settings::Settings;
 
 /// Browsers, by the names of their processes and files. One that is opened for a login is the user's from then on, and one
 /// that an agent drives is its tool: only the command that logs in keeps them.

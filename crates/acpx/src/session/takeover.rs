@@ -14,14 +14,14 @@ use acpx_core::protocol::{ConfiguredAgent, HostError, ImportMeta, ImportParams};
 use acpx_core::store::import_acpx::{HeldSession, ImportMode, NpmSessions};
 use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 
-use crate::agents::name_of;
+use super::host_locator::{Reach, block_on};
+use super::host_session::Talk;
+use super::interrupt::Patience;
+use super::scope::Walk;
+use crate::config::agent_table::name_of;
+use crate::config::settings::Settings;
 use crate::error::CliError;
 use crate::output::Console;
-use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
-use crate::scope::Walk;
-use crate::settings::Settings;
-use crate::talk::Talk;
 
 /// How long a host that is just coming or going is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);

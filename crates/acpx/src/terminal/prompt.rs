@@ -11,8 +11,8 @@ use acpx_core::wire::RpcId;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::tty::Terminal;
 use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion, ToldCalls};
-use crate::terminal::Terminal;
 
 /// The person at the terminal, and what they are asked.
 pub(crate) struct Desk {

@@ -19,16 +19,17 @@ use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
 
-use crate::agents::{self, UnknownAgent};
+use super::agent_table;
+use super::agent_table::UnknownAgent;
+use super::credentials::Credentials;
+use super::home::acpx_home;
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
-use crate::credentials::Credentials;
 use crate::error::{CliError, system_words};
-use crate::home::acpx_home;
+use crate::http::address::Address;
 use crate::output::{Console, Mode};
-use crate::reach::{Reach, block_on, for_agents};
-use crate::remote::address::Address;
-use crate::terminal;
+use crate::session::host_locator::{Reach, block_on, for_agents};
+use crate::terminal::tty;
 
 /// How long an agent may be idle unless something else is said.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
@@ -192,7 +193,7 @@ impl Settings {
         let variables = config.variables();
         let set = variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| name.clone());
         let known_agents = set.chain(Credentials::readers()).map(|name| {
-            let agent = agents::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
+            let agent = agent_table::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
             (name, agent)
         });
         Ok(Self {
@@ -325,7 +326,7 @@ impl Settings {
 
     /// The agent as it stands on a command line.
     pub(crate) fn typed_agent(&self) -> String {
-        agents::typed(&self.agent)
+        agent_table::typed(&self.agent)
     }
 
     /// Says which keys of the configuration nobody reads, at the top and of the agent: one that is misspelt would be
@@ -374,7 +375,7 @@ fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPo
 
 /// Default for unanswered requests: wait on a terminal, otherwise deny.
 fn of_run() -> Unasked {
-    if terminal::has_terminal_stream() { Unasked::Wait } else { Unasked::Deny }
+    if tty::has_terminal_stream() { Unasked::Wait } else { Unasked::Deny }
 }
 
 /// How a command writes.
@@ -397,9 +398,9 @@ fn agent(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
 
 fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
     match choice {
-        AgentChoice::Named(name) => agents::resolve(name, config),
+        AgentChoice::Named(name) => agent_table::resolve(name, config),
         AgentChoice::Line(line) => {
-            agents::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
+            agent_table::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
         }
         AgentChoice::Default => default_agent(config),
     }
@@ -408,8 +409,8 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
 /// The agent that is meant when none is named.
 pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
     match &config.default_agent {
-        None => agents::resolve(agents::DEFAULT, config),
-        Some(name) => agents::resolve(name, config).map_err(|error| match error {
+        None => agent_table::resolve(agent_table::DEFAULT, config),
+        Some(name) => agent_table::resolve(name, config).map_err(|error| match error {
             CliError::Agent(unknown) => {
                 UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
             }
@@ -427,8 +428,10 @@ pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String
 /// The name of the agent that is meant, unless it is given as a command line.
 fn name(choice: &AgentChoice, config: &Config) -> String {
     match choice {
-        AgentChoice::Named(name) | AgentChoice::Line(name) => agents::canonical(name),
-        AgentChoice::Default => config.default_agent.clone().unwrap_or_else(|| agents::DEFAULT.to_owned()),
+        AgentChoice::Named(name) | AgentChoice::Line(name) => agent_table::canonical(name),
+        AgentChoice::Default => {
+            config.default_agent.clone().unwrap_or_else(|| agent_table::DEFAULT.to_owned())
+        }
     }
 }
 

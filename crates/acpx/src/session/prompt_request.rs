@@ -13,14 +13,14 @@ use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TermsMeta, TurnMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::denial::Terms;
+use super::host_session::Outcome;
+use super::interrupt::Stop;
+use super::prompt_input::Attachment;
 use crate::cli::Wait;
-use crate::denial::Terms;
+use crate::config::settings::Settings;
 use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{Missing, PromptResult, ResultError, ResultIds, TurnStatus};
-use crate::patience::Stop;
-use crate::prompt_input::Attachment;
-use crate::settings::Settings;
-use crate::talk::Outcome;
 
 /// A prompt to be sent.
 pub(crate) struct Asking {

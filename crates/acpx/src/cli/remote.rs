@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::options::{OutputArgs, SessionArgs};
-use crate::remote::guard::read_origin;
+use crate::http::guard::read_origin;
 
 /// Be an agent for clients elsewhere, over WebSocket and HTTP
 #[expect(

@@ -14,10 +14,10 @@ use acpx_core::wire::Message;
 
 use super::unsent::unsent_turn;
 use super::{Next, Talk};
-use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, FollowView, TurnView};
-use crate::patience::Stop;
+use crate::session::interrupt::Stop;
+use crate::terminal::prompt::Desk;
 
 /// What is shown of a session.
 pub(super) struct Shown<'a> {

@@ -5,9 +5,9 @@ use acpx_core::client::HostClient;
 use acpx_core::wire::RpcId;
 
 use super::{Talk, Trouble};
-use crate::desk::{Desk, Typed};
 use crate::output::TerminalForm;
-use crate::patience::Stop;
+use crate::session::interrupt::Stop;
+use crate::terminal::prompt::{Desk, Typed};
 
 impl Talk<'_> {
     /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.

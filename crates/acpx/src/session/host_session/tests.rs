@@ -14,10 +14,10 @@ use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
 use super::{Outcome, Talk, Trouble};
-use crate::asking::Asking;
 use crate::output::{Console, Mode, TurnView};
-use crate::patience::Patience;
-use crate::reach::Reach;
+use crate::session::host_locator::Reach;
+use crate::session::interrupt::Patience;
+use crate::session::prompt_request::Asking;
 
 /// A host that accepts one client. It answers `initialize` and so many requests for its status, and then the prompt. What
 /// it was asked comes out when the client is gone.

@@ -17,8 +17,8 @@ use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
+use crate::config::home::{acpx_home, user_home};
 use crate::error::CliError;
-use crate::home::{acpx_home, user_home};
 use crate::output::Console;
 
 /// What a host needs of its environment. Agents do not get it: theirs comes from the client that needs them.

@@ -25,13 +25,13 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::asking::Asking;
+use super::host_locator::Reach;
+use super::interrupt::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
+use super::prompt_request::Asking;
 use crate::cli::Wait;
-use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::Console;
-use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
-use crate::reach::Reach;
+use crate::terminal::prompt::Desk;
 
 pub(crate) use self::unsent::unsent_turn;
 pub(crate) use self::waited::waiting_for;
