@@ -15,26 +15,27 @@ use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
 
+use crate::agents::UnknownAgent;
 use crate::cli::UsageError;
 use crate::config::ConfigError;
-use crate::config::agent_table::UnknownAgent;
 use crate::http::address::AddressError;
 use crate::http::client::RelayError;
 use crate::http::tls::TlsError;
 use crate::http::tokens::TokenError;
-use crate::session::interrupt::Stop;
-use crate::session::prompt_input::InputError;
+use crate::prompt_input::InputError;
 
 mod class;
 mod hint;
 mod remedy;
 mod report;
+mod stop;
 
 pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
 pub(crate) use self::hint::{MORE_TIME, hint_here, hint_without_record, login_hint};
 pub(crate) use self::remedy::{LostSession, Other, Remedy, Wanted};
 use self::remedy::{none_lost, with_places};
 pub(crate) use self::report::{Origin, Report};
+pub(crate) use self::stop::Stop;
 
 /// Why a command could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +51,7 @@ pub(crate) enum CliError {
     Agent(#[from] UnknownAgent),
     /// There is no prompt to send.
     #[error(transparent)]
-    Input(#[from] InputError),
+    Input(InputError),
     /// Neither `ACPX_HOME` nor `HOME` is set.
     #[error("cannot tell where acpx keeps its files")]
     NoHome,
@@ -329,6 +330,16 @@ impl From<CursorError> for CliError {
         match error {
             CursorError::Store(error) => error.into(),
             missing => Self::NoPlace(missing.to_string()),
+        }
+    }
+}
+
+impl From<InputError> for CliError {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::NoThread(source) => Self::Runtime(source),
+            InputError::TimedOut(limit) => Self::TimedOut { doing: "reading the prompt".into(), limit },
+            other => Self::Input(other),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The `acpx` program: its grammar, its commands, and the demo agent.
 //!
-//! What sessions are and do is in `acpx-core`; here is only what a person types and reads.
+//! What sessions are and do is in `acpx-core`; here is only what a person types and reads. Layers, each using only those
+//! before it: `agents`, `http`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
+//! `session`, `commands`.
 
+mod agents;
 mod cli;
 mod commands;
 mod config;
@@ -10,6 +13,7 @@ mod error;
 mod http;
 mod mcp;
 mod output;
+mod prompt_input;
 mod session;
 mod terminal;
 
@@ -18,8 +22,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use crate::cli::{Request, UsageError, format_wish};
-use crate::config::settings::LazyConfig;
 use crate::error::{CliError, Exit};
+use crate::session::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
 pub fn run() -> ExitCode {

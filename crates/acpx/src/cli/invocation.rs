@@ -1,5 +1,6 @@
 //! What a command line means, before the configuration and the machine are asked: plain values without clap.
 
+use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,15 +8,14 @@ use std::time::Duration;
 use acpx_core::acp::Cursor;
 use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
 
+use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
-use super::remote::{ServeArgs, TokenVerb};
+use super::remote::{RemoteAgentArgs, ServeArgs, TokenVerb};
 use super::sessions::{NamedArgs, SessionsVerb};
 use super::usage::UsageError;
-use super::verbs::{AcpArgs, HostVerb, Verb, WordArgs};
-use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
+use super::verbs::{AcpArgs, HostVerb, TourArgs, Verb, WordArgs};
 use crate::http::server::Allowance;
-use crate::session::prompt_input::Attachment;
 
 /// A command with its options.
 #[derive(Debug)]
@@ -347,6 +347,32 @@ fn named_once(
         }
         (before, behind) => Ok(before.or(behind)),
     }
+}
+
+/// A file to be sent along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Attachment {
+    /// As an image.
+    Image(PathBuf),
+    /// As a sound.
+    Audio(PathBuf),
+    /// With its content, whatever that is.
+    Resource(PathBuf),
+}
+
+/// How to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServeCommand {
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// The certificate and its key, for TLS.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// Whether everybody may come in from everywhere.
+    pub(crate) insecure_public: bool,
+    /// Web pages that may come in.
+    pub(crate) origins: Vec<String>,
+    /// What clients may do beyond the ordinary.
+    pub(crate) allowance: Allowance,
 }
 
 fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {

@@ -50,7 +50,7 @@ impl AuthArgs {
         let Self { first, second, logout, session } = self;
         let (agent, method) = match (agent, first, second) {
             (None, Some(name), method) if session.agent.is_none() => {
-                (Some(crate::config::agent_table::canonical(&name)), method)
+                (Some(crate::agents::canonical(&name)), method)
             }
             (_, _, Some(word)) => {
                 return Err(UsageError::Arguments {

@@ -5,6 +5,7 @@
 //! reads a file, the environment or the clock: the names of configured agents are asked for only when a word
 //! is neither a verb nor a built-in agent, so that `--version` and `--help` need no configuration.
 
+mod demo_agent;
 mod flags;
 mod format_wish;
 mod help;
@@ -23,20 +24,22 @@ mod verbs;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
+pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::format_wish::{FormatWish, format_wish};
 pub(crate) use self::invocation::{
-    AgentChoice, AnswerCommand, Command, ExecCommand, HostCommand, Invocation, ListCommand, MigrateCommand,
-    Options, OutputOptions, PromptCommand, PromptWords, ReplayCommand, SessionsCommand, SetCommand,
-    TokenCommand, Wait,
+    AgentChoice, AnswerCommand, Attachment, Command, ExecCommand, HostCommand, Invocation, ListCommand,
+    MigrateCommand, Options, OutputOptions, PromptCommand, PromptWords, ReplayCommand, ServeCommand,
+    SessionsCommand, SetCommand, TokenCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
+pub(crate) use self::remote::RemoteAgentArgs;
 pub(crate) use self::scan::is_verb;
 pub(crate) use self::usage::UsageError;
+pub(crate) use self::verbs::TourArgs;
 
 use self::scan::{Scanned, scan};
 use self::verbs::{Verb, grammar};
-use crate::error::CliError;
 
 /// What the arguments ask for.
 #[derive(Debug)]
@@ -50,15 +53,15 @@ pub(crate) enum Request {
 }
 
 /// The agents that can be named beside the built-in ones, asked for because of this name. Asked at most once.
-pub(crate) type ConfiguredNames<'a> = &'a dyn Fn(&str) -> Result<Vec<String>, CliError>;
+pub(crate) type ConfiguredNames<'a, E> = &'a dyn Fn(&str) -> Result<Vec<String>, E>;
 
 /// Reads the arguments after the program's name. `terminal` says whether stdin is one: with nothing typed
 /// there, help is what is wanted.
-pub(crate) fn parse(
+pub(crate) fn parse<E: From<UsageError>>(
     arguments: &[String],
-    configured: ConfiguredNames<'_>,
+    configured: ConfiguredNames<'_, E>,
     terminal: bool,
-) -> Result<Request, CliError> {
+) -> Result<Request, E> {
     // Scripts ask for the version to see that we are there, and to build the grammar takes as long as to start.
     if let [only] = arguments
         && (only == "--version" || only == "-V")

@@ -8,6 +8,24 @@ use clap::{Args, Subcommand};
 use super::options::{OutputArgs, SessionArgs};
 use crate::http::guard::read_origin;
 
+/// Be an agent on another machine, for a program that starts agents
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The host starts this for an agent that is given as a URL, as in
+  acpx --agent wss://host.example/acp 'fix the tests'
+
+The token for it is ACPX_REMOTE_TOKEN, or in the file of --token-file.")]
+pub(crate) struct RemoteAgentArgs {
+    /// Where the agent is: wss://, ws://, https:// or http://
+    pub(crate) url: String,
+    /// Go there without TLS, even though it is another machine
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Read the token from this file instead of the environment
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
 /// Be an agent for clients elsewhere, over WebSocket and HTTP
 #[expect(
     clippy::struct_excessive_bools,

@@ -8,8 +8,7 @@ use super::flags::Flag;
 use super::reserved;
 use super::suggest::nearest;
 use super::usage::UsageError;
-use crate::config::agent_table;
-use crate::error::CliError;
+use crate::agents;
 
 /// Verbs that stand behind an agent's name too.
 const AGENT_VERBS: [&str; 11] =
@@ -49,7 +48,10 @@ pub(crate) fn is_verb(word: &str) -> bool {
 }
 
 /// Scans the arguments after the program's name.
-pub(super) fn scan(arguments: &[String], configured: ConfiguredNames<'_>) -> Result<Scanned, CliError> {
+pub(super) fn scan<E: From<UsageError>>(
+    arguments: &[String],
+    configured: ConfiguredNames<'_, E>,
+) -> Result<Scanned, E> {
     let mut scan = Scan { rest: arguments, leading: Vec::new(), agent: None };
     loop {
         match scan.step() {
@@ -66,7 +68,7 @@ pub(super) fn scan(arguments: &[String], configured: ConfiguredNames<'_>) -> Res
                 Meaning::Help => return Ok(scan.help()),
                 Meaning::Verb => {
                     scan.skip_word();
-                    return scan.below(&word);
+                    return Ok(scan.below(&word)?);
                 }
             },
         }
@@ -131,7 +133,11 @@ impl Scan<'_> {
     }
 
     /// What the next word is, at a place where an agent or a verb may stand.
-    fn word(&self, word: &str, configured: ConfiguredNames<'_>) -> Result<Meaning, CliError> {
+    fn word<E: From<UsageError>>(
+        &self,
+        word: &str,
+        configured: ConfiguredNames<'_, E>,
+    ) -> Result<Meaning, E> {
         let has_line = self.leading.iter().any(|flag| flag == "--agent" || flag.starts_with("--agent="));
         if AGENT_VERBS.contains(&word) {
             return Ok(Meaning::Verb);
@@ -150,9 +156,9 @@ impl Scan<'_> {
         if self.agent.is_some() || word.trim().is_empty() || word.trim().contains(char::is_whitespace) {
             return Ok(Meaning::Text);
         }
-        let name = agent_table::canonical(word);
-        let configured = if agent_table::is_built_in(word) { Vec::new() } else { configured(&name)? };
-        let known = agent_table::is_built_in(word) || configured.contains(&name);
+        let name = agents::canonical(word);
+        let configured = if agents::is_built_in(word) { Vec::new() } else { configured(&name)? };
+        let known = agents::is_built_in(word) || configured.contains(&name);
         match (known, has_line) {
             (true, false) => Ok(Meaning::Agent(name)),
             (true, true) => Err(UsageError::TwoAgents { name }.into()),
@@ -163,7 +169,7 @@ impl Scan<'_> {
 
     fn unknown_word(&self, word: &str, configured: &[String]) -> UsageError {
         let verbs = AGENT_VERBS.into_iter().chain(ROOT_VERBS);
-        let built_in: Vec<&str> = verbs.chain(agent_table::built_in_names()).collect();
+        let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
         let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
         UsageError::UnknownWord { words: self.words(), word: word.to_owned(), suggestion }
     }
@@ -195,7 +201,7 @@ impl Scan<'_> {
     }
 
     /// Goes on behind a verb: some have verbs of their own.
-    fn below(mut self, verb: &str) -> Result<Scanned, CliError> {
+    fn below(mut self, verb: &str) -> Result<Scanned, UsageError> {
         let verbs: &[&str] = match verb {
             "sessions" => &SESSIONS_VERBS,
             "host" => &HOST_VERBS,

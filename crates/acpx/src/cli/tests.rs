@@ -10,6 +10,7 @@ use acpx_core::model::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::CliError;
 
 fn words(line: &[&str]) -> Vec<String> {
     line.iter().map(|word| (*word).to_owned()).collect()
@@ -640,7 +641,7 @@ fn help_is_given_for_every_command_however_it_is_asked_for() {
             other => panic!("{line:?}: {other:?}"),
         }
     }
-    let asked = |terminal| parse(&[], &|_| Ok(Vec::new()), terminal).unwrap();
+    let asked = |terminal| parse::<CliError>(&[], &|_| Ok(Vec::new()), terminal).unwrap();
     assert!(matches!(asked(true), Request::Help(_)), "nothing typed on a terminal asks for help");
     assert!(matches!(asked(false), Request::Run(_)), "nothing typed into a pipe is a prompt from stdin");
 }
@@ -656,7 +657,7 @@ fn the_version_is_told_without_looking_at_the_configuration() {
     ];
     for line in lines {
         let unread = |_: &str| panic!("the configuration is not needed");
-        assert!(matches!(parse(&words(line), &unread, false), Ok(Request::Version)), "{line:?}");
+        assert!(matches!(parse::<CliError>(&words(line), &unread, false), Ok(Request::Version)), "{line:?}");
     }
 }
 
@@ -716,7 +717,7 @@ proptest! {
         ),
         terminal: bool,
     ) {
-        drop(parse(&line, &|_| Ok(vec!["mine".to_owned()]), terminal));
+        drop(parse::<CliError>(&line, &|_| Ok(vec!["mine".to_owned()]), terminal));
         format_wish(&line, terminal);
     }
 }

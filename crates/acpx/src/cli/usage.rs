@@ -91,7 +91,7 @@ pub(crate) enum UsageError {
     #[error("the command line of --agent {problem}")]
     AgentLine {
         /// What is wrong with it.
-        problem: crate::config::agent_table::LineProblem,
+        problem: crate::agents::LineProblem,
     },
     /// What clap found.
     #[error("{message}")]
@@ -110,10 +110,8 @@ impl UsageError {
     pub(crate) fn hint(&self) -> Cow<'static, str> {
         match self {
             Self::UnknownWord { words, suggestion, .. } => {
-                let prompt = format!(
-                    "to prompt the default agent: acpx prompt {}",
-                    crate::config::agent_table::quote(words)
-                );
+                let prompt =
+                    format!("to prompt the default agent: acpx prompt {}", crate::agents::quote(words));
                 match suggestion {
                     Some(near) => format!("did you mean {near:?}? {prompt}").into(),
                     None => format!("{prompt}; acpx --help has the commands").into(),
@@ -127,7 +125,7 @@ impl UsageError {
                 let agent = agent.as_ref().map_or_else(String::new, |agent| format!("{agent} "));
                 format!(
                     "to say it to the agent, put prompt before it, as in acpx {agent}prompt {}",
-                    crate::config::agent_table::quote(words)
+                    crate::agents::quote(words)
                 )
                 .into()
             }

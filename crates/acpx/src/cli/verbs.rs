@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use acpx_core::model::{Fallback, WakeOptions};
 use clap::{Args, Subcommand};
 
+use super::demo_agent::DemoAgentArgs;
 use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use super::pending::{ApproveArgs, DenyArgs, PendingArgs};
-use super::remote::{ServeArgs, TokenVerb};
+use super::remote::{RemoteAgentArgs, ServeArgs, TokenVerb};
 use super::sessions::{SessionsVerb, sessions};
 use super::usage::UsageError;
-use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
 const USAGE: &str = "\
 acpx [AGENT] [FLAGS] [WORDS]...
@@ -112,7 +112,7 @@ pub(super) fn with_verbs(
 fn agents() -> String {
     const WIDTH: usize = 96;
     let mut lines = vec![String::from("AGENT is one of")];
-    for name in crate::config::agent_table::built_in_names() {
+    for name in crate::agents::built_in_names() {
         match lines.last_mut() {
             Some(line) if line.len() + name.len() < WIDTH => {
                 line.push(' ');
@@ -374,3 +374,21 @@ pub(super) struct HostArgs {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
+
+/// See a session live, die, come back, get lost and go on, in a few seconds and with no account
+#[derive(Debug, Args)]
+#[command(long_about = TOUR)]
+pub(crate) struct TourArgs {
+    /// Keep the tour's files in this directory, which must not exist yet
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+}
+
+const TOUR: &str = "\
+See a session live, die, come back, get lost and go on, in a few seconds and with no account
+
+Makes a session with the built-in agent, prompts it, kills the agent with SIGKILL, prompts again and so \
+restores it, replays the conversation from the store, shows the three ids and the lineage, deletes the \
+agent's own files so that the session is lost for good, falls back openly, and closes.\n\
+Every line that begins with $ is a command you could type. Everything happens in a temporary directory that \
+is removed at the end, or kept with --home.";

@@ -10,12 +10,12 @@ use std::process::ExitCode;
 use acpx_core::client::Bridged;
 
 use crate::cli::{Format, Options};
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, stdio};
 use crate::session::agent_child::refuse_own_terms;
 use crate::session::host_locator::Reach;
 use crate::session::interrupt::Patience;
+use crate::session::settings::Settings;
 
 /// Serves the editor until it is gone.
 pub(super) fn run(settings: Result<Settings, CliError>, options: &Options) -> ExitCode {

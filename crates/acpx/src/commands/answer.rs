@@ -8,12 +8,13 @@ use acpx_core::protocol::{AnswerParams, PendingMeta, PendingParams};
 use acpx_core::wire::RpcId;
 
 use crate::cli::{AnswerCommand, OutputOptions};
-use crate::config::settings::LazyConfig;
+use crate::error::Stop;
 use crate::error::{CliError, Exit};
 use crate::output;
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::{Patience, Stop};
+use crate::session::interrupt::Patience;
+use crate::session::settings::LazyConfig;
 use crate::terminal::prompt::{Desk, Typed};
 
 /// Answers a question. Without a host there is none.

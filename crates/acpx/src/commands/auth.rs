@@ -15,13 +15,14 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cli::{AuthCommand, Format};
 use crate::config::credentials::CredentialSource;
-use crate::config::settings::Settings;
+use crate::error::Stop;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::waiting_for;
-use crate::session::interrupt::{Patience, Stop};
+use crate::session::interrupt::Patience;
 use crate::session::own_engine::{kept_by_login, login_engine};
+use crate::session::settings::Settings;
 use crate::terminal::prompt::Desk;
 use crate::terminal::tty::Terminal;
 

@@ -7,13 +7,13 @@ use acpx_core::store::Store;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::{Talk, Trouble};
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, Which};
+use crate::session::settings::Settings;
 
 #[derive(Deserialize)]
 struct Cancelled {

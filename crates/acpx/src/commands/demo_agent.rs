@@ -1,154 +1,20 @@
 //! `acpx demo-agent`: the built-in agent on stdin and stdout.
 
-use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use acpx_core::acp::agent::Feature;
-use clap::Args;
-
-use crate::config::home::{acpx_home, make_private};
-use crate::demo_agent::{Fault, Quirk, Replay, Settings, serve_stdio};
+use crate::cli::DemoAgentArgs;
+use crate::demo_agent::serve_stdio;
 use crate::error::CliError;
-use crate::mcp::McpLimits;
-
-/// Run a small agent that needs no model and no account
-#[derive(Debug, Args)]
-#[command(long_about = ABOUT, after_help = WORDS)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(crate) struct DemoAgentArgs {
-    /// Do not offer session/load
-    #[arg(long, help_heading = "What it offers")]
-    no_load: bool,
-    /// Do not offer session/resume
-    #[arg(long, help_heading = "What it offers")]
-    no_resume: bool,
-    /// Do not offer session/close
-    #[arg(long, help_heading = "What it offers")]
-    no_close: bool,
-    /// Do not offer session/list
-    #[arg(long, help_heading = "What it offers")]
-    no_list: bool,
-    /// Do not offer session/delete
-    #[arg(long, help_heading = "What it offers")]
-    no_delete: bool,
-    /// Do not offer MCP servers over HTTP
-    #[arg(long, overrides_with = "http", help_heading = "What it offers")]
-    no_http: bool,
-    /// Offer MCP servers over HTTP, as it does anyway: sessions that began when it did not still say so
-    #[arg(long, hide = true)]
-    http: bool,
-    /// How long an MCP server may take to connect, and to answer a tool call [default: 10000 and 60000]
-    #[arg(long, value_name = "MS", help_heading = "What it offers")]
-    mcp_timeout: Option<u64>,
-    /// Rows on a page of session/list
-    #[arg(long, value_name = "N", default_value = "50", help_heading = "What it offers")]
-    page_size: NonZeroUsize,
-
-    /// Fail every session/load the way real agents do
-    #[arg(long, value_name = "KIND", help_heading = "What it gets wrong")]
-    load_fails: Option<Fault>,
-    /// Fail every session/resume the way real agents do
-    #[arg(long, value_name = "KIND", help_heading = "What it gets wrong")]
-    resume_fails: Option<Fault>,
-    /// What session/load replays
-    #[arg(long, value_name = "HOW", default_value = "full", help_heading = "What it gets wrong")]
-    replay: Replay,
-    /// Replay on session/resume too, which the protocol forbids
-    #[arg(long, help_heading = "What it gets wrong")]
-    replay_on_resume: bool,
-
-    /// Keep a session from its first moment, not from its first prompt
-    #[arg(long, help_heading = "What it also does")]
-    materialise_early: bool,
-    /// Tell an inner session id as _meta.agentSessionId
-    #[arg(long, help_heading = "What it also does")]
-    agent_session_id: bool,
-    /// Send the available commands after each setup answer
-    #[arg(long, help_heading = "What it also does")]
-    late_commands: bool,
-    /// Say on stderr what it does
-    #[arg(long, help_heading = "What it also does")]
-    verbose: bool,
-}
-
-const ABOUT: &str = "\
-Run a small agent that needs no model and no account
-
-A complete ACP agent on stdin and stdout, to try acpx with and to test against. \
-It keeps its sessions in ACPX_HOME/demo (default ~/.acpx/demo). \
-It connects to the MCP servers that its client names, over stdio and streamable HTTP. \
-The same prompts always get the same answers.";
-
-const WORDS: &str = "\
-Words in a prompt steer the answer, in the order they come:
-  chunks N     stream exactly N chunks
-  think        think first
-  plan         make a plan and finish it
-  tool         call a reading tool
-  permission   ask before an editing tool (it is pretended: no file is touched)
-  mode X       go into mode X: ask or code
-  wait         wait until cancelled
-  wait MS      wait that many milliseconds
-  mcp          list the session's MCP servers and their tools
-  mcp SERVER TOOL {JSON}
-               call a tool of an MCP server, with permission
-  recall       answer with every earlier prompt of the session
-  refuse       end the turn with a refusal
-  fail         answer the prompt with an error
-  crash        say one chunk, then die with exit code 70
-They work anywhere in a prompt; what is none of them is echoed.";
+use crate::session::home::{acpx_home, make_private};
 
 /// Serves until stdin ends.
 pub(crate) fn run(args: &DemoAgentArgs) -> Result<ExitCode, CliError> {
     let directory = acpx_home()?.join("demo");
     make_private(&directory)?;
-    let settings = Settings {
-        directory,
-        features: args.features(),
-        page_size: args.page_size.get(),
-        load_fault: args.load_fails,
-        resume_fault: args.resume_fails,
-        replay: args.replay,
-        quirks: args.quirks(),
-        mcp_limits: args.mcp_limits(),
-    };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
-    let code = runtime.block_on(serve_stdio(settings));
+    let code = runtime.block_on(serve_stdio(args.settings(directory)));
     // A read of stdin that nobody waits for any more must not keep the process.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
-}
-
-impl DemoAgentArgs {
-    fn features(&self) -> BTreeSet<Feature> {
-        let offered = [
-            (Feature::Load, !self.no_load),
-            (Feature::Resume, !self.no_resume),
-            (Feature::Close, !self.no_close),
-            (Feature::List, !self.no_list),
-            (Feature::Delete, !self.no_delete),
-            (Feature::McpHttp, self.http || !self.no_http),
-            (Feature::Modes, true),
-        ];
-        offered.into_iter().filter_map(|(feature, offered)| offered.then_some(feature)).collect()
-    }
-
-    fn mcp_limits(&self) -> McpLimits {
-        let given = self.mcp_timeout.map(Duration::from_millis);
-        given.map_or_else(McpLimits::default, |limit| McpLimits { connect: limit, call: limit })
-    }
-
-    fn quirks(&self) -> BTreeSet<Quirk> {
-        let wanted = [
-            (Quirk::ReplayOnResume, self.replay_on_resume),
-            (Quirk::MaterialiseEarly, self.materialise_early),
-            (Quirk::AgentSessionId, self.agent_session_id),
-            (Quirk::LateCommands, self.late_commands),
-            (Quirk::Verbose, self.verbose),
-        ];
-        wanted.into_iter().filter_map(|(quirk, wanted)| wanted.then_some(quirk)).collect()
-    }
 }

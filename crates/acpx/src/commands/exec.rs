@@ -17,16 +17,16 @@ use tokio::time::Instant;
 
 use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
-use crate::config::settings::Settings;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
+use crate::prompt_input;
 use crate::session::agent_child::{refuse_inside, refuse_own_terms};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::{Outcome, Talk, Trouble};
 use crate::session::interrupt::Patience;
 use crate::session::own_engine::{OwnEngine, own_engine};
-use crate::session::prompt_input;
 use crate::session::prompt_request::{Asking, done, told_ids};
+use crate::session::settings::Settings;
 use crate::session::setup_request;
 use crate::session::setup_request::{Given, NewParams};
 use crate::terminal::prompt::Desk;

@@ -18,8 +18,6 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::cli::{HostCommand, OutputOptions};
-use crate::config::settings;
-use crate::config::settings::LazyConfig;
 use crate::config::{Config, McpFile, Surroundings};
 use crate::error::{CliError, Exit};
 use crate::output::{self, HostChange, RunningHost};
@@ -27,6 +25,8 @@ use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{Reach, block_on, relay};
 use crate::session::host_session::{Talk, Trouble};
 use crate::session::interrupt::Patience;
+use crate::session::settings;
+use crate::session::settings::LazyConfig;
 
 /// How long a host stays with nothing to do.
 const LINGER: Duration = Duration::from_secs(10);
@@ -172,7 +172,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
             ..EngineSettings::default()
         },
         server_file: Arc::new(servers_of),
-        name_of: crate::config::agent_table::name_of,
+        name_of: crate::agents::name_of,
     };
     block_on(async {
         let ready = |host: &Arc<host::Host>, swept: &Swept| {

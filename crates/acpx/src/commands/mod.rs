@@ -19,16 +19,11 @@ mod token;
 mod tour;
 mod waiting;
 
-pub(crate) use self::demo_agent::DemoAgentArgs;
-pub(crate) use self::remote_agent::RemoteAgentArgs;
-pub(crate) use self::serve::ServeCommand;
-pub(crate) use self::tour::TourArgs;
-
 use std::process::ExitCode;
 
 use crate::cli::{Command, Invocation, SessionsCommand};
-use crate::config::settings::{LazyConfig, Settings};
 use crate::error::CliError;
+use crate::session::settings::{LazyConfig, Settings};
 use crate::session::takeover;
 use crate::session::takeover::Concerns;
 

@@ -8,12 +8,12 @@ use acpx_core::model::Record;
 use acpx_core::protocol::{PendingMeta, PendingParams, QuestionMeta};
 
 use crate::cli::OutputOptions;
-use crate::config::settings::LazyConfig;
 use crate::error::{CliError, Exit};
 use crate::output;
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::{Talk, Trouble};
 use crate::session::interrupt::Patience;
+use crate::session::settings::LazyConfig;
 
 const METHOD: &str = "_acpx/pending";
 /// How long a host may take to say what is asked in one session.

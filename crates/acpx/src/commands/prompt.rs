@@ -15,17 +15,17 @@ use acpx_core::store::Store;
 use tokio::time::Instant;
 
 use super::waiting::{self, is_in_doubt};
+use crate::agents;
 use crate::cli::{Format, Options, PromptCommand, Wait};
-use crate::config::agent_table;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
+use crate::prompt_input;
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::{Outcome, Talk, Trouble};
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, agent_lives, lost_among};
-use crate::session::prompt_input;
 use crate::session::prompt_request::{Asking, Ending, done, told_ids};
+use crate::session::settings::Settings;
 use crate::session::setup_request;
 use crate::session::setup_request::{Given, ResumeParams};
 use crate::terminal::prompt::Desk;
@@ -78,7 +78,7 @@ pub(super) fn run(
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
         let (unwritable, unshown) = (talk.trouble_with_stdout(), talk.unshown());
-        let typed = agent_table::typed(if is_with_it { &settings.agent } else { &record.agent });
+        let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         let answered = match answered {
             Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &asking).await => {

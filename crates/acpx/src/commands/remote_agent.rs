@@ -2,12 +2,10 @@
 //! given as a URL; nobody has to type it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
-
-use crate::cli::Format;
+use crate::cli::{Format, RemoteAgentArgs};
 use crate::error::{CliError, Exit};
 use crate::http::address::Address;
 use crate::http::client::{Relay, RelayError};
@@ -15,24 +13,6 @@ use crate::output::{self, stdio};
 
 /// The variable that has the token for the other machine.
 const TOKEN: &str = "ACPX_REMOTE_TOKEN";
-
-/// Be an agent on another machine, for a program that starts agents
-#[derive(Debug, Args)]
-#[command(after_help = "\
-The host starts this for an agent that is given as a URL, as in
-  acpx --agent wss://host.example/acp 'fix the tests'
-
-The token for it is ACPX_REMOTE_TOKEN, or in the file of --token-file.")]
-pub(crate) struct RemoteAgentArgs {
-    /// Where the agent is: wss://, ws://, https:// or http://
-    url: String,
-    /// Go there without TLS, even though it is another machine
-    #[arg(long)]
-    insecure: bool,
-    /// Read the token from this file instead of the environment
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-}
 
 /// Passes lines until stdin ends. What goes wrong is said on stderr, whatever the format: stdout has the protocol.
 pub(super) fn run(args: &RemoteAgentArgs) -> ExitCode {

@@ -1,34 +1,18 @@
 //! `acpx serve`: the sessions of this home for clients elsewhere, until it is stopped.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::config::settings::{DEFAULT_TTL, Settings};
-use crate::error::{CliError, Exit};
+use crate::cli::ServeCommand;
+use crate::error::{CliError, Exit, with_causes};
 use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
-use crate::http::server::{Allowance, Server, listen};
+use crate::http::server::{Hosts, Server, listen};
 use crate::http::tls;
 use crate::http::tokens::Tokens;
 use crate::output::{self, Console, Serving};
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::interrupt::Patience;
-
-/// How to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServeCommand {
-    /// Where to listen.
-    pub(crate) listen: SocketAddr,
-    /// The certificate and its key, for TLS.
-    pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    /// Whether everybody may come in from everywhere.
-    pub(crate) insecure_public: bool,
-    /// Web pages that may come in.
-    pub(crate) origins: Vec<String>,
-    /// What clients may do beyond the ordinary.
-    pub(crate) allowance: Allowance,
-}
+use crate::session::settings::{DEFAULT_TTL, Settings};
 
 /// Serves until a signal ends it.
 pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode, CliError> {
@@ -75,7 +59,12 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
                 "what is approved unasked here is not for clients elsewhere; --allow-approve-all lets it be",
             );
         }
-        let server = Server::new(reach, home, client, guard, allowance);
+        let hosts = Hosts {
+            directory: reach.place.home().to_owned(),
+            bridge: Box::new(move |client| reach.bridge_from_elsewhere(client)),
+            no_host: |error| output::log(&format!("no host for a client: {}", with_causes(error))),
+        };
+        let server = Server::new(hosts, home, client, guard, allowance);
         let stop = async {
             patience.over().await;
         };

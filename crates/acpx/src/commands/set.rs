@@ -10,15 +10,15 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::agents;
 use crate::cli::SetCommand;
-use crate::config::agent_table;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Chosen, Console};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
 use crate::session::lookup::Kept;
+use crate::session::settings::Settings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
 
@@ -62,9 +62,9 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             )
             .await
         });
-        let answer = asked.await.map_err(|error| {
-            error.with_login_of(&agent_table::typed(&record.agent)).about(record.identity())
-        })?;
+        let answer = asked
+            .await
+            .map_err(|error| error.with_login_of(&agents::typed(&record.agent)).about(record.identity()))?;
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
         let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
         let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;

@@ -10,12 +10,12 @@ use acpx_core::wire::since_1970;
 
 use super::pending;
 use super::waiting::{ask, is_in_doubt, waiting_for};
-use crate::config::settings::Settings;
 use crate::config::{Surroundings, find_program};
 use crate::error::{CliError, Exit, Other, Remedy, Wanted};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::lookup::{Kept, LOOKED_THROUGH, Which, agent_lives, last_usage};
+use crate::session::settings::Settings;
 
 /// How long the host may take to say what a session waits for.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use acpx_core::home::HostPlace;
 
 use crate::cli::{OutputOptions, TokenCommand};
-use crate::config::home::{acpx_home, make_private};
-use crate::config::settings::LazyConfig;
 use crate::error::{CliError, Exit};
 use crate::http::tokens::Tokens;
 use crate::output;
 use crate::session::agent_child::refuse_inside;
+use crate::session::home::{acpx_home, make_private};
+use crate::session::settings::LazyConfig;
 
 /// Does something about tokens.
 pub(super) fn run(

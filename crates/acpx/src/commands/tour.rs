@@ -7,33 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::cli::TourArgs;
 use crate::error::{CliError, Exit};
 use crate::output::Printer;
 use crate::session::host_locator::{block_on, own_program};
 use crate::session::interrupt::Patience;
-
-/// See a session live, die, come back, get lost and go on, in a few seconds and with no account
-#[derive(Debug, Args)]
-#[command(long_about = ABOUT)]
-pub(crate) struct TourArgs {
-    /// Keep the tour's files in this directory, which must not exist yet
-    #[arg(long, value_name = "DIR")]
-    home: Option<PathBuf>,
-}
-
-const ABOUT: &str = "\
-See a session live, die, come back, get lost and go on, in a few seconds and with no account
-
-Makes a session with the built-in agent, prompts it, kills the agent with SIGKILL, prompts again and so \
-restores it, replays the conversation from the store, shows the three ids and the lineage, deletes the \
-agent's own files so that the session is lost for good, falls back openly, and closes.\n\
-Every line that begins with $ is a command you could type. Everything happens in a temporary directory that \
-is removed at the end, or kept with --home.";
 
 /// Shows everything once.
 pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
@@ -167,11 +149,7 @@ impl Guide {
 
     /// Runs a command and shows it with what it says. One that does not end as it should ends the tour.
     fn command(&mut self, arguments: &[&str], expected: Exit) -> Result<(), CliError> {
-        let typed = arguments
-            .iter()
-            .map(|word| crate::config::agent_table::quote(word))
-            .collect::<Vec<_>>()
-            .join(" ");
+        let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
         let mut printer = Printer::stdout();
         let code = self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use acpx_core::model::{AgentProfile, AgentSpec, ProtocolVersion};
 
 use super::ConfigError;
-use super::agent_table::{canonical, split_line};
 use super::error::WrongValue;
 use super::node::Node;
 use super::variables::AgentVariables;
+use crate::agents::{canonical, split_line};
 
 /// What says how an agent is started or reached.
 const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];

@@ -10,7 +10,7 @@ use std::fmt;
 
 use acpx_core::model::{AgentSpec, credential_token, credential_variable, token_of_variable};
 
-use super::agent_table;
+use crate::agents;
 
 /// Credentials by the ids of the ways to log in that they are for.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -68,7 +68,7 @@ impl Credentials {
     /// The names of the agents that read variables by themselves.
     pub(crate) fn readers() -> impl Iterator<Item = String> {
         KNOWN.iter().filter_map(|(command, ..)| {
-            agent_table::name_of(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+            agents::name_of(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         })
     }
 

@@ -5,14 +5,11 @@
 //! error for whoever wants that agent alone. Keys that nobody knows are named and stop nothing: the file is shared with
 //! other versions and with npm acpx.
 
-pub(crate) mod agent_table;
 mod agents;
 pub(crate) mod credentials;
 mod error;
-pub(crate) mod home;
 mod mcp;
 mod node;
-pub(crate) mod settings;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -113,7 +110,7 @@ impl Config {
         let config = Self {
             default_agent: members
                 .get("defaultAgent")
-                .map(|node| node.word().map(|name| self::agent_table::canonical(&name)))
+                .map(|node| node.word().map(|name| crate::agents::canonical(&name)))
                 .transpose()?,
             mode: members.get("defaultPermissions").map(|node| mode(&node)).transpose()?,
             unasked: members.get("nonInteractivePermissions").map(|node| unasked(&node)).transpose()?,

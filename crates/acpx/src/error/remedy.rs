@@ -62,9 +62,8 @@ impl Remedy {
     /// The remedy in words, for an agent and a session's name as they stand on the command line.
     pub(crate) fn hint(&self, agent: &str, name: Option<&str>) -> String {
         let create = || {
-            let name = name.map_or_else(String::new, |name| {
-                format!(" --name {}", crate::config::agent_table::quote(name))
-            });
+            let name =
+                name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
             format!("create one: acpx {agent} sessions new{name}")
         };
         match (self.wanted, &self.other) {

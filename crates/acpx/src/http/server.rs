@@ -6,10 +6,13 @@
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use acpx_core::client::Bridge;
 use acpx_core::model::Timestamp;
+use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::rt::{Read, Write};
@@ -30,9 +33,6 @@ use super::owner::{Ends, Owner};
 use super::patient::Patient;
 use super::refusal::Refusal;
 use super::tokens::{self, Tokens};
-use crate::error::with_causes;
-use crate::output;
-use crate::session::host_locator::Reach;
 
 /// How many sockets are open at once. Others wait at the door.
 const SOCKETS: usize = 512;
@@ -59,11 +59,21 @@ const REST: Duration = Duration::from_millis(50);
 /// How long clients have to hear that the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How a server reaches the host of its home.
+pub(crate) struct Hosts {
+    /// The home's directory.
+    pub(crate) directory: PathBuf,
+    /// A bridge to the host for a remote client.
+    pub(crate) bridge: Box<dyn Fn(&ElsewhereMeta) -> Bridge + Send + Sync>,
+    /// Reports that there is no host for a client.
+    pub(crate) no_host: fn(&HostError),
+}
+
 /// What all connections of a server have in common.
 pub(crate) struct Server {
     pub(crate) guard: Guard,
     pub(crate) tokens: Tokens,
-    reach: Reach,
+    hosts: Hosts,
     /// The name of the home.
     home: String,
     /// What hosts are told of every client.
@@ -146,7 +156,7 @@ impl Caller {
 impl Server {
     /// A server of a home, whose clients have this in common.
     pub(crate) fn new(
-        reach: Reach,
+        hosts: Hosts,
         home: String,
         client: ClientMeta,
         guard: Guard,
@@ -154,7 +164,7 @@ impl Server {
     ) -> Arc<Self> {
         Arc::new(Self {
             guard,
-            tokens: Tokens::of(reach.place.home()),
+            tokens: Tokens::of(&hosts.directory),
             home,
             client: ElsewhereMeta {
                 client,
@@ -163,7 +173,7 @@ impl Server {
                 besides: allowance.besides,
                 ..ElsewhereMeta::default()
             },
-            reach,
+            hosts,
             clients: Arc::new(Semaphore::new(CLIENTS)),
             shares: Arc::default(),
             room: Arc::new(Semaphore::new(ROOM)),
@@ -266,16 +276,15 @@ impl Server {
         let confined = tokio::task::spawn_blocking(move || asking.is_confined(&home)).await;
         // Whoever cannot be told to be the user is not taken for the user.
         let confined = confined.unwrap_or(true);
-        let bridge =
-            self.reach.bridge_from_elsewhere(&ElsewhereMeta { who, confined, ..self.client.clone() });
+        let bridge = (self.hosts.bridge)(&ElsewhereMeta { who, confined, ..self.client.clone() });
         let (near, far) = tokio::io::duplex(PIPE);
-        let stopped = self.stopped();
+        let (stopped, no_host) = (self.stopped(), self.hosts.no_host);
         self.spawn(async move {
             let (source, target) = tokio::io::split(far);
             // One that is gone reads nothing.
             let unheard = std::future::ready(());
             if let Err(error) = bridge.run(source, target, stopped, unheard).await {
-                output::log(&format!("no host for a client: {}", with_causes(&error)));
+                no_host(&error);
             }
         });
         let (source, target) = tokio::io::split(near);

@@ -167,10 +167,7 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
                 }
             }
             LoginHow::Agent | LoginHow::Terminal { .. } | LoginHow::Other(_) => {
-                line(
-                    out,
-                    format_args!("  acpx {} auth {}", list.typed, crate::config::agent_table::quote(&way.id)),
-                )?;
+                line(out, format_args!("  acpx {} auth {}", list.typed, crate::agents::quote(&way.id)))?;
             }
         }
     }
@@ -253,7 +250,7 @@ pub(crate) fn logged(agent: &AgentSpec, word: &LoginWord<'_>, console: &mut Cons
     }?;
     console.flush()?;
     if !missing.is_empty() {
-        let names = missing.iter().map(|name| format!("{}=…", crate::config::agent_table::quote(name)));
+        let names = missing.iter().map(|name| format!("{}=…", crate::agents::quote(name)));
         let names = names.collect::<Vec<_>>().join(" ");
         console.banner(&format!("set what is missing and try again: export {names}"));
     }

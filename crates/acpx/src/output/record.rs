@@ -108,7 +108,7 @@ impl<'a> WholeRecord<'a> {
 
 /// The agent as a line that a shell would take.
 pub(super) fn command(agent: &AgentSpec) -> String {
-    argv(agent).map(crate::config::agent_table::quote).collect::<Vec<_>>().join(" ")
+    argv(agent).map(crate::agents::quote).collect::<Vec<_>>().join(" ")
 }
 
 fn argv(agent: &AgentSpec) -> impl Iterator<Item = &str> {

@@ -17,7 +17,7 @@ use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
-use crate::config::home::{acpx_home, user_home};
+use super::home::{acpx_home, user_home};
 use crate::error::CliError;
 use crate::output::Console;
 

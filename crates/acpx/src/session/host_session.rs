@@ -26,10 +26,11 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::host_locator::Reach;
-use super::interrupt::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
+use super::interrupt::{EXPLANATION, Patience, SLOW, STILL_SLOW};
 use super::prompt_request::Asking;
 use crate::cli::Wait;
 use crate::error::CliError;
+use crate::error::Stop;
 use crate::output::Console;
 use crate::terminal::prompt::Desk;
 

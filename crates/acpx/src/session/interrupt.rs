@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use crate::error::CliError;
+use crate::error::{CliError, Stop};
 use crate::output::Console;
 
 /// When a person is told that something takes long, for the first time and from then on.
@@ -17,29 +17,6 @@ pub(crate) const STILL_SLOW: Duration = Duration::from_secs(15);
 pub(crate) const EXPLANATION: Duration = Duration::from_secs(2);
 /// The same of a command that has to end the agent itself first.
 const FAREWELL: Duration = Duration::from_secs(8);
-
-/// Why a command shall stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// Its time is over.
-    TimedOut(Duration),
-    /// A person, or whoever started it, has had enough.
-    Signalled,
-    /// It is to end, and its turn goes on without it.
-    Terminated,
-    /// Its terminal is gone, which it outlives: nobody sees what it shows any more.
-    HungUp,
-}
-
-impl Stop {
-    /// The error of a command that was stopped while it did this: words such as "waiting for the host to answer".
-    pub(crate) fn while_doing(self, doing: &str) -> CliError {
-        match self {
-            Self::TimedOut(limit) => CliError::TimedOut { doing: doing.into(), limit },
-            Self::Signalled | Self::Terminated | Self::HungUp => CliError::Signalled,
-        }
-    }
-}
 
 /// Waits for a reason to stop.
 pub(crate) struct Patience {

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use super::host_locator::Reach;
 use super::scope::Walk;
-use crate::config::agent_table;
-use crate::config::settings::Settings;
+use super::settings::Settings;
+use crate::agents;
 use crate::error::{CliError, LostSession, Other, Remedy, Wanted};
 
 /// The store of a home, opened to be read.
@@ -79,7 +79,7 @@ impl Kept {
         let record = record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. }));
         match record {
             Some(record) if settings.agent_is_typed && !record.agent.is_same_as(&settings.agent) => {
-                let (id, own) = (record.id.to_string(), agent_table::typed(&record.agent));
+                let (id, own) = (record.id.to_string(), agents::typed(&record.agent));
                 Err(CliError::OtherAgent { id, own, typed: settings.typed_agent() })
             }
             record => Ok(record),

@@ -13,7 +13,7 @@ use acpx_core::tools::{Grace, SweptProcess, Tag};
 
 use super::host_locator::{Reach, relay};
 use super::interrupt::Patience;
-use crate::config::settings::Settings;
+use super::settings::Settings;
 use crate::error::CliError;
 use crate::output::Console;
 

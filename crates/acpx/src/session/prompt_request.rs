@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 
 use super::denial::Terms;
 use super::host_session::Outcome;
-use super::interrupt::Stop;
-use super::prompt_input::Attachment;
+use super::settings::Settings;
+use crate::cli::Attachment;
 use crate::cli::Wait;
-use crate::config::settings::Settings;
+use crate::error::Stop;
 use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{Missing, PromptResult, ResultError, ResultIds, TurnStatus};
 

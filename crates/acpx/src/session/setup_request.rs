@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::prompt_request::Under;
+use super::settings::Settings;
+use crate::agents;
 use crate::cli::Options;
 use crate::config::McpFile;
-use crate::config::agent_table;
-use crate::config::settings::Settings;
 use crate::error::CliError;
 use crate::output::{self, Console};
 
@@ -55,7 +55,7 @@ impl<T> Metas<T> {
     /// those of the user only if `ACPX_CLAUDE_INCLUDE_USER_SETTINGS` is 1.
     fn new(agent: &AgentSpec, acpx: T) -> Self {
         let argv: Vec<String> = [&agent.program].into_iter().chain(&agent.args).cloned().collect();
-        let name = agent.name.clone().or_else(|| agent_table::name_of(&argv));
+        let name = agent.name.clone().or_else(|| agents::name_of(&argv));
         let is_claude = name.as_deref() == Some("claude") && agent.url().is_none();
         let with_user =
             std::env::var_os("ACPX_CLAUDE_INCLUDE_USER_SETTINGS").is_some_and(|value| value == "1");

@@ -18,8 +18,8 @@ use super::host_locator::{Reach, block_on};
 use super::host_session::Talk;
 use super::interrupt::Patience;
 use super::scope::Walk;
-use crate::config::agent_table::name_of;
-use crate::config::settings::Settings;
+use super::settings::Settings;
+use crate::agents::name_of;
 use crate::error::CliError;
 use crate::output::Console;
 

@@ -14,12 +14,12 @@ use acpx_core::store::MemoryStore;
 use acpx_core::tools::Ended;
 
 use super::{Report, patient_session};
-use crate::config::settings::Settings;
 use crate::config::{ConfigError, McpFile, Surroundings, find_program};
 use crate::error::{CliError, hint_without_record, login_hint};
 use crate::output::Finding;
 use crate::session::interrupt::Patience;
 use crate::session::own_engine::own_engine;
+use crate::session::settings::Settings;
 
 /// The signal that nothing can ignore.
 const KILL: i32 = 9;

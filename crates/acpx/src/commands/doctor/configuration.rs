@@ -6,11 +6,12 @@ use std::env;
 use acpx_core::tools::Environment;
 
 use super::Report;
-use crate::config::agent_table;
-use crate::config::settings;
+use crate::agents;
 use crate::config::{Config, ConfigError, Surroundings, find_program};
 use crate::error::CliError;
 use crate::output::Finding;
+use crate::session::agent_lookup;
+use crate::session::settings;
 
 /// What is wrong with a configuration that could be read.
 pub(super) fn look(config: &Config, report: &mut Report) -> Result<(), CliError> {
@@ -57,13 +58,12 @@ pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliErro
     let cwd = env::current_dir().unwrap_or_default();
     let variables = config.variables();
     let own = config.agent_names();
-    let mut names: Vec<String> =
-        agent_table::built_in_names().map(str::to_owned).chain(own.clone()).collect();
+    let mut names: Vec<String> = agents::built_in_names().map(str::to_owned).chain(own.clone()).collect();
     names.sort();
     names.dedup();
     let (mut here, mut by_runner, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for name in names {
-        let agent = match agent_table::resolve(&name, config) {
+        let agent = match agent_lookup::resolve(&name, config) {
             // It is told already.
             Err(CliError::Config(ConfigError::Wrong(_))) => continue,
             agent => agent?,

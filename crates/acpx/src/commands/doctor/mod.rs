@@ -17,12 +17,12 @@ use std::time::Duration;
 use acpx_core::engine::NewSession;
 
 use crate::cli::{AgentChoice, Options};
-use crate::config::settings;
-use crate::config::settings::{LazyConfig, Settings};
 use crate::config::{Config, McpFile};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Finding, Level, Verdict};
 use crate::session::host_locator::block_on;
+use crate::session::settings;
+use crate::session::settings::{LazyConfig, Settings};
 
 /// How long an agent is waited for at each step, unless something else is said.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -11,8 +11,7 @@ use acpx_core::model::{
 use acpx_core::store::{MemoryStore, real_path};
 
 use super::{Report, patient_session};
-use crate::config::agent_table;
-use crate::config::settings::Settings;
+use crate::agents;
 use crate::config::{McpFile, Surroundings};
 use crate::error::{CliError, Remedy, login_hint};
 use crate::output::{Finding, memory_words};
@@ -20,6 +19,7 @@ use crate::session::host_locator::Reach;
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, Which, agent_lives, no_session};
 use crate::session::own_engine::own_engine;
+use crate::session::settings::Settings;
 
 /// How many sessions without a directory are named.
 const LOST: usize = 5;
@@ -178,7 +178,7 @@ fn last_agent(record: &Record, report: &mut Report) -> Result<(), CliError> {
     let ended = record.agent_run.as_ref().and_then(|run| run.ended.as_ref());
     let Some(AgentEnd::Otherwise(words)) = ended.map(|ended| &ended.how) else { return Ok(()) };
     let hint = if words == AgentEnd::WANTS_LOGIN {
-        login_hint(&agent_table::typed(&record.agent))
+        login_hint(&agents::typed(&record.agent))
     } else {
         "the next prompt starts another".to_owned()
     };
@@ -190,7 +190,7 @@ async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result
     match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
             let hint = match &*error.code {
-                "AUTH_REQUIRED" => Some(login_hint(&agent_table::typed(&record.agent))),
+                "AUTH_REQUIRED" => Some(login_hint(&agents::typed(&record.agent))),
                 code => AgentError::hint_of(code).map(str::to_owned),
             };
             let words = format!("turn {turn} failed: {} ({})", error.message, error.code);
@@ -227,7 +227,7 @@ async fn restorable(
         return report.say(&Finding::warn(
             "restore",
             "the agent can restore sessions, and restores none before the login",
-            login_hint(&agent_table::typed(&record.agent)),
+            login_hint(&agents::typed(&record.agent)),
         ));
     }
     let session = record.lineage.current().session.clone();

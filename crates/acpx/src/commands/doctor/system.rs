@@ -10,11 +10,11 @@ use rustix::fs::{Access, access};
 
 use super::{Report, configuration, session};
 use crate::config::Config;
-use crate::config::settings;
 use crate::error::CliError;
 use crate::output::Finding;
 use crate::session::host_locator::Reach;
 use crate::session::lookup::Kept;
+use crate::session::settings;
 
 /// How long the store is looked through.
 const LOOK: Duration = Duration::from_secs(10);

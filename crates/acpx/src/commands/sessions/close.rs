@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use acpx_core::protocol::meta::IdsMeta;
 use serde_json::json;
 
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, Which};
+use crate::session::settings::Settings;
 
 /// Closes the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {

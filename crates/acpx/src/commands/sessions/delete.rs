@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
 use crate::session::host_locator::{Reach, block_on};
@@ -17,6 +16,7 @@ use crate::session::host_session::{Talk, Trouble};
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, Which};
 use crate::session::prompt_request::Under;
+use crate::session::settings::Settings;
 use crate::session::setup_request::ResumeParams;
 
 /// The answer to `session/delete`, as far as there is anything in it.

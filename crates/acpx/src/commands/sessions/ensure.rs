@@ -13,7 +13,6 @@ use acpx_core::store::Store;
 use super::new::{make, name};
 use crate::cli::Options;
 use crate::config::Config;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Ensured, HowEnsured};
 use crate::session::host_locator::{Reach, block_on};
@@ -21,6 +20,7 @@ use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, Which};
 use crate::session::scope::Walk;
+use crate::session::settings::Settings;
 use crate::session::setup_request;
 use crate::session::setup_request::{Given, ResumeParams};
 

@@ -7,11 +7,11 @@ use acpx_core::home::listens;
 use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, History, history};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::lookup::{Kept, agent_lives};
+use crate::session::settings::Settings;
 
 /// How many events are read at a time.
 const PAGE: usize = 4096;

@@ -9,11 +9,11 @@ use acpx_core::model::{AbsolutePath, DirectoryNames, Record};
 use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
 
 use crate::cli::{AgentChoice, Options};
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, list};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::Kept;
+use crate::session::settings::Settings;
 
 /// Lists what is kept.
 pub(crate) fn run(

@@ -6,12 +6,12 @@ use acpx_core::store::import_acpx::ImportMode;
 
 use crate::cli::{MigrateCommand, OutputOptions};
 use crate::config::Config;
-use crate::config::settings::LazyConfig;
 use crate::error::{CliError, Exit, system_words};
 use crate::output::migrated;
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
+use crate::session::settings::LazyConfig;
 use crate::session::takeover;
 
 /// Takes them over. A file that cannot be read is reported, and makes the command fail once the others have come.

@@ -7,13 +7,13 @@ use acpx_core::protocol::meta::MovedMeta;
 use acpx_core::store::real_path;
 use serde_json::json;
 
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, Console, Moved};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
 use crate::session::lookup::{Kept, has_name, id_of, no_session, told};
+use crate::session::settings::Settings;
 
 /// Moves the session that is meant to the directory that the command works in.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {

@@ -9,12 +9,12 @@ use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 use super::ensure::not_taken;
 use crate::cli::Options;
 use crate::config::Config;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
+use crate::session::settings::Settings;
 use crate::session::setup_request;
 use crate::session::setup_request::{Given, NewParams};
 

@@ -9,13 +9,13 @@ use acpx_core::store::{MemoryStore, RecordFilter};
 
 use super::list::{all, names};
 use crate::cli::ListCommand;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, RemoteSession, remote_list};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::waiting_for;
 use crate::session::interrupt::Patience;
 use crate::session::own_engine::own_engine;
+use crate::session::settings::Settings;
 
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
 pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {

@@ -10,12 +10,12 @@ use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::Store;
 
 use crate::cli::ReplayCommand;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, FollowView};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::unsent_turn;
 use crate::session::lookup::Kept;
+use crate::session::settings::Settings;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;

@@ -6,14 +6,14 @@ use acpx_core::model::{LineageReason, Record, SessionIdentity};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{FallbackMeta, RestoreMeta, WishMeta};
 
-use crate::config::agent_table;
-use crate::config::settings::Settings;
+use crate::agents;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, SessionChange};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::Talk;
 use crate::session::interrupt::Patience;
 use crate::session::lookup::Kept;
+use crate::session::settings::Settings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
 
@@ -49,8 +49,7 @@ pub(super) async fn resume(
         let mut client = talk.host(&reach).await?;
         talk.start(&mut client, "session/resume", &resume, &label, Some(id)).await
     });
-    let about =
-        |error: CliError| error.with_login_of(&agent_table::typed(&record.agent)).about(record.identity());
+    let about = |error: CliError| error.with_login_of(&agents::typed(&record.agent)).about(record.identity());
     let answer = asked.await.map_err(about)?;
     let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
     let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;

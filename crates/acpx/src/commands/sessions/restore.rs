@@ -6,11 +6,11 @@ use acpx_core::model::LineageReason;
 use acpx_core::protocol::meta::RestoreMeta;
 
 use super::reset::resume;
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, SessionChange};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::Kept;
+use crate::session::settings::Settings;
 
 /// Returns to the ACP session of this id.
 pub(crate) fn run(settings: &Settings, to: String) -> Result<ExitCode, CliError> {

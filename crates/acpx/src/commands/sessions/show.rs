@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use acpx_core::host::title;
 
-use crate::config::settings::Settings;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, show};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::{Kept, LOOKED_THROUGH, last_usage};
+use crate::session::settings::Settings;
 
 /// Shows the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {

@@ -8,13 +8,14 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Lifecycle, Record, Seq};
 
 use super::replay;
-use crate::config::settings::Settings;
+use crate::error::Stop;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, FollowView, SessionLabel};
 use crate::session::host_locator::{Reach, block_on};
 use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::{Patience, Stop};
+use crate::session::interrupt::Patience;
 use crate::session::lookup::Kept;
+use crate::session::settings::Settings;
 
 /// Follows the session that is meant, from the next event on or from a place.
 pub(crate) fn run(settings: &Settings, from: Option<&Cursor>) -> Result<ExitCode, CliError> {

@@ -5,8 +5,8 @@ use acpx_core::client::HostClient;
 use acpx_core::wire::RpcId;
 
 use super::{Talk, Trouble};
+use crate::error::Stop;
 use crate::output::TerminalForm;
-use crate::session::interrupt::Stop;
 use crate::terminal::prompt::{Desk, Typed};
 
 impl Talk<'_> {

@@ -15,8 +15,8 @@ use acpx_core::wire::Message;
 use super::unsent::unsent_turn;
 use super::{Next, Talk};
 use crate::error::CliError;
+use crate::error::Stop;
 use crate::output::{self, FollowView, TurnView};
-use crate::session::interrupt::Stop;
 use crate::terminal::prompt::Desk;
 
 /// What is shown of a session.

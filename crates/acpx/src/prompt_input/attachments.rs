@@ -11,22 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::STDIN;
+use crate::cli::Attachment;
 
 /// What stdin is called where a file has a path.
 const STDIN_PATH: &str = "/dev/stdin";
 /// The largest file. The protocol's line has to hold it, written in base64.
 pub(super) const LARGEST: u64 = 32 * 1024 * 1024;
-
-/// A file to be sent along.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Attachment {
-    /// As an image.
-    Image(PathBuf),
-    /// As a sound.
-    Audio(PathBuf),
-    /// With its content, whatever that is.
-    Resource(PathBuf),
-}
 
 /// Why a file cannot go along.
 #[derive(Debug, thiserror::Error)]

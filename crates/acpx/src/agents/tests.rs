@@ -4,10 +4,6 @@ fn argv(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn config(text: &str) -> Config {
-    Config::parse(Path::new("/home/config.json"), text).unwrap()
-}
-
 #[test]
 fn a_line_is_split_as_a_shell_would_without_expanding_anything() {
     let cases: &[(&str, &[&str])] = &[
@@ -38,32 +34,6 @@ fn a_quoted_word_is_one_word_again() {
         assert_eq!(split_line(&line), Ok(argv(&["program", word])), "{line}");
     }
     assert_eq!(quote("@scope/a-b_c@^1.2.3"), "@scope/a-b_c@^1.2.3");
-}
-
-#[test]
-fn an_agent_is_the_configured_one_or_else_the_built_in_one() {
-    let spec = |program: &str, args: &[&str], name: &str| AgentSpec::new(program, argv(args)).named(name);
-    let mine = config(
-        r#"{"agents":{"Mine":{"command":"mine","args":["a b"]},"codex":{"argv":["codex-acp","--x"]},
-            "factory-droid":{"command":"droid 'acp mode'"}}}"#,
-    );
-    let cases = [
-        ("claude", spec("npx", &["-y", "@agentclientprotocol/claude-agent-acp@^0.76.0"], "claude")),
-        (" Gemini ", spec("gemini", &["--acp"], "gemini")),
-        ("mine", spec("mine", &["a b"], "mine")),
-        ("codex", spec("codex-acp", &["--x"], "codex")),
-        ("factorydroid", spec("droid", &["acp mode"], "droid")),
-    ];
-    for (name, expected) in cases {
-        assert_eq!(resolve(name, &mine).unwrap(), expected, "{name}");
-    }
-    let this = std::env::current_exe().unwrap();
-    assert_eq!(resolve("demo", &mine).unwrap(), spec(this.to_str().unwrap(), &["demo-agent"], "demo"));
-    let error = resolve("nobody", &mine).unwrap_err();
-    assert_eq!(
-        (error.message(), &*error.code()),
-        ("there is no agent named \"nobody\"".to_owned(), "AGENT_UNKNOWN")
-    );
 }
 
 #[test]

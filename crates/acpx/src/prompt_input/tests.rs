@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::cli::Attachment;
 
 struct Pipe(&'static [u8]);
 
@@ -55,7 +56,7 @@ fn the_prompt_is_the_words_or_what_is_piped() {
 #[test]
 fn stdin_goes_along_as_a_file_and_can_be_read_once() {
     let along = |said: &[&str], file, attachments| PromptWords { attachments, ..words(said, file) };
-    let resource = || super::Attachment::Resource(STDIN.into());
+    let resource = || Attachment::Resource(STDIN.into());
     let block = serde_json::json!({ "type": "resource", "resource": {
         "uri": "file:///dev/stdin", "mimeType": "text/plain", "text": "piped" } });
     let bare = along(&[], None, vec![resource()]);

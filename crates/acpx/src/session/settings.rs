@@ -19,11 +19,12 @@ use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
 
-use super::agent_table;
-use super::agent_table::UnknownAgent;
-use super::credentials::Credentials;
+use super::agent_lookup;
 use super::home::acpx_home;
+use crate::agents;
+use crate::agents::UnknownAgent;
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
+use crate::config::credentials::Credentials;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
 use crate::http::address::Address;
@@ -193,7 +194,7 @@ impl Settings {
         let variables = config.variables();
         let set = variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| name.clone());
         let known_agents = set.chain(Credentials::readers()).map(|name| {
-            let agent = agent_table::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
+            let agent = agent_lookup::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
             (name, agent)
         });
         Ok(Self {
@@ -326,7 +327,7 @@ impl Settings {
 
     /// The agent as it stands on a command line.
     pub(crate) fn typed_agent(&self) -> String {
-        agent_table::typed(&self.agent)
+        agents::typed(&self.agent)
     }
 
     /// Says which keys of the configuration nobody reads, at the top and of the agent: one that is misspelt would be
@@ -398,9 +399,9 @@ fn agent(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
 
 fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
     match choice {
-        AgentChoice::Named(name) => agent_table::resolve(name, config),
+        AgentChoice::Named(name) => agent_lookup::resolve(name, config),
         AgentChoice::Line(line) => {
-            agent_table::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
+            agents::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
         }
         AgentChoice::Default => default_agent(config),
     }
@@ -409,8 +410,8 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
 /// The agent that is meant when none is named.
 pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
     match &config.default_agent {
-        None => agent_table::resolve(agent_table::DEFAULT, config),
-        Some(name) => agent_table::resolve(name, config).map_err(|error| match error {
+        None => agent_lookup::resolve(agents::DEFAULT, config),
+        Some(name) => agent_lookup::resolve(name, config).map_err(|error| match error {
             CliError::Agent(unknown) => {
                 UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
             }
@@ -428,10 +429,8 @@ pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String
 /// The name of the agent that is meant, unless it is given as a command line.
 fn name(choice: &AgentChoice, config: &Config) -> String {
     match choice {
-        AgentChoice::Named(name) | AgentChoice::Line(name) => agent_table::canonical(name),
-        AgentChoice::Default => {
-            config.default_agent.clone().unwrap_or_else(|| agent_table::DEFAULT.to_owned())
-        }
+        AgentChoice::Named(name) | AgentChoice::Line(name) => agents::canonical(name),
+        AgentChoice::Default => config.default_agent.clone().unwrap_or_else(|| agents::DEFAULT.to_owned()),
     }
 }
 

@@ -10,12 +10,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::cli::PromptWords;
-use crate::error::CliError;
 
 mod attachments;
 mod blocks;
 
-pub(crate) use self::attachments::{Attachment, AttachmentError};
+pub(crate) use self::attachments::AttachmentError;
 pub(crate) use self::blocks::BlockProblem;
 
 /// The file that is stdin.
@@ -50,6 +49,12 @@ pub(crate) enum InputError {
     /// Stdin cannot be read.
     #[error("cannot read the prompt from stdin")]
     Stdin(#[source] io::Error),
+    /// No thread could be started to read it.
+    #[error("cannot start a thread")]
+    NoThread(#[source] io::Error),
+    /// It was not read in time.
+    #[error("timed out while reading the prompt")]
+    TimedOut(Duration),
     /// Stdin can be read once.
     #[error("stdin is wanted for more than one thing")]
     StdinTwice,
@@ -74,6 +79,8 @@ impl InputError {
             Self::EmptyFile(_) => "write the prompt into the file, or give it as words",
             Self::File { .. } => "check the path; it is taken from the directory the command works in",
             Self::Stdin(_) => "give the prompt as words, or with --file",
+            Self::NoThread(_) => "try again",
+            Self::TimedOut(_) => "give the prompt as words, or more time with --timeout",
             Self::StdinTwice => "give all but one of them as files",
             Self::TooLong => "put the text into a file and tell the agent its name",
             Self::Attachment(error) => error.hint(),
@@ -115,16 +122,15 @@ pub(crate) fn read_within(
     limit: Option<Duration>,
     input: &PromptWords,
     cwd: &Path,
-) -> Result<Arc<str>, CliError> {
-    let Some(limit) = limit else { return Ok(read(input, cwd, &mut OfProgram::default())?) };
+) -> Result<Arc<str>, InputError> {
+    let Some(limit) = limit else { return read(input, cwd, &mut OfProgram::default()) };
     let (input, cwd) = (input.clone(), cwd.to_owned());
     let (tell, told) = mpsc::sync_channel(1);
     // A read that waits cannot be called off; the thread of one that came to its limit ends with the program.
     let reader = std::thread::Builder::new().name("prompt".to_owned());
     let reading = move || drop(tell.send(read(&input, &cwd, &mut OfProgram::default())));
-    reader.spawn(reading).map_err(CliError::Runtime)?;
-    let read = told.recv_timeout(limit);
-    Ok(read.map_err(|_| CliError::TimedOut { doing: "reading the prompt".into(), limit })??)
+    reader.spawn(reading).map_err(InputError::NoThread)?;
+    told.recv_timeout(limit).map_err(|_| InputError::TimedOut(limit))?
 }
 
 /// The prompt's content blocks, a JSON array. A file is looked for in `cwd`.

@@ -1,12 +1,9 @@
-//! Agents by name: one table of what each is started as, extended and overridden by the configuration.
+//! The built-in agents: one table of what each is started as, and command lines as a person writes them.
 
 use std::fmt;
 use std::path::Path;
 
 use acpx_core::model::{AgentSpec, runs_package};
-
-use crate::config::{Config, ConfigError};
-use crate::error::CliError;
 
 mod line;
 
@@ -15,7 +12,7 @@ pub(crate) use self::line::{LineProblem, quote, split_line};
 /// The agent that is meant when none is named and the configuration names none.
 pub(crate) const DEFAULT: &str = "codex";
 /// The agent that is this program itself.
-const DEMO: &str = "demo";
+pub(crate) const DEMO: &str = "demo";
 
 /// Every built-in agent but the demo, with its command.
 const TABLE: &[(&str, &[&str])] = &[
@@ -112,22 +109,10 @@ pub(crate) fn built_in_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name).chain([DEMO])
 }
 
-/// The agent of this name: the configuration's, or the built-in one.
-pub(crate) fn resolve(name: &str, config: &Config) -> Result<AgentSpec, CliError> {
-    let name = canonical(name);
-    if let Some(argv) = config.agent(&name).map_err(ConfigError::from)? {
-        return Ok(spec(argv.iter().map(String::as_str)).named(name));
-    }
-    if name == DEMO {
-        let program = std::env::current_exe()
-            .map_err(|source| CliError::System { doing: "find the program itself".to_owned(), source })?;
-        let program = acpx_core::model::AbsolutePath::from_path(&program)?;
-        return Ok(AgentSpec::new(program.as_str(), ["demo-agent"]).named(name));
-    }
-    match TABLE.iter().find(|(known, _)| *known == name) {
-        Some((_, argv)) => Ok(spec(argv.iter().copied()).named(name)),
-        None => Err(UnknownAgent { name, chosen_in: None }.into()),
-    }
+/// The built-in agent of this canonical name, unless it is the demo.
+pub(crate) fn built_in(name: &str) -> Option<AgentSpec> {
+    let (_, argv) = TABLE.iter().find(|(known, _)| *known == name)?;
+    Some(spec(argv.iter().copied()).named(name))
 }
 
 /// The agent that a command line starts. It has no name.
@@ -154,7 +139,7 @@ pub(crate) fn typed(agent: &AgentSpec) -> String {
     format!("--agent {}", quote(&line))
 }
 
-fn spec<'a>(mut argv: impl Iterator<Item = &'a str>) -> AgentSpec {
+pub(crate) fn spec<'a>(mut argv: impl Iterator<Item = &'a str>) -> AgentSpec {
     AgentSpec::new(argv.next().unwrap_or_default(), argv.collect::<Vec<_>>())
 }
 
