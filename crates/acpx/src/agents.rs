@@ -7,7 +7,7 @@ use acpx_core::model::{AgentSpec, runs_package};
 
 mod line;
 
-pub(crate) use self::line::{LineProblem, quote, split_line};
+pub(crate) use self::line::{CommandLineProblem, quote, split_line};
 
 /// The agent that is meant when none is named and the configuration names none.
 pub(crate) const DEFAULT: &str = "codex";
@@ -116,7 +116,7 @@ pub(crate) fn built_in(name: &str) -> Option<AgentSpec> {
 }
 
 /// The agent that a command line starts. It has no name.
-pub(crate) fn from_line(line: &str) -> Result<AgentSpec, LineProblem> {
+pub(crate) fn from_line(line: &str) -> Result<AgentSpec, CommandLineProblem> {
     Ok(spec(split_line(line)?.iter().map(String::as_str)))
 }
 

@@ -30,12 +30,12 @@ mod remedy;
 mod report;
 mod stop;
 
-pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
+pub(crate) use self::class::{CliExit, ErrorClass, is_retryable};
 pub(crate) use self::hint::{MORE_TIME, hint_here, hint_without_record, login_hint};
-pub(crate) use self::remedy::{LostSession, Other, Remedy, Wanted};
+pub(crate) use self::remedy::{Alternatives, Intent, LostSession, NoSessionHelp};
 use self::remedy::{none_lost, with_places};
-pub(crate) use self::report::{Origin, Report};
-pub(crate) use self::stop::Stop;
+pub(crate) use self::report::{ErrorReport, Origin};
+pub(crate) use self::stop::InterruptReason;
 
 /// Why a command could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +106,7 @@ pub(crate) enum CliError {
         /// The root of the git repository, where it ended; without one it went nowhere else.
         searched: Option<PathBuf>,
         /// What to do about it.
-        remedy: Box<Remedy>,
+        remedy: Box<NoSessionHelp>,
     },
     /// No session has lost its directory.
     #[error("{}", none_lost(.agent, .name.as_deref(), .there))]
@@ -254,7 +254,7 @@ pub(crate) enum CliError {
     },
     /// What the host answered instead.
     #[error("{}", .0.message)]
-    Told(ToldError),
+    Told(RemoteError),
     /// One of these, about a session whose ids are known.
     #[error("{error}")]
     About {
@@ -267,7 +267,7 @@ pub(crate) enum CliError {
 
 /// An error as another process tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ToldError {
+pub(crate) struct RemoteError {
     /// The stable code.
     pub(crate) code: String,
     /// What happened, to what.
@@ -311,7 +311,7 @@ impl From<HostError> for CliError {
             error.code().to_owned(),
             hint_here(error.code(), error.hint().map(Cow::from)).map(Cow::into_owned),
         );
-        Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
+        Self::Told(RemoteError { code, message: with_causes(&error), hint, origin, acp })
     }
 }
 
@@ -344,8 +344,8 @@ impl From<InputError> for CliError {
     }
 }
 
-impl From<Stop> for CliError {
-    fn from(stop: Stop) -> Self {
+impl From<InterruptReason> for CliError {
+    fn from(stop: InterruptReason) -> Self {
         stop.while_doing("it")
     }
 }
@@ -361,7 +361,7 @@ impl CliError {
         match self {
             Self::Told(error) => {
                 let hint = hint_without_record(&error.code).map(str::to_owned).or(error.hint);
-                Self::Told(ToldError { hint, ..error })
+                Self::Told(RemoteError { hint, ..error })
             }
             other => other,
         }
@@ -390,7 +390,7 @@ impl CliError {
     pub(crate) fn with_hint(self, hint: String) -> Self {
         let (message, origin, acp) = (self.message(), self.origin(), self.acp().map(Into::into));
         let (code, hint) = (self.code().into_owned(), Some(hint));
-        Self::Told(ToldError { code, message, hint, origin, acp })
+        Self::Told(RemoteError { code, message, hint, origin, acp })
     }
 
     /// Whether the reader of our output has gone, which is nothing to tell anybody.

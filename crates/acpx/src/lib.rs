@@ -22,7 +22,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use crate::cli::{Request, UsageError, format_wish};
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::session::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
@@ -46,11 +46,11 @@ fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliEr
         Request::Run(invocation) => commands::run(*invocation, config),
         Request::Help(text) => {
             output::print(&text)?;
-            Ok(Exit::Success.into())
+            Ok(CliExit::Success.into())
         }
         Request::Version => {
             output::print(concat!(env!("CARGO_PKG_VERSION"), "\n"))?;
-            Ok(Exit::Success.into())
+            Ok(CliExit::Success.into())
         }
     }
 }

@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp;
-use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
-use acpx_core::machine::Awakening;
+use acpx_core::engine::{Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session};
+use acpx_core::machine::WakeOutcome;
 use acpx_core::model::{
     AbsolutePath, AgentSpec, Content, Entry, HostId, MessageKind, PermissionMode, RecordId, Seq, Turn,
     TurnId, TurnOutcome, TurnState, Update,
@@ -88,7 +88,7 @@ async fn drive(arguments: Arguments) -> Outcome<()> {
     std::fs::create_dir_all(&home)?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&home.join("drive.db"), Access::ReadWrite)?);
     let engine =
-        Engine::new(store, HostId::new(format!("drive-{}", std::process::id()))?, Settings::default());
+        Engine::new(store, HostId::new(format!("drive-{}", std::process::id()))?, EngineSettings::default());
 
     println!("agent     {} {}", arguments.agent.program, arguments.agent.args.join(" "));
     let new = NewSession::new(arguments.agent, cwd, environment.clone());
@@ -201,17 +201,17 @@ fn print_ids(session: &Session) {
     }
 }
 
-fn in_words(how: Awakening) -> String {
+fn in_words(how: WakeOutcome) -> String {
     match how {
-        Awakening::Live => "not needed: the agent has the session".to_owned(),
-        Awakening::Created => "as a new session".to_owned(),
-        Awakening::Forked => "as a fork of another session".to_owned(),
-        Awakening::Returned => "in an earlier session".to_owned(),
-        Awakening::Restored { rung, replay: Some(verdict) } => {
+        WakeOutcome::Live => "not needed: the agent has the session".to_owned(),
+        WakeOutcome::Created => "as a new session".to_owned(),
+        WakeOutcome::Forked => "as a fork of another session".to_owned(),
+        WakeOutcome::Returned => "in an earlier session".to_owned(),
+        WakeOutcome::Restored { rung, replay: Some(verdict) } => {
             format!("by {}, which replayed: {verdict:?}", rung.method())
         }
-        Awakening::Restored { rung, replay: None } => format!("by {}, without a replay", rung.method()),
-        Awakening::Fresh { reason, announced } => {
+        WakeOutcome::Restored { rung, replay: None } => format!("by {}, without a replay", rung.method()),
+        WakeOutcome::Fresh { reason, announced } => {
             let told = if announced { "and that must be told" } else { "with nothing forgotten" };
             format!("as a fresh session ({}), {told}", reason.as_str())
         }

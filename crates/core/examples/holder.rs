@@ -13,7 +13,9 @@ use std::error::Error;
 use std::io::{self, Write};
 
 use acpx_core::model::{AbsolutePath, AgentSpec};
-use acpx_core::tools::{AgentProcess, Ended, Environment, Grace, Orphans, Pipes, Spawner, Tag, sweep};
+use acpx_core::tools::{
+    AgentProcess, Environment, GracePeriods, OrphanReaper, Pipes, Spawner, Tag, TerminationOutcome, sweep,
+};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
@@ -31,7 +33,7 @@ fn main() -> Result<(), Failure> {
             runtime.block_on(adopt(home, &AgentSpec::new(*program, arguments.iter().copied())))
         }
         ["sweep", home] => {
-            for process in sweep(home, &[], &[], Grace::default()).ended {
+            for process in sweep(home, &[], &[], GracePeriods::default()).ended {
                 say(&format!("ended {}", process.identity.pid))?;
             }
             Ok(())
@@ -52,7 +54,7 @@ async fn connect(socket: &str) -> Result<(), Failure> {
 }
 
 async fn adopt(home: &str, agent: &AgentSpec) -> Result<(), Failure> {
-    let orphans = Orphans::adopt()?;
+    let orphans = OrphanReaper::adopt()?;
     hold(home, agent).await?;
     orphans.release().await;
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -67,7 +69,7 @@ async fn hold(home: &str, agent: &AgentSpec) -> Result<(), Failure> {
     let environment: Environment = std::env::vars_os().collect();
     let spawner = Spawner::new(Tag::of_this_process(home));
     let (mut process, Pipes { stdin, stdout }) =
-        AgentProcess::spawn(&spawner, agent, &cwd, &environment, Grace::default()).await?;
+        AgentProcess::spawn(&spawner, agent, &cwd, &environment, GracePeriods::default()).await?;
     say(&format!("agent {}", process.pid()))?;
     let hear = async {
         let mut lines = BufReader::new(stdout).lines();
@@ -82,14 +84,14 @@ async fn hold(home: &str, agent: &AgentSpec) -> Result<(), Failure> {
         Ok::<(), Failure>(())
     };
     tokio::try_join!(hear, close)?;
-    let grace = Grace::default();
+    let grace = GracePeriods::default();
     match process.exited_within(grace.eof).await {
         Some(exit) => say(&exit.to_string())?,
         None => say("it does not exit")?,
     }
     match process.end(grace).await {
-        Ended::Gone => Ok(()),
-        Ended::Left => Err("it does not go".into()),
+        TerminationOutcome::Gone => Ok(()),
+        TerminationOutcome::Left => Err("it does not go".into()),
     }
 }
 

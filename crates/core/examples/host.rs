@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::client::READY;
-use acpx_core::engine::Settings;
+use acpx_core::engine::EngineSettings;
 use acpx_core::home::{HostLock, HostPlace};
 use acpx_core::host;
 use acpx_core::host::{Around, ClientPatience, HostSetup};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
 use acpx_core::protocol::last_words;
-use acpx_core::tools::Grace;
+use acpx_core::tools::GracePeriods;
 
 /// How long the host before may take to go.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,11 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 version: "example".to_owned(),
                 linger: millis(linger.parse()?),
                 patience,
-                settings: Settings {
+                settings: EngineSettings {
                     idle: Some(millis(idle.parse()?)),
                     cancel_grace: millis(300),
-                    process: Grace { eof: millis(500), term: millis(500) },
-                    ..Settings::default()
+                    process: GracePeriods { eof: millis(500), term: millis(500) },
+                    ..EngineSettings::default()
                 },
                 server_file: Arc::new(servers_of),
                 name_of: |_| None,

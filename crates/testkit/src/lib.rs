@@ -15,4 +15,4 @@ pub use clock::monotonic_nanos;
 pub use command::{built_program, children_of, received_lines, scripted_agent_command, starts_of};
 pub use home::TempHome;
 pub use script::Script;
-pub use step::Step;
+pub use step::ScriptStep;

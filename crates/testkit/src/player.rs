@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Script, Step, monotonic_nanos};
+use crate::{Script, ScriptStep, monotonic_nanos};
 
 /// The exit code of a script that met something it did not expect, or could not be read.
 const SCRIPT_FAILED: u8 = 64;
@@ -29,16 +29,16 @@ pub fn main(script: Option<&Path>) -> ExitCode {
     };
     let steps = std::mem::take(&mut player.steps);
     match player.play(&steps).and_then(|()| player.drain()) {
-        Err(Stop::Exit(code)) => ExitCode::from(code),
-        Err(Stop::Gone) if player.ignores_eof => hang(),
-        Ok(()) | Err(Stop::Gone) => ExitCode::SUCCESS,
-        Err(Stop::Failed(problem)) => failed(&problem),
+        Err(ScriptEnd::Exit(code)) => ExitCode::from(code),
+        Err(ScriptEnd::Gone) if player.ignores_eof => hang(),
+        Ok(()) | Err(ScriptEnd::Gone) => ExitCode::SUCCESS,
+        Err(ScriptEnd::Failed(problem)) => failed(&problem),
     }
 }
 
 struct Player {
     path: PathBuf,
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
     ignores_eof: bool,
     input: BufReader<io::Stdin>,
     received: File,
@@ -51,14 +51,14 @@ struct Player {
 }
 
 /// Why the script ends before its last step.
-enum Stop {
+enum ScriptEnd {
     Exit(u8),
     /// The other side is gone.
     Gone,
     Failed(String),
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for ScriptEnd {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Gone,
@@ -88,14 +88,14 @@ impl Player {
         })
     }
 
-    fn play(&mut self, steps: &[Step]) -> Result<(), Stop> {
+    fn play(&mut self, steps: &[ScriptStep]) -> Result<(), ScriptEnd> {
         steps.iter().try_for_each(|step| self.step(step))
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Stop> {
+    fn step(&mut self, step: &ScriptStep) -> Result<(), ScriptEnd> {
         match step {
-            Step::Expect { method, name } => self.expect(method, name.as_deref()),
-            Step::Serve { on } => loop {
+            ScriptStep::Expect { method, name } => self.expect(method, name.as_deref()),
+            ScriptStep::Serve { on } => loop {
                 let message = self.next()?;
                 let Some(method) = message["method"].as_str() else { continue };
                 match on.get(method) {
@@ -107,50 +107,50 @@ impl Player {
                     None => {}
                 }
             },
-            Step::When { param, steps } => {
+            ScriptStep::When { param, steps } => {
                 if self.params.get(param).is_some_and(|value| !value.is_null()) {
                     self.play(steps)?;
                 }
                 Ok(())
             }
-            Step::Repeat { times, steps } => (0..*times).try_for_each(|_| self.play(steps)),
-            Step::Reply { to, result } => self.reply(to.as_deref(), "result", result),
-            Step::ReplyError { to, error } => self.reply(to.as_deref(), "error", error),
-            Step::Update { update } => self.line(&self.update(update)),
-            Step::Request { method, params } => self.request(method, params),
-            Step::Flood { update, count } => self.flood(update, *count),
-            Step::Line { text } => self.line(&self.filled(text)),
-            Step::Bytes { bytes } => self.write(bytes),
-            Step::Stderr { text } => Ok(writeln!(io::stderr(), "{}", self.filled(text))?),
-            Step::Delay { millis } => {
+            ScriptStep::Repeat { times, steps } => (0..*times).try_for_each(|_| self.play(steps)),
+            ScriptStep::Reply { to, result } => self.reply(to.as_deref(), "result", result),
+            ScriptStep::ReplyError { to, error } => self.reply(to.as_deref(), "error", error),
+            ScriptStep::Update { update } => self.line(&self.update(update)),
+            ScriptStep::Request { method, params } => self.request(method, params),
+            ScriptStep::Flood { update, count } => self.flood(update, *count),
+            ScriptStep::Line { text } => self.line(&self.filled(text)),
+            ScriptStep::Bytes { bytes } => self.write(bytes),
+            ScriptStep::Stderr { text } => Ok(writeln!(io::stderr(), "{}", self.filled(text))?),
+            ScriptStep::Delay { millis } => {
                 thread::sleep(Duration::from_millis(*millis));
                 Ok(())
             }
-            Step::AwaitFile { path } => {
+            ScriptStep::AwaitFile { path } => {
                 while !path.exists() {
                     thread::sleep(POLL);
                 }
                 Ok(())
             }
-            Step::Touch { path } => Ok(File::create(path).map(drop)?),
-            Step::CloseStdout => Ok(close_stdout()?),
-            Step::CloseStdin => Ok(close_stdin()?),
-            Step::Child { seconds, holds_stdout, own_group } => {
+            ScriptStep::Touch { path } => Ok(File::create(path).map(drop)?),
+            ScriptStep::CloseStdout => Ok(close_stdout()?),
+            ScriptStep::CloseStdin => Ok(close_stdin()?),
+            ScriptStep::Child { seconds, holds_stdout, own_group } => {
                 self.child(*seconds, *holds_stdout, *own_group)
             }
-            Step::Hang => hang(),
-            Step::Exit { code } => Err(Stop::Exit(*code)),
+            ScriptStep::Hang => hang(),
+            ScriptStep::Exit { code } => Err(ScriptEnd::Exit(*code)),
         }
     }
 
     /// Reads on until stdin ends, and answers nothing.
-    fn drain(&mut self) -> Result<(), Stop> {
+    fn drain(&mut self) -> Result<(), ScriptEnd> {
         loop {
             self.read()?;
         }
     }
 
-    fn expect(&mut self, method: &str, name: Option<&str>) -> Result<(), Stop> {
+    fn expect(&mut self, method: &str, name: Option<&str>) -> Result<(), ScriptEnd> {
         loop {
             let message = self.next()?;
             if message["method"] == method {
@@ -161,7 +161,7 @@ impl Player {
                 return Ok(());
             }
             if message.get("id").is_some() && message.get("method").is_some() {
-                return Err(Stop::Failed(format!("expected {method}, got {message}")));
+                return Err(ScriptEnd::Failed(format!("expected {method}, got {message}")));
             }
         }
     }
@@ -182,27 +182,27 @@ impl Player {
         }
     }
 
-    fn next(&mut self) -> Result<Value, Stop> {
+    fn next(&mut self) -> Result<Value, ScriptEnd> {
         match self.backlog.pop_front() {
             Some(message) => Ok(message),
             None => self.read(),
         }
     }
 
-    fn read(&mut self) -> Result<Value, Stop> {
+    fn read(&mut self) -> Result<Value, ScriptEnd> {
         let mut line = String::new();
         if self.input.read_line(&mut line)? == 0 {
-            return Err(Stop::Gone);
+            return Err(ScriptEnd::Gone);
         }
         writeln!(self.received, "{}", line.trim_end())?;
         serde_json::from_str(&line)
-            .map_err(|error| Stop::Failed(format!("got a line that is no JSON: {error}")))
+            .map_err(|error| ScriptEnd::Failed(format!("got a line that is no JSON: {error}")))
     }
 
-    fn reply(&mut self, to: Option<&str>, member: &str, value: &Value) -> Result<(), Stop> {
+    fn reply(&mut self, to: Option<&str>, member: &str, value: &Value) -> Result<(), ScriptEnd> {
         let name = to.unwrap_or("id");
         let Some(id) = self.captured.get(name) else {
-            return Err(Stop::Failed(format!("no request was captured as {name}")));
+            return Err(ScriptEnd::Failed(format!("no request was captured as {name}")));
         };
         let answer = self.filled(&value.to_string());
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{answer}}}"#);
@@ -213,12 +213,12 @@ impl Player {
         self.line(&line)
     }
 
-    fn unknown(&mut self, message: &Value, method: &str) -> Result<(), Stop> {
+    fn unknown(&mut self, message: &Value, method: &str) -> Result<(), ScriptEnd> {
         let error = json!({ "code": -32601, "message": "Method not found", "data": { "method": method } });
         self.line(&json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }).to_string())
     }
 
-    fn request(&mut self, method: &str, params: &Value) -> Result<(), Stop> {
+    fn request(&mut self, method: &str, params: &Value) -> Result<(), ScriptEnd> {
         self.requests += 1;
         let id = format!("scripted-{}", self.requests);
         let params = self.filled(&params.to_string());
@@ -236,7 +236,7 @@ impl Player {
         }
     }
 
-    fn flood(&mut self, update: &Value, count: Option<u64>) -> Result<(), Stop> {
+    fn flood(&mut self, update: &Value, count: Option<u64>) -> Result<(), ScriptEnd> {
         let line = self.update(update);
         match count {
             Some(count) => (0..count).try_for_each(|_| self.line(&line)),
@@ -262,18 +262,18 @@ impl Player {
         if text.contains(NOW) { text.replace(NOW, &monotonic_nanos().to_string()) } else { text }
     }
 
-    fn line(&mut self, line: &str) -> Result<(), Stop> {
+    fn line(&mut self, line: &str) -> Result<(), ScriptEnd> {
         self.write(format!("{line}\n").as_bytes())
     }
 
     #[expect(clippy::unused_self, reason = "writing is a step like the others")]
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ScriptEnd> {
         let mut output = io::stdout().lock();
         output.write_all(bytes)?;
         Ok(output.flush()?)
     }
 
-    fn child(&mut self, seconds: u32, holds_stdout: bool, own_group: bool) -> Result<(), Stop> {
+    fn child(&mut self, seconds: u32, holds_stdout: bool, own_group: bool) -> Result<(), ScriptEnd> {
         let stdout = if holds_stdout { Stdio::inherit() } else { Stdio::null() };
         let mut command = Command::new("sleep");
         command.arg(seconds.to_string()).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());

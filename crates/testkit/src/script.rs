@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Step;
+use crate::ScriptStep;
 
 /// What a scripted agent does, start by start. After its last step an agent reads on until stdin ends, then
 /// exits with code 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Script {
-    pub(crate) starts: Vec<Vec<Step>>,
+    pub(crate) starts: Vec<Vec<ScriptStep>>,
     pub(crate) ignores_eof: bool,
     pub(crate) ignores_terminate: bool,
 }
@@ -52,7 +52,7 @@ impl Script {
 
     /// Adds any step.
     #[must_use]
-    pub fn step(mut self, step: Step) -> Self {
+    pub fn step(mut self, step: ScriptStep) -> Self {
         match self.starts.last_mut() {
             Some(steps) => steps.push(step),
             None => self.starts.push(vec![step]),
@@ -104,62 +104,62 @@ impl Script {
         self.expect(method).reply_error(error)
     }
 
-    /// Serves messages by method until stdin ends; see [`Step::Serve`].
+    /// Serves messages by method until stdin ends; see [`ScriptStep::Serve`].
     #[must_use]
     pub fn serve<const N: usize>(self, on: [(&str, Self); N]) -> Self {
-        let on: BTreeMap<String, Vec<Step>> =
+        let on: BTreeMap<String, Vec<ScriptStep>> =
             on.into_iter().map(|(method, script)| (method.to_owned(), script.into_steps())).collect();
-        self.step(Step::Serve { on })
+        self.step(ScriptStep::Serve { on })
     }
 
     /// Does the steps several times over.
     #[must_use]
     pub fn repeat(self, times: u64, steps: impl FnOnce(Self) -> Self) -> Self {
         let steps = steps(Self::new()).into_steps();
-        self.step(Step::Repeat { times, steps })
+        self.step(ScriptStep::Repeat { times, steps })
     }
 
     /// Does the steps if the last message had this param.
     #[must_use]
     pub fn when(self, param: &str, steps: impl FnOnce(Self) -> Self) -> Self {
         let steps = steps(Self::new()).into_steps();
-        self.step(Step::When { param: param.to_owned(), steps })
+        self.step(ScriptStep::When { param: param.to_owned(), steps })
     }
 
     /// Waits for a message with this method.
     #[must_use]
     pub fn expect(self, method: &str) -> Self {
-        self.step(Step::Expect { method: method.to_owned(), name: None })
+        self.step(ScriptStep::Expect { method: method.to_owned(), name: None })
     }
 
     /// Waits for a message with this method and names its id.
     #[must_use]
     pub fn expect_as(self, method: &str, name: &str) -> Self {
-        self.step(Step::Expect { method: method.to_owned(), name: Some(name.to_owned()) })
+        self.step(ScriptStep::Expect { method: method.to_owned(), name: Some(name.to_owned()) })
     }
 
     /// Answers the last captured request.
     #[must_use]
     pub fn reply(self, result: Value) -> Self {
-        self.step(Step::Reply { to: None, result })
+        self.step(ScriptStep::Reply { to: None, result })
     }
 
     /// Answers the request whose id has this name.
     #[must_use]
     pub fn reply_to(self, name: &str, result: Value) -> Self {
-        self.step(Step::Reply { to: Some(name.to_owned()), result })
+        self.step(ScriptStep::Reply { to: Some(name.to_owned()), result })
     }
 
     /// Answers the last captured request with an error object.
     #[must_use]
     pub fn reply_error(self, error: Value) -> Self {
-        self.step(Step::ReplyError { to: None, error })
+        self.step(ScriptStep::ReplyError { to: None, error })
     }
 
     /// Sends a `session/update`.
     #[must_use]
     pub fn update(self, update: Value) -> Self {
-        self.step(Step::Update { update })
+        self.step(ScriptStep::Update { update })
     }
 
     /// Sends a piece of the agent's answer.
@@ -177,7 +177,7 @@ impl Script {
     /// Sends a request and waits for its answer.
     #[must_use]
     pub fn request(self, method: &str, params: Value) -> Self {
-        self.step(Step::Request { method: method.to_owned(), params })
+        self.step(ScriptStep::Request { method: method.to_owned(), params })
     }
 
     /// Asks permission for an edit, to be allowed as `yes` or rejected as `no`, and waits for the answer.
@@ -195,55 +195,55 @@ impl Script {
     /// Sends a piece of answer again and again; without end if `count` is absent.
     #[must_use]
     pub fn flood(self, count: Option<u64>) -> Self {
-        self.step(Step::Flood { update: chunk("agent_message_chunk", "flood"), count })
+        self.step(ScriptStep::Flood { update: chunk("agent_message_chunk", "flood"), count })
     }
 
     /// Writes a line as it stands.
     #[must_use]
     pub fn line(self, text: &str) -> Self {
-        self.step(Step::Line { text: text.to_owned() })
+        self.step(ScriptStep::Line { text: text.to_owned() })
     }
 
     /// Writes bytes as they stand, with no end of line.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        self.step(Step::Bytes { bytes: bytes.to_owned() })
+        self.step(ScriptStep::Bytes { bytes: bytes.to_owned() })
     }
 
     /// Writes a line to stderr.
     #[must_use]
     pub fn stderr(self, text: &str) -> Self {
-        self.step(Step::Stderr { text: text.to_owned() })
+        self.step(ScriptStep::Stderr { text: text.to_owned() })
     }
 
     /// Waits.
     #[must_use]
     pub fn delay(self, millis: u64) -> Self {
-        self.step(Step::Delay { millis })
+        self.step(ScriptStep::Delay { millis })
     }
 
     /// Waits until a file exists.
     #[must_use]
     pub fn await_file(self, path: &Path) -> Self {
-        self.step(Step::AwaitFile { path: PathBuf::from(path) })
+        self.step(ScriptStep::AwaitFile { path: PathBuf::from(path) })
     }
 
     /// Makes a file.
     #[must_use]
     pub fn touch(self, path: &Path) -> Self {
-        self.step(Step::Touch { path: PathBuf::from(path) })
+        self.step(ScriptStep::Touch { path: PathBuf::from(path) })
     }
 
     /// Ends the process.
     #[must_use]
     pub fn exit(self, code: u8) -> Self {
-        self.step(Step::Exit { code })
+        self.step(ScriptStep::Exit { code })
     }
 
     /// Does nothing, for good.
     #[must_use]
     pub fn hang(self) -> Self {
-        self.step(Step::Hang)
+        self.step(ScriptStep::Hang)
     }
 
     fn then(self, steps: impl FnOnce(Self) -> Self) -> Self {
@@ -251,7 +251,7 @@ impl Script {
     }
 
     /// The steps of all starts in one row; a nested script has only one.
-    fn into_steps(self) -> Vec<Step> {
+    fn into_steps(self) -> Vec<ScriptStep> {
         self.starts.into_iter().flatten().collect()
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// `{now}` stands for the nanoseconds of the machine's monotonic clock when the text is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Step {
+pub enum ScriptStep {
     /// Waits for a message with this method. Other notifications are passed over; another request ends the
     /// script with code 64 and a line on stderr.
     Expect {
@@ -24,21 +24,21 @@ pub enum Step {
     /// Serves messages by method until stdin ends or a step exits; unnamed requests get -32601.
     Serve {
         /// What to do on each method.
-        on: BTreeMap<String, Vec<Step>>,
+        on: BTreeMap<String, Vec<ScriptStep>>,
     },
     /// Does the steps if the last message had this param, and not as `null`.
     When {
         /// Its name.
         param: String,
         /// What.
-        steps: Vec<Step>,
+        steps: Vec<ScriptStep>,
     },
     /// Does the steps several times over.
     Repeat {
         /// How often.
         times: u64,
         /// What.
-        steps: Vec<Step>,
+        steps: Vec<ScriptStep>,
     },
     /// Answers a request.
     Reply {

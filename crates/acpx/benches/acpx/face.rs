@@ -1,6 +1,6 @@
 //! The face for editors: what an agent says on its way through `acpx acp`, and what is kept told again there.
 
-use acpx_testkit::{Script, Step};
+use acpx_testkit::{Script, ScriptStep};
 use serde_json::{Value, json};
 
 use crate::agents::{self, Agents};
@@ -93,6 +93,6 @@ fn stretch(script: Script, number: u32) -> Script {
         .update(told("tool_call_update", "completed"))
 }
 
-fn flood(update: Value, count: u32) -> Step {
-    Step::Flood { update, count: Some(count.into()) }
+fn flood(update: Value, count: u32) -> ScriptStep {
+    ScriptStep::Flood { update, count: Some(count.into()) }
 }

@@ -77,7 +77,7 @@ fn copy(record: &Record, number: usize) -> Record {
         real_cwd: directory,
         agent_run: None,
         settings: acpx_core::model::RecordSettings::default(),
-        memory: acpx_core::model::Memory::default(),
+        memory: acpx_core::model::AgentMemory::default(),
         restore_error: None,
         last_seq: None,
         last_turn: None,

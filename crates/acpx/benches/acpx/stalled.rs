@@ -1,6 +1,6 @@
 //! A client that never reads, beside one that does: what it costs the host.
 
-use acpx_testkit::{Script, Step};
+use acpx_testkit::{Script, ScriptStep};
 use serde_json::Value;
 
 use crate::agents::{self, Agents};
@@ -13,7 +13,7 @@ use crate::updates::{UPDATES, chunk};
 /// Looks at the host after a long turn that one client has read, and after one more that a second client, which has
 /// the session in use too, has not.
 pub(crate) fn measure(agents: &Agents, report: &mut Report) {
-    let flood = Step::Flood { update: chunk("agent_message_chunk"), count: Some(UPDATES.into()) };
+    let flood = ScriptStep::Flood { update: chunk("agent_message_chunk"), count: Some(UPDATES.into()) };
     let agent = agents::line(&agents.with_turn(Script::new().step(flood).end("end_turn")));
     let program = Program::ours();
     let mut reads = program.editor(&agent, 1);

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acpx_core::engine::{Engine, NewSession, Prompt, Settings};
+use acpx_core::engine::{Engine, EngineSettings, NewSession, Prompt};
 use acpx_core::model::{AbsolutePath, AgentSpec, HostId, RecordId, Seq};
 use acpx_core::store::{Access, SqliteStore};
-use acpx_testkit::{Script, Step, TempHome, scripted_agent_command};
+use acpx_testkit::{Script, ScriptStep, TempHome, scripted_agent_command};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
@@ -59,7 +59,7 @@ fn line() -> String {
 }
 
 fn flooding_agent(home: &TempHome) -> Vec<String> {
-    let flood = Step::Flood { update: chunk("agent_message_chunk"), count: Some(u64::from(UPDATES)) };
+    let flood = ScriptStep::Flood { update: chunk("agent_message_chunk"), count: Some(u64::from(UPDATES)) };
     let script =
         Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.step(flood).end("end_turn"));
     scripted_agent_command(&script, home)
@@ -67,7 +67,7 @@ fn flooding_agent(home: &TempHome) -> Vec<String> {
 
 fn engine(home: &Path) -> Engine {
     let store = SqliteStore::open(&home.join("acpx.db"), Access::ReadWrite).expect("a store");
-    Engine::new(Arc::new(store), HostId::new("bench").expect("not empty"), Settings::default())
+    Engine::new(Arc::new(store), HostId::new("bench").expect("not empty"), EngineSettings::default())
 }
 
 async fn kept_and_passed_on() -> Duration {

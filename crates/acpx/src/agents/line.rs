@@ -2,7 +2,7 @@
 
 /// Why a line is no command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LineProblem {
+pub(crate) enum CommandLineProblem {
     /// A quote is never closed.
     #[error("has an unterminated quote")]
     UnterminatedQuote,
@@ -13,7 +13,7 @@ pub(crate) enum LineProblem {
 
 /// Splits a line at spaces. Single quotes keep everything, double quotes everything but a backslash before
 /// `"` or `\`, and outside quotes a backslash keeps the next character.
-pub(crate) fn split_line(line: &str) -> Result<Vec<String>, LineProblem> {
+pub(crate) fn split_line(line: &str) -> Result<Vec<String>, CommandLineProblem> {
     let mut words = Vec::new();
     // `None` between words: an empty pair of quotes is a word too.
     let mut word: Option<String> = None;
@@ -30,23 +30,27 @@ pub(crate) fn split_line(line: &str) -> Result<Vec<String>, LineProblem> {
     words.extend(word);
     match words.first() {
         Some(program) if !program.is_empty() => Ok(words),
-        _ => Err(LineProblem::Empty),
+        _ => Err(CommandLineProblem::Empty),
     }
 }
 
-fn quoted(characters: &mut std::str::Chars<'_>, quote: char, word: &mut String) -> Result<(), LineProblem> {
+fn quoted(
+    characters: &mut std::str::Chars<'_>,
+    quote: char,
+    word: &mut String,
+) -> Result<(), CommandLineProblem> {
     while let Some(character) = characters.next() {
         match character {
             character if character == quote => return Ok(()),
             '\\' if quote == '"' => match characters.next() {
                 Some(escaped @ ('"' | '\\')) => word.push(escaped),
                 Some(other) => word.extend(['\\', other]),
-                None => return Err(LineProblem::UnterminatedQuote),
+                None => return Err(CommandLineProblem::UnterminatedQuote),
             },
             character => word.push(character),
         }
     }
-    Err(LineProblem::UnterminatedQuote)
+    Err(CommandLineProblem::UnterminatedQuote)
 }
 
 /// A word as it must be written to be one word of a line, here and in a shell.

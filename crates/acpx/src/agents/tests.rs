@@ -20,10 +20,10 @@ fn a_line_is_split_as_a_shell_would_without_expanding_anything() {
         assert_eq!(split_line(line), Ok(argv(words)), "{line:?}");
     }
     for line in ["a 'b", "a \"b", r#"a "b\"#] {
-        assert_eq!(split_line(line), Err(LineProblem::UnterminatedQuote), "{line:?}");
+        assert_eq!(split_line(line), Err(CommandLineProblem::UnterminatedQuote), "{line:?}");
     }
     for line in ["", "  ", "''", "\"\" a"] {
-        assert_eq!(split_line(line), Err(LineProblem::Empty), "{line:?}");
+        assert_eq!(split_line(line), Err(CommandLineProblem::Empty), "{line:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use acpx_core::acp::agent::Feature;
 use clap::Args;
 
-use crate::demo_agent::{Fault, Quirk, Replay, Settings};
+use crate::demo_agent::{DemoAgentSettings, DemoReplayMode, Quirk, RestoreFault};
 use crate::mcp::McpLimits;
 
 /// Run a small agent that needs no model and no account
@@ -46,13 +46,13 @@ pub(crate) struct DemoAgentArgs {
 
     /// Fail every session/load the way real agents do
     #[arg(long, value_name = "KIND", help_heading = "What it gets wrong")]
-    load_fails: Option<Fault>,
+    load_fails: Option<RestoreFault>,
     /// Fail every session/resume the way real agents do
     #[arg(long, value_name = "KIND", help_heading = "What it gets wrong")]
-    resume_fails: Option<Fault>,
+    resume_fails: Option<RestoreFault>,
     /// What session/load replays
     #[arg(long, value_name = "HOW", default_value = "full", help_heading = "What it gets wrong")]
-    replay: Replay,
+    replay: DemoReplayMode,
     /// Replay on session/resume too, which the protocol forbids
     #[arg(long, help_heading = "What it gets wrong")]
     replay_on_resume: bool,
@@ -100,8 +100,8 @@ They work anywhere in a prompt; what is none of them is echoed.";
 
 impl DemoAgentArgs {
     /// What they mean for an agent that keeps its sessions in this directory.
-    pub(crate) fn settings(&self, directory: PathBuf) -> Settings {
-        Settings {
+    pub(crate) fn settings(&self, directory: PathBuf) -> DemoAgentSettings {
+        DemoAgentSettings {
             directory,
             features: self.features(),
             page_size: self.page_size.get(),

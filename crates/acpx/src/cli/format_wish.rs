@@ -19,9 +19,9 @@ pub(crate) struct FormatWish {
 pub(crate) fn format_wish(arguments: &[String], is_usage_error: bool) -> FormatWish {
     let mut wish = FormatWish::default();
     let mut rest = arguments.iter();
-    let mut words = Words::None;
+    let mut words = WordPosition::None;
     while let Some(argument) = rest.next() {
-        if argument == "--" || words == Words::Text && !is_usage_error {
+        if argument == "--" || words == WordPosition::Text && !is_usage_error {
             break;
         }
         if !argument.starts_with('-') || argument == "-" {
@@ -42,7 +42,7 @@ pub(crate) fn format_wish(arguments: &[String], is_usage_error: bool) -> FormatW
 
 /// How far the words have come. Behind the first word of a prompt a flag is text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Words {
+enum WordPosition {
     None,
     /// One that is no verb: an agent, or a mistake.
     Agent,
@@ -50,7 +50,7 @@ enum Words {
     Text,
 }
 
-impl Words {
+impl WordPosition {
     fn after(self, word: &str) -> Self {
         match self {
             Self::Verb => Self::Verb,

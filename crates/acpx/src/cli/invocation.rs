@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
+use acpx_core::model::{
+    LoginPolicy, PermissionMode, ProtocolVersion, SessionName, UnattendedPolicy, WakeOptions,
+};
 
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
@@ -21,14 +23,14 @@ use crate::http::server::Allowance;
 #[derive(Debug)]
 pub(crate) struct Invocation {
     /// What was said for the command as a whole.
-    pub(crate) options: Options,
+    pub(crate) options: CliOptions,
     /// What to do.
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// What was typed; what was not is `None`, and the configuration or a default says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Options {
+pub(crate) struct CliOptions {
     /// Which agent.
     pub(crate) agent: AgentChoice,
     /// Where.
@@ -40,7 +42,7 @@ pub(crate) struct Options {
     /// What the agent may do.
     pub(crate) mode: Option<PermissionMode>,
     /// What becomes of a permission that nobody can be asked.
-    pub(crate) unasked: Option<Unasked>,
+    pub(crate) unasked: Option<UnattendedPolicy>,
     /// Rules for single tools: JSON, or the file they are in.
     pub(crate) tool_policy: Option<String>,
     /// How long to wait for the agent.
@@ -86,7 +88,7 @@ pub(crate) struct OutputOptions {
 
 /// What to do.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     Prompt(PromptCommand),
     Exec(ExecCommand),
     Cancel,
@@ -114,7 +116,7 @@ pub(crate) struct PromptWords {
     /// A file to read first; `-` is stdin.
     pub(crate) file: Option<PathBuf>,
     /// Files that go along.
-    pub(crate) attachments: Vec<Attachment>,
+    pub(crate) attachments: Vec<PromptAttachment>,
 }
 
 /// A prompt to a session.
@@ -229,7 +231,7 @@ pub(crate) enum TokenCommand {
 }
 
 /// The flags that a verb shares with others.
-enum Shared {
+enum SharedFlags {
     /// Those of a session, and the session's name.
     Session(Box<SessionArgs>, Option<String>),
     /// Those of the output alone: the verb is about no one session and no one agent.
@@ -243,74 +245,76 @@ impl Invocation {
     pub(super) fn new(verb: Verb, mut agent: Option<String>) -> Result<Self, UsageError> {
         let (command, shared) = read(verb, &mut agent)?;
         let options = match (shared, agent) {
-            (Shared::Session(args, name), agent) => Options::new(*args, agent, name.as_deref())?,
-            (Shared::Output(_) | Shared::Nothing, Some(name)) => {
+            (SharedFlags::Session(args, name), agent) => CliOptions::new(*args, agent, name.as_deref())?,
+            (SharedFlags::Output(_) | SharedFlags::Nothing, Some(name)) => {
                 return Err(UsageError::NoAgentHere { name });
             }
-            (Shared::Output(args), None) => Options { output: output(&args)?, ..Options::default() },
-            (Shared::Nothing, None) => Options::default(),
+            (SharedFlags::Output(args), None) => {
+                CliOptions { output: output(&args)?, ..CliOptions::default() }
+            }
+            (SharedFlags::Nothing, None) => CliOptions::default(),
         };
         Ok(Self { options, command })
     }
 }
 
 /// What is to be done, and with which flags. A verb may name the agent itself.
-fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), UsageError> {
-    let session = |args: SessionArgs, name| Shared::Session(Box::new(args), name);
+fn read(verb: Verb, agent: &mut Option<String>) -> Result<(CliCommand, SharedFlags), UsageError> {
+    let session = |args: SessionArgs, name| SharedFlags::Session(Box::new(args), name);
     Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
             let wake = args.wake()?;
             let prompt = PromptCommand { input: words(args.input), wait, wake };
-            (Command::Prompt(prompt), session(args.session, args.name.session))
+            (CliCommand::Prompt(prompt), session(args.session, args.name.session))
         }
         Verb::Exec(args) => {
             let exec = ExecCommand { input: words(args.input), options: args.config_option };
-            (Command::Exec(exec), session(args.session, None))
+            (CliCommand::Exec(exec), session(args.session, None))
         }
         Verb::SetMode(args) => {
             let set = SetCommand { option: None, value: args.mode };
-            (Command::Set(set), session(args.session, args.name.session))
+            (CliCommand::Set(set), session(args.session, args.name.session))
         }
         Verb::Set(args) => {
             let set = SetCommand { option: Some(args.key), value: args.value };
-            (Command::Set(set), session(args.session, args.name.session))
+            (CliCommand::Set(set), session(args.session, args.name.session))
         }
-        Verb::Cancel(args) => (Command::Cancel, session(args.session, args.name.session)),
-        Verb::Status(args) => (Command::Status, session(args.session, args.name.session)),
-        Verb::Pending(args) => (Command::Pending, Shared::Output(args.output)),
+        Verb::Cancel(args) => (CliCommand::Cancel, session(args.session, args.name.session)),
+        Verb::Status(args) => (CliCommand::Status, session(args.session, args.name.session)),
+        Verb::Pending(args) => (CliCommand::Pending, SharedFlags::Output(args.output)),
         Verb::Approve(args) => {
             let answer = AnswerCommand { question: args.question, approve: true, option: args.option };
-            (Command::Answer(answer), Shared::Output(args.output))
+            (CliCommand::Answer(answer), SharedFlags::Output(args.output))
         }
         Verb::Deny(args) => {
             let answer = AnswerCommand { question: args.question, approve: false, option: args.option };
-            (Command::Answer(answer), Shared::Output(args.output))
+            (CliCommand::Answer(answer), SharedFlags::Output(args.output))
         }
         Verb::Sessions(verb) => {
             let (command, shared) = read_sessions(verb);
-            (Command::Sessions(command), shared)
+            (CliCommand::Sessions(command), shared)
         }
         Verb::Auth(args) => {
             let read = args.read(agent.take())?;
             *agent = read.agent;
-            (Command::Auth(read.command), session(read.session, None))
+            (CliCommand::Auth(read.command), session(read.session, None))
         }
         Verb::Acp(AcpArgs { login: Some(method), session: args }) => {
-            (Command::Auth(AuthCommand::LogIn { method }), session(args, None))
+            (CliCommand::Auth(AuthCommand::LogIn { method }), session(args, None))
         }
-        Verb::Acp(args) => (Command::Acp, session(args.session, None)),
+        Verb::Acp(args) => (CliCommand::Acp, session(args.session, None)),
         Verb::Serve(args) => {
             let (serve, args) = serve(args);
-            (Command::Serve(serve), session(args, None))
+            (CliCommand::Serve(serve), session(args, None))
         }
         Verb::Doctor(args) => {
             *agent = named_once("doctor", agent.take(), args.named)?;
-            (Command::Doctor, session(args.session, args.name.session))
+            (CliCommand::Doctor, session(args.session, args.name.session))
         }
         Verb::Token(verb) => {
             let (command, args) = token(verb);
-            (Command::Token(command), Shared::Output(args))
+            (CliCommand::Token(command), SharedFlags::Output(args))
         }
         Verb::Host(verb) => {
             let (command, args) = match verb {
@@ -319,11 +323,11 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
                 HostVerb::Restart(args) => (HostCommand::Restart, args),
                 HostVerb::Run(args) => (HostCommand::Run, args),
             };
-            (Command::Host(command), Shared::Output(args.output))
+            (CliCommand::Host(command), SharedFlags::Output(args.output))
         }
-        Verb::Tour(args) => (Command::Tour(args), Shared::Nothing),
-        Verb::DemoAgent(args) => (Command::DemoAgent(args), Shared::Nothing),
-        Verb::RemoteAgent(args) => (Command::RemoteAgent(args), Shared::Nothing),
+        Verb::Tour(args) => (CliCommand::Tour(args), SharedFlags::Nothing),
+        Verb::DemoAgent(args) => (CliCommand::DemoAgent(args), SharedFlags::Nothing),
+        Verb::RemoteAgent(args) => (CliCommand::RemoteAgent(args), SharedFlags::Nothing),
     })
 }
 
@@ -351,7 +355,7 @@ fn named_once(
 
 /// A file to be sent along.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Attachment {
+pub(crate) enum PromptAttachment {
     /// As an image.
     Image(PathBuf),
     /// As a sound.
@@ -390,8 +394,8 @@ fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
     (command, args.session)
 }
 
-fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
-    let session = |args: SessionArgs, name| Shared::Session(Box::new(args), name);
+fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, SharedFlags) {
+    let session = |args: SessionArgs, name| SharedFlags::Session(Box::new(args), name);
     match verb {
         SessionsVerb::New(args) => (SessionsCommand::New, session(args.session, args.name.name)),
         SessionsVerb::Ensure(args) => (SessionsCommand::Ensure, session(args.session, args.name.name)),
@@ -422,12 +426,12 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
         }
         SessionsVerb::Migrate(args) => {
             let migrate = MigrateCommand { directory: args.directory, dry_run: args.dry_run };
-            (SessionsCommand::Migrate(migrate), Shared::Output(args.output))
+            (SessionsCommand::Migrate(migrate), SharedFlags::Output(args.output))
         }
     }
 }
 
-impl Options {
+impl CliOptions {
     fn new(args: SessionArgs, agent: Option<String>, name: Option<&str>) -> Result<Self, UsageError> {
         let agent = match (args.agent, agent) {
             (Some(_), Some(name)) => return Err(UsageError::TwoAgents { name }),
@@ -482,9 +486,9 @@ fn mode(args: &PermissionArgs) -> Option<PermissionMode> {
 }
 
 fn words(args: WordArgs) -> PromptWords {
-    let images = args.image.into_iter().map(Attachment::Image);
-    let sounds = args.audio.into_iter().map(Attachment::Audio);
-    let resources = args.resource.into_iter().map(Attachment::Resource);
+    let images = args.image.into_iter().map(PromptAttachment::Image);
+    let sounds = args.audio.into_iter().map(PromptAttachment::Audio);
+    let resources = args.resource.into_iter().map(PromptAttachment::Resource);
     let attachments = images.chain(sounds).chain(resources).collect();
     PromptWords { words: args.words, file: args.file, attachments }
 }

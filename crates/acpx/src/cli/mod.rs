@@ -27,8 +27,8 @@ use clap::error::ErrorKind;
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::format_wish::{FormatWish, format_wish};
 pub(crate) use self::invocation::{
-    AgentChoice, AnswerCommand, Attachment, Command, ExecCommand, HostCommand, Invocation, ListCommand,
-    MigrateCommand, Options, OutputOptions, PromptCommand, PromptWords, ReplayCommand, ServeCommand,
+    AgentChoice, AnswerCommand, CliCommand, CliOptions, ExecCommand, HostCommand, Invocation, ListCommand,
+    MigrateCommand, OutputOptions, PromptAttachment, PromptCommand, PromptWords, ReplayCommand, ServeCommand,
     SessionsCommand, SetCommand, TokenCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
@@ -38,7 +38,7 @@ pub(crate) use self::scan::is_verb;
 pub(crate) use self::usage::UsageError;
 pub(crate) use self::verbs::TourArgs;
 
-use self::scan::{Scanned, scan};
+use self::scan::{ScanResult, scan};
 use self::verbs::{Verb, grammar};
 
 /// What the arguments ask for.
@@ -72,12 +72,12 @@ pub(crate) fn parse<E: From<UsageError>>(
         return Ok(Request::Help(grammar(&[]).render_long_help().to_string()));
     }
     let (agent, typed) = match scan(arguments, configured)? {
-        Scanned::Version => return Ok(Request::Version),
-        Scanned::Help { long: true } => {
+        ScanResult::Version => return Ok(Request::Version),
+        ScanResult::Help { long: true } => {
             return Ok(Request::Help(grammar(&[]).render_long_help().to_string()));
         }
-        Scanned::Help { long: false } => return Ok(Request::Help(grammar(&[]).render_help().to_string())),
-        Scanned::Verb { agent, typed } => (agent, typed),
+        ScanResult::Help { long: false } => return Ok(Request::Help(grammar(&[]).render_help().to_string())),
+        ScanResult::Verb { agent, typed } => (agent, typed),
     };
     let path = path(&typed);
     let verb = match path[..] {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::model::{LoginPolicy, ProtocolVersion, Unasked};
+use acpx_core::model::{LoginPolicy, ProtocolVersion, UnattendedPolicy};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ pub(crate) struct PolicyArgs {
     /// What to do about a permission when nobody can be asked: deny, fail or wait [default: wait on a terminal, else deny]
     #[arg(long, value_name = "RULE", value_parser = unasked, help_heading = EVERYWHERE)]
     #[arg(long_help = UNASKED_HELP)]
-    pub(super) non_interactive_permissions: Option<Unasked>,
+    pub(super) non_interactive_permissions: Option<UnattendedPolicy>,
     /// Rules for single tools, a file or JSON, which come before the modes
     #[arg(long, value_name = "FILE|JSON", help_heading = EVERYWHERE, long_help = POLICY_HELP)]
     pub(super) permission_policy: Option<String>,
@@ -186,8 +186,8 @@ fn login_policy(text: &str) -> Result<LoginPolicy, String> {
     LoginPolicy::parse(text).ok_or_else(|| "expected skip or fail".to_owned())
 }
 
-fn unasked(text: &str) -> Result<Unasked, String> {
-    Unasked::parse(text).ok_or_else(|| "expected deny, fail or wait".to_owned())
+fn unasked(text: &str) -> Result<UnattendedPolicy, String> {
+    UnattendedPolicy::parse(text).ok_or_else(|| "expected deny, fail or wait".to_owned())
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {

@@ -25,7 +25,7 @@ const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Scanned {
+pub(super) enum ScanResult {
     /// The version is asked for.
     Version,
     /// Help is asked for, with no verb.
@@ -51,22 +51,22 @@ pub(crate) fn is_verb(word: &str) -> bool {
 pub(super) fn scan<E: From<UsageError>>(
     arguments: &[String],
     configured: ConfiguredNames<'_, E>,
-) -> Result<Scanned, E> {
+) -> Result<ScanResult, E> {
     let mut scan = Scan { rest: arguments, leading: Vec::new(), agent: None };
     loop {
         match scan.step() {
-            Step::Version => return Ok(Scanned::Version),
-            Step::Help { long } => return Ok(Scanned::Help { long }),
-            Step::End | Step::Text => return Ok(scan.implicit_prompt()),
-            Step::Unknown => return Ok(scan.verb(&["prompt"])),
-            Step::Word(word) => match scan.word(&word, configured)? {
-                Meaning::Agent(name) => {
+            ScanToken::Version => return Ok(ScanResult::Version),
+            ScanToken::Help { long } => return Ok(ScanResult::Help { long }),
+            ScanToken::End | ScanToken::Text => return Ok(scan.implicit_prompt()),
+            ScanToken::Unknown => return Ok(scan.verb(&["prompt"])),
+            ScanToken::Word(word) => match scan.word(&word, configured)? {
+                WordMeaning::Agent(name) => {
                     scan.agent = Some(name);
                     scan.skip_word();
                 }
-                Meaning::Text => return Ok(scan.implicit_prompt()),
-                Meaning::Help => return Ok(scan.help()),
-                Meaning::Verb => {
+                WordMeaning::Text => return Ok(scan.implicit_prompt()),
+                WordMeaning::Help => return Ok(scan.help()),
+                WordMeaning::Verb => {
                     scan.skip_word();
                     return Ok(scan.below(&word)?);
                 }
@@ -83,7 +83,7 @@ struct Scan<'a> {
 }
 
 /// What stands next, flags that are known left behind.
-enum Step {
+enum ScanToken {
     Version,
     Help {
         long: bool,
@@ -96,7 +96,7 @@ enum Step {
     Unknown,
 }
 
-enum Meaning {
+enum WordMeaning {
     Agent(String),
     Verb,
     /// Help, asked for behind an agent's name.
@@ -105,20 +105,20 @@ enum Meaning {
 }
 
 impl Scan<'_> {
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> ScanToken {
         loop {
-            let Some((next, after)) = self.rest.split_first() else { return Step::End };
+            let Some((next, after)) = self.rest.split_first() else { return ScanToken::End };
             if next == "--" {
                 self.rest = after;
-                return Step::Text;
+                return ScanToken::Text;
             }
             if !next.starts_with('-') || next == "-" {
-                return Step::Word(next.clone());
+                return ScanToken::Word(next.clone());
             }
             let taken = match Flag::of(next) {
-                Flag::Version => return Step::Version,
-                Flag::Help => return Step::Help { long: next == "--help" },
-                Flag::Unknown => return Step::Unknown,
+                Flag::Version => return ScanToken::Version,
+                Flag::Help => return ScanToken::Help { long: next == "--help" },
+                Flag::Unknown => return ScanToken::Unknown,
                 Flag::Whole => 1,
                 Flag::TakesNext => self.rest.len().min(2),
             };
@@ -137,32 +137,32 @@ impl Scan<'_> {
         &self,
         word: &str,
         configured: ConfiguredNames<'_, E>,
-    ) -> Result<Meaning, E> {
+    ) -> Result<WordMeaning, E> {
         let has_line = self.leading.iter().any(|flag| flag == "--agent" || flag.starts_with("--agent="));
         if AGENT_VERBS.contains(&word) {
-            return Ok(Meaning::Verb);
+            return Ok(WordMeaning::Verb);
         }
         if reserved::is_verb(word) {
             return Err(self.not_here(word, self.words()).into());
         }
         match (&self.agent, ROOT_VERBS.contains(&word)) {
-            (None, true) => return Ok(Meaning::Verb),
+            (None, true) => return Ok(WordMeaning::Verb),
             (Some(_), true) if word == "help" => {
-                return Ok(if self.is_about_help() { Meaning::Help } else { Meaning::Text });
+                return Ok(if self.is_about_help() { WordMeaning::Help } else { WordMeaning::Text });
             }
             (Some(name), true) => return Err(UsageError::NoAgentHere { name: name.clone() }.into()),
             (_, false) => {}
         }
         if self.agent.is_some() || word.trim().is_empty() || word.trim().contains(char::is_whitespace) {
-            return Ok(Meaning::Text);
+            return Ok(WordMeaning::Text);
         }
         let name = agents::canonical(word);
         let configured = if agents::is_built_in(word) { Vec::new() } else { configured(&name)? };
         let known = agents::is_built_in(word) || configured.contains(&name);
         match (known, has_line) {
-            (true, false) => Ok(Meaning::Agent(name)),
+            (true, false) => Ok(WordMeaning::Agent(name)),
             (true, true) => Err(UsageError::TwoAgents { name }.into()),
-            (false, true) => Ok(Meaning::Text),
+            (false, true) => Ok(WordMeaning::Text),
             (false, false) => Err(self.unknown_word(word, &configured).into()),
         }
     }
@@ -195,13 +195,13 @@ impl Scan<'_> {
     }
 
     /// Help behind an agent's name is the same as without.
-    fn help(self) -> Scanned {
+    fn help(self) -> ScanResult {
         let typed = ["acpx".to_owned()].into_iter().chain(self.rest.iter().cloned());
-        Scanned::Verb { agent: None, typed: typed.collect() }
+        ScanResult::Verb { agent: None, typed: typed.collect() }
     }
 
     /// Goes on behind a verb: some have verbs of their own.
-    fn below(mut self, verb: &str) -> Result<Scanned, UsageError> {
+    fn below(mut self, verb: &str) -> Result<ScanResult, UsageError> {
         let verbs: &[&str] = match verb {
             "sessions" => &SESSIONS_VERBS,
             "host" => &HOST_VERBS,
@@ -214,39 +214,41 @@ impl Scan<'_> {
             _ => return Ok(self.verb(&[verb])),
         };
         match self.step() {
-            Step::Version => Ok(Scanned::Version),
-            Step::Word(word) if verbs.contains(&word.as_str()) => {
+            ScanToken::Version => Ok(ScanResult::Version),
+            ScanToken::Word(word) if verbs.contains(&word.as_str()) => {
                 self.skip_word();
                 Ok(self.verb(&[verb, &word]))
             }
-            Step::Word(word) if verb == "sessions" && reserved::is_sessions_verb(&word) => {
+            ScanToken::Word(word) if verb == "sessions" && reserved::is_sessions_verb(&word) => {
                 let words = format!("sessions {}", self.words());
                 Err(self.not_here(&format!("sessions {word}"), words).into())
             }
-            Step::Word(word) => {
+            ScanToken::Word(word) => {
                 let suggestion = nearest(&word, verbs.iter().copied());
                 Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion }.into())
             }
-            Step::Help { .. } => {
+            ScanToken::Help { .. } => {
                 self.leading.clear();
                 Ok(self.verb(&[verb]))
             }
-            Step::End | Step::Text | Step::Unknown if verb == "sessions" => Ok(self.verb(&[verb, "list"])),
-            Step::End | Step::Text | Step::Unknown => Ok(self.verb(&[verb])),
+            ScanToken::End | ScanToken::Text | ScanToken::Unknown if verb == "sessions" => {
+                Ok(self.verb(&[verb, "list"]))
+            }
+            ScanToken::End | ScanToken::Text | ScanToken::Unknown => Ok(self.verb(&[verb])),
         }
     }
 
-    fn verb(self, path: &[&str]) -> Scanned {
+    fn verb(self, path: &[&str]) -> ScanResult {
         let name = "acpx".to_owned();
         let path = path.iter().map(|verb| (*verb).to_owned());
         let typed = [name].into_iter().chain(path).chain(self.leading).chain(self.rest.iter().cloned());
-        Scanned::Verb { agent: self.agent, typed: typed.collect() }
+        ScanResult::Verb { agent: self.agent, typed: typed.collect() }
     }
 
     /// A prompt without its verb: what is left is text, whatever it looks like.
-    fn implicit_prompt(self) -> Scanned {
+    fn implicit_prompt(self) -> ScanResult {
         let verb = ["acpx", "prompt"].map(str::to_owned).into_iter();
         let words = ["--".to_owned()].into_iter().chain(self.rest.iter().cloned());
-        Scanned::Verb { agent: self.agent, typed: verb.chain(self.leading).chain(words).collect() }
+        ScanResult::Verb { agent: self.agent, typed: verb.chain(self.leading).chain(words).collect() }
     }
 }

@@ -5,7 +5,7 @@ use std::iter;
 use std::time::Duration;
 
 use acpx_core::model::{
-    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, UnattendedPolicy, WakeOptions,
 };
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn mistake(line: &[&str]) -> (String, String) {
 fn prompt_of(line: &[&str]) -> (AgentChoice, Vec<String>) {
     let invocation = invocation(line);
     match invocation.command {
-        Command::Prompt(prompt) => (invocation.options.agent, prompt.input.words),
+        CliCommand::Prompt(prompt) => (invocation.options.agent, prompt.input.words),
         other => panic!("{line:?}: {other:?}"),
     }
 }
@@ -283,13 +283,13 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "--add-dir=less",
         "--json-strict",
     ];
-    let expected = Options {
+    let expected = CliOptions {
         agent: named("claude"),
         cwd: Some("/w".into()),
         session: Some(SessionName::new("name").unwrap()),
         output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
         mode: Some(PermissionMode::DenyAll),
-        unasked: Some(Unasked::Wait),
+        unasked: Some(UnattendedPolicy::Wait),
         tool_policy: Some("p.json".to_owned()),
         timeout: Some(Duration::from_millis(1500)),
         idle_timeout: Some(Duration::from_millis(500)),
@@ -325,18 +325,18 @@ fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb
     ];
     for line in lines {
         match invocation(line).command {
-            Command::Prompt(prompt) => assert_eq!(prompt, expected, "{line:?}"),
+            CliCommand::Prompt(prompt) => assert_eq!(prompt, expected, "{line:?}"),
             other => panic!("{line:?}: {other:?}"),
         }
     }
     match invocation(&["claude", "--carry-history", "go"]).command {
-        Command::Prompt(prompt) => assert!(prompt.wake.carry_history),
+        CliCommand::Prompt(prompt) => assert!(prompt.wake.carry_history),
         other => panic!("{other:?}"),
     }
     let fallbacks = [("auto", Fallback::Auto), ("always", Fallback::Always), ("never", Fallback::Never)];
     for (value, fallback) in fallbacks {
         match invocation(&["claude", "--fallback", value, "go"]).command {
-            Command::Prompt(prompt) => assert_eq!(prompt.wake.fallback, fallback),
+            CliCommand::Prompt(prompt) => assert_eq!(prompt.wake.fallback, fallback),
             other => panic!("{other:?}"),
         }
     }
@@ -430,7 +430,7 @@ fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
 #[test]
 fn a_setting_is_chosen_by_words_behind_its_verb() {
     let set = |line: &[&str]| match invocation(line).command {
-        Command::Set(set) => set,
+        CliCommand::Set(set) => set,
         other => panic!("{line:?} is {other:?}"),
     };
     let chosen = |option: Option<&str>, value: &str| SetCommand {
@@ -443,7 +443,7 @@ fn a_setting_is_chosen_by_words_behind_its_verb() {
     assert_eq!(set(&["claude", "set-mode", "plan"]), chosen(None, "plan"));
     assert_eq!(set(&["set", "-s", "x", "model", "opus"]), chosen(Some("model"), "opus"));
     let exec = invocation(&["exec", "--config-option", "a=b=c", "--config-option", "d=", "hi"]).command;
-    let Command::Exec(exec) = exec else { panic!("no exec") };
+    let CliCommand::Exec(exec) = exec else { panic!("no exec") };
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     assert_eq!(exec.options, [pair("a", "b=c"), pair("d", "")]);
 }

@@ -91,7 +91,7 @@ pub(crate) enum UsageError {
     #[error("the command line of --agent {problem}")]
     AgentLine {
         /// What is wrong with it.
-        problem: crate::agents::LineProblem,
+        problem: crate::agents::CommandLineProblem,
     },
     /// What clap found.
     #[error("{message}")]

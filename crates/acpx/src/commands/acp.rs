@@ -9,24 +9,24 @@ use std::process::ExitCode;
 
 use acpx_core::client::Bridged;
 
-use crate::cli::{Format, Options};
-use crate::error::{CliError, Exit};
+use crate::cli::{CliOptions, Format};
+use crate::error::{CliError, CliExit};
 use crate::output::{self, Console, stdio};
 use crate::session::agent_child::refuse_own_terms;
-use crate::session::host_locator::Reach;
-use crate::session::interrupt::Patience;
-use crate::session::settings::Settings;
+use crate::session::host_locator::HostLocator;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::settings::CommandSettings;
 
 /// Serves the editor until it is gone.
-pub(super) fn run(settings: Result<Settings, CliError>, options: &Options) -> ExitCode {
+pub(super) fn run(settings: Result<CommandSettings, CliError>, options: &CliOptions) -> ExitCode {
     match settings.and_then(|settings| serve(&settings, options)) {
-        Ok(()) => Exit::Success.into(),
+        Ok(()) => CliExit::Success.into(),
         Err(error) => output::report(&error, Format::Text),
     }
 }
 
-fn serve(settings: &Settings, options: &Options) -> Result<(), CliError> {
-    let reach = Reach::of_environment()?;
+fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliError> {
+    let reach = HostLocator::of_environment()?;
     // What is only configured is left out by the host: the user has not typed it here.
     refuse_own_terms(&reach.place, options.mode, options.tool_policy.is_some())?;
     let mut console = Console::of_program(settings.mode);
@@ -40,7 +40,7 @@ fn serve(settings: &Settings, options: &Options) -> Result<(), CliError> {
     let bridged = runtime.block_on(async {
         let unusable = |source| CliError::System { doing: "use stdin and stdout".to_owned(), source };
         let (source, target) = (stdio::source().map_err(unusable)?, stdio::target().map_err(unusable)?);
-        let mut patience = Patience::new(None)?;
+        let mut patience = InterruptWatcher::new(None)?;
         let stop = async {
             patience.over().await;
         };

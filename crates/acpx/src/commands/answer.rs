@@ -8,14 +8,14 @@ use acpx_core::protocol::{AnswerParams, PendingMeta, PendingParams};
 use acpx_core::wire::RpcId;
 
 use crate::cli::{AnswerCommand, OutputOptions};
-use crate::error::Stop;
-use crate::error::{CliError, Exit};
+use crate::error::InterruptReason;
+use crate::error::{CliError, CliExit};
 use crate::output;
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::Patience;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError};
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
-use crate::terminal::prompt::{Desk, Typed};
+use crate::terminal::prompt::{TerminalAnswer, TerminalPrompter};
 
 /// Answers a question. Without a host there is none.
 pub(super) fn run(
@@ -23,28 +23,28 @@ pub(super) fn run(
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
         // A host that goes away takes its questions along, so it is asked once.
         let (ids, approved) = match answer(command, &reach, &mut talk).await {
-            Err(Trouble::Lost) => Err(no_question(command)),
-            Err(Trouble::Stopped(stop)) => Err(stop.into()),
-            Err(Trouble::Failed(error)) => Err(error),
+            Err(HostSessionError::Lost) => Err(no_question(command)),
+            Err(HostSessionError::Stopped(stop)) => Err(stop.into()),
+            Err(HostSessionError::Failed(error)) => Err(error),
             Ok(answered) => Ok(answered),
         }?;
         output::answered(&ids, &command.question, approved, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
 /// Answers it; whether that was a yes. A form is filled in on the terminal first, and may be declined there.
 async fn answer(
     command: &AnswerCommand,
-    reach: &Reach,
-    talk: &mut Talk<'_>,
-) -> Result<(IdsMeta, bool), Trouble> {
+    reach: &HostLocator,
+    talk: &mut HostSession<'_>,
+) -> Result<(IdsMeta, bool), HostSessionError> {
     let Some(mut client) = talk.during(reach.running()).await? else {
         return Err(no_question(command).into());
     };
@@ -52,17 +52,17 @@ async fn answer(
     let mut content = None;
     if approve && let Some(form) = form(&mut client, &question, talk).await? {
         // Without a terminal the host says what is missing.
-        if let Some(mut desk) = Desk::of_program() {
+        if let Some(mut desk) = TerminalPrompter::of_program() {
             desk.ask_form(RpcId::null(), &form);
             let (filled, is_gone) = talk
                 .during(async {
                     let typed = desk.answered().await;
-                    let is_gone = matches!(typed, Typed::HungUp(..));
+                    let is_gone = matches!(typed, TerminalAnswer::HungUp(..));
                     Ok((typed.or_refusal().1, is_gone))
                 })
                 .await?;
             if is_gone {
-                return Err(Trouble::Stopped(Stop::HungUp));
+                return Err(HostSessionError::Stopped(InterruptReason::HungUp));
             }
             approve = filled["action"] == "accept";
             content = filled["content"].as_object().cloned();
@@ -76,8 +76,8 @@ async fn answer(
 async fn form(
     client: &mut HostClient,
     question: &str,
-    talk: &mut Talk<'_>,
-) -> Result<Option<String>, Trouble> {
+    talk: &mut HostSession<'_>,
+) -> Result<Option<String>, HostSessionError> {
     let pending: PendingMeta = talk.call(client, "_acpx/pending", &PendingParams::default()).await?;
     let asked = pending.questions.into_iter().find(|asked| asked.question_id == question);
     let form = asked.filter(|asked| asked.kind == "form").and_then(|asked| asked.elicitation);

@@ -5,9 +5,9 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use acpx_core::acp::{Capabilities, login_ways};
-use acpx_core::engine::{Advice, Engine, Question};
-use acpx_core::model::{LoginHow, LoginWay, ProcessIdentity, credential_variable};
-use acpx_core::tools::{Environment, Grace, RECORD_VARIABLE, Spawner, Strays, Tag};
+use acpx_core::engine::{ClientDecision, Engine, ResponderRequest};
+use acpx_core::model::{LoginMethod, LoginMethodKind, ProcessIdentity, credential_variable};
+use acpx_core::tools::{Environment, GracePeriods, RECORD_VARIABLE, Spawner, StrayProcesses, Tag};
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
@@ -15,16 +15,16 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cli::{AuthCommand, Format};
 use crate::config::credentials::CredentialSource;
-use crate::error::Stop;
-use crate::error::{CliError, Exit};
-use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
-use crate::session::host_locator::{Reach, block_on};
+use crate::error::InterruptReason;
+use crate::error::{CliError, CliExit};
+use crate::output::{Console, LoginList, LoginOutcome, TerminalForm, logged, login_list, stdio};
+use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::waiting_for;
-use crate::session::interrupt::Patience;
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::{kept_by_login, login_engine};
-use crate::session::settings::Settings;
-use crate::terminal::prompt::Desk;
-use crate::terminal::tty::Terminal;
+use crate::session::settings::CommandSettings;
+use crate::terminal::prompt::TerminalPrompter;
+use crate::terminal::tty::ControllingTerminal;
 
 /// How many questions of a login may wait.
 const QUESTIONS: usize = 4;
@@ -32,18 +32,18 @@ const QUESTIONS: usize = 4;
 const MARK: &str = "login";
 
 /// Does what was asked.
-pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode, CliError> {
+pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let mut patience = Patience::new(settings.timeout)?;
+        let mut patience = InterruptWatcher::new(settings.timeout)?;
         let engine = login_engine(settings).await?;
         let slow = waiting_for(&settings.agent.label());
         if let AuthCommand::LogOut = command {
             let leaving = engine.log_out(settings.new_session());
             let done = Box::pin(patience.during_start(&slow, &mut console, leaving)).await?;
             done.map_err(|error| not_logged_out(error.into(), settings))?;
-            logged(&settings.agent, &LoginWord::Out, &mut console)?;
-            return Ok(Exit::Success.into());
+            logged(&settings.agent, &LoginOutcome::Out, &mut console)?;
+            return Ok(CliExit::Success.into());
         }
         let asking = engine.agent_answer(settings.new_session());
         let answer = patience.during_start(&slow, &mut console, asking).await??;
@@ -59,27 +59,27 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
             let agent = &settings.agent;
             let list = LoginList { agent, typed: &typed, ways: &ways, logout, credentials: &credentials };
             login_list(&list, is_set, &mut console)?;
-            return Ok(Exit::Success.into());
+            return Ok(CliExit::Success.into());
         };
         let Some(way) = ways.iter().find(|way| way.id == *method) else {
             let known = ways.iter().map(|way| way.id.clone()).collect();
             return Err(CliError::NoLogin { agent: settings.typed_agent(), method: method.clone(), known });
         };
         let word = match &way.how {
-            LoginHow::Agent | LoginHow::Other(_) => {
+            LoginMethodKind::Agent | LoginMethodKind::Other(_) => {
                 Box::pin(ask(&engine, settings, way, &mut patience, &mut console)).await?;
-                LoginWord::In(way)
+                LoginOutcome::In(way)
             }
-            LoginHow::Variables(needed) => {
+            LoginMethodKind::Variables(needed) => {
                 let variables = needed.iter().map(|variable| (variable, is_set(&variable.name)));
-                LoginWord::Variables { way, variables: variables.collect() }
+                LoginOutcome::Variables { way, variables: variables.collect() }
             }
-            LoginHow::Terminal { args, env } => {
-                if Terminal::of_program().is_none() {
+            LoginMethodKind::Terminal { args, env } => {
+                if ControllingTerminal::of_program().is_none() {
                     console.banner("there is no terminal here, which this login may want");
                 }
                 in_terminal(settings, way, args, env, &environment, &mut patience).await?;
-                LoginWord::In(way)
+                LoginOutcome::In(way)
             }
         };
         logged(&settings.agent, &word, &mut console)?;
@@ -90,9 +90,9 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
 /// Has the agent log in. Whoever has enough of it ends the agent, and with it the login.
 async fn ask(
     engine: &Engine,
-    settings: &Settings,
-    way: &LoginWay,
-    patience: &mut Patience,
+    settings: &CommandSettings,
+    way: &LoginMethod,
+    patience: &mut InterruptWatcher,
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
     let (label, name) = (settings.agent.label(), &way.name);
@@ -100,7 +100,7 @@ async fn ask(
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
     let logging_in = engine.log_in(settings.new_session(), &way.id, advisor);
     let answering = async {
-        let mut desk = Desk::of_program();
+        let mut desk = TerminalPrompter::of_program();
         while let Some(question) = asked.recv().await {
             answer(question, desk.as_mut(), console).await;
         }
@@ -118,12 +118,12 @@ async fn ask(
 }
 
 /// Where the credential for a way to log in is found, if there is one.
-fn source(settings: &Settings, way: &LoginWay) -> Option<CredentialSource> {
+fn source(settings: &CommandSettings, way: &LoginMethod) -> Option<CredentialSource> {
     settings.credentials.source(&way.id, &settings.environment_without_credentials(), &settings.agent)
 }
 
 /// An agent that refuses a login wants another credential, or another way.
-fn refused(error: CliError, settings: &Settings, way: &LoginWay) -> CliError {
+fn refused(error: CliError, settings: &CommandSettings, way: &LoginMethod) -> CliError {
     if error.code() != "AUTH_REQUIRED" {
         return error;
     }
@@ -142,7 +142,7 @@ fn refused(error: CliError, settings: &Settings, way: &LoginWay) -> CliError {
 }
 
 /// An agent that has no way to log out keeps its login where its own program finds it.
-fn not_logged_out(error: CliError, settings: &Settings) -> CliError {
+fn not_logged_out(error: CliError, settings: &CommandSettings) -> CliError {
     if error.code() == "NOT_OFFERED" {
         let label = settings.agent.label();
         return error.with_hint(format!("log out with {label}'s own program, which keeps the login"));
@@ -151,7 +151,11 @@ fn not_logged_out(error: CliError, settings: &Settings) -> CliError {
 }
 
 /// Asks the person what the agent asks meanwhile; where nobody is, it is declined, and that is said.
-async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut Console<'_>) {
+async fn answer(
+    mut question: ResponderRequest,
+    desk: Option<&mut TerminalPrompter>,
+    console: &mut Console<'_>,
+) {
     let Some(desk) = desk else {
         let form = TerminalForm::read(question.params());
         // One that is dropped is declined.
@@ -164,7 +168,7 @@ async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut C
     tokio::select! {
         typed = desk.answered() => {
             let (_, said) = typed.or_refusal();
-            question.answer(Advice::Say(said.to_string().into()));
+            question.answer(ClientDecision::Say(said.to_string().into()));
             desk.next();
         }
         () = question.withdrawn() => desk.withdraw(&id),
@@ -174,12 +178,12 @@ async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut C
 /// Runs the agent's own program in this terminal, as the way to log in wants it run. The program is in our own process
 /// group, so that the terminal is its own as much as ours: Ctrl-C is for it, and we wait for what it makes of that.
 async fn in_terminal(
-    settings: &Settings,
-    way: &LoginWay,
+    settings: &CommandSettings,
+    way: &LoginMethod,
     args: &[String],
     env: &[(String, String)],
     environment: &Environment,
-    patience: &mut Patience,
+    patience: &mut InterruptWatcher,
 ) -> Result<(), CliError> {
     let failed = |how: String| CliError::LoginFailed { method: way.id.clone(), how };
     if settings.agent.url().is_some() {
@@ -196,17 +200,21 @@ async fn in_terminal(
     };
     command.stdout(shown);
     let (keep, tag) =
-        (kept_by_login(settings), Reach::of_environment()?.tag().and_then(Tag::of_this_process));
+        (kept_by_login(settings), HostLocator::of_environment()?.tag().and_then(Tag::of_this_process));
     Spawner::keeping(tag.clone(), &keep).mark(&mut command);
     command.env(RECORD_VARIABLE, MARK);
     let child = command.spawn().map_err(|error| failed(format!("its program cannot be started: {error}")))?;
-    let status = wait(child, Strays::of(MARK, tag, keep), patience).await?;
+    let status = wait(child, StrayProcesses::of(MARK, tag, keep), patience).await?;
     if status.success() { Ok(()) } else { Err(failed(format!("its program ended with {status}"))) }
 }
 
 /// Waits for a program that shares the terminal with us, and ends what it has left. A first signal was meant for it;
 /// after a second, or when the time is over, it is ended as an agent is.
-async fn wait(child: Child, strays: Strays, patience: &mut Patience) -> Result<ExitStatus, CliError> {
+async fn wait(
+    child: Child,
+    strays: StrayProcesses,
+    patience: &mut InterruptWatcher,
+) -> Result<ExitStatus, CliError> {
     let mut program = Program::new(child, strays);
     let mut signals = 0;
     let ended = loop {
@@ -217,7 +225,7 @@ async fn wait(child: Child, strays: Strays, patience: &mut Patience) -> Result<E
             }
             stop = patience.over() => {
                 signals += 1;
-                if matches!(stop, Stop::TimedOut(_)) || signals > 1 {
+                if matches!(stop, InterruptReason::TimedOut(_)) || signals > 1 {
                     program.end().await;
                     break Err(stop.into());
                 }
@@ -226,7 +234,7 @@ async fn wait(child: Child, strays: Strays, patience: &mut Patience) -> Result<E
     };
     let strays = program.strays;
     // Whoever waits for this waits for nothing that is said.
-    drop(spawn_blocking(move || strays.end(Grace::default())).await);
+    drop(spawn_blocking(move || strays.end(GracePeriods::default())).await);
     ended
 }
 
@@ -235,11 +243,11 @@ struct Program {
     pid: Pid,
     identity: Option<ProcessIdentity>,
     waiting: JoinHandle<std::io::Result<ExitStatus>>,
-    strays: Strays,
+    strays: StrayProcesses,
 }
 
 impl Program {
-    fn new(mut child: Child, strays: Strays) -> Self {
+    fn new(mut child: Child, strays: StrayProcesses) -> Self {
         let (pid, identity) = (Pid::from_child(&child), ProcessIdentity::of(child.id()));
         Self { pid, identity, waiting: spawn_blocking(move || child.wait()), strays }
     }
@@ -257,7 +265,7 @@ impl Program {
         for signal in [Signal::TERM, Signal::KILL] {
             // It may have gone by itself.
             let _ = kill_process(self.pid, signal);
-            if tokio::time::timeout(Grace::default().term, &mut self.waiting).await.is_ok() {
+            if tokio::time::timeout(GracePeriods::default().term, &mut self.waiting).await.is_ok() {
                 return;
             }
         }

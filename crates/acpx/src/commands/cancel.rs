@@ -7,13 +7,13 @@ use acpx_core::store::Store;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::{self, Console};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::Patience;
-use crate::session::lookup::{Kept, Which};
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError};
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::{RecordLookup, SessionFilter};
+use crate::session::settings::CommandSettings;
 
 #[derive(Deserialize)]
 struct Cancelled {
@@ -21,27 +21,33 @@ struct Cancelled {
 }
 
 /// Cancels in the session that is meant. That there is nothing to cancel is an answer too.
-pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+    let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let kept = Kept::open()?;
-        let record = kept.meant(settings, Which::Open).await?;
+        let kept = RecordLookup::open()?;
+        let record = kept.meant(settings, SessionFilter::Open).await?;
         let cancelled = match &record {
             None => false,
             Some(record) => {
-                let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+                let mut talk =
+                    HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
                 let asked = talk.persist(async |talk| cancel(&reach, &kept, record, talk).await);
                 asked.await.map_err(|error| error.about(record.identity()))?
             }
         };
         let identity = record.map(|record| record.identity());
         output::cancelled(identity.as_ref(), cancelled, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
-async fn cancel(reach: &Reach, kept: &Kept, record: &Record, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
+async fn cancel(
+    reach: &HostLocator,
+    kept: &RecordLookup,
+    record: &Record,
+    talk: &mut HostSession<'_>,
+) -> Result<bool, HostSessionError> {
     let running = match talk.during(reach.running()).await? {
         Some(client) => Some(client),
         // Without a host nothing runs, but prompts of a host that died may wait.
@@ -53,7 +59,7 @@ async fn cancel(reach: &Reach, kept: &Kept, record: &Record, talk: &mut Talk<'_>
     Ok(talk.call::<Cancelled>(&mut client, "_acpx/cancel", &params).await?.cancelled)
 }
 
-async fn waits(kept: &Kept, record: &Record) -> Result<bool, CliError> {
+async fn waits(kept: &RecordLookup, record: &Record) -> Result<bool, CliError> {
     match kept.store() {
         Some(store) => Ok(!store.open_turns(record.id.clone()).await?.is_empty()),
         None => Ok(false),

@@ -9,27 +9,27 @@ use std::time::Duration;
 use acpx_core::client::HostClient;
 use acpx_core::engine::Engine;
 use acpx_core::host::Host;
-use acpx_core::model::{PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
+use acpx_core::model::{PermissionPolicy, RecordId, Seq, UnattendedPolicy, WakeOptions};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::store::MemoryStore;
 use tokio::time::Instant;
 
-use crate::cli::{ExecCommand, Options, UsageError, Wait};
+use crate::cli::{CliOptions, ExecCommand, UsageError, Wait};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::prompt_input;
 use crate::session::agent_child::{refuse_inside, refuse_own_terms};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Outcome, Talk, Trouble};
-use crate::session::interrupt::Patience;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::{OwnEngine, own_engine};
-use crate::session::prompt_request::{Asking, done, told_ids};
-use crate::session::settings::Settings;
+use crate::session::prompt_request::{PromptSubmission, done, told_ids};
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
-use crate::session::setup_request::{Given, NewParams};
-use crate::terminal::prompt::Desk;
+use crate::session::setup_request::{McpServerSet, NewParams};
+use crate::terminal::prompt::TerminalPrompter;
 
 /// How long an agent has to delete its session when all is said.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -37,14 +37,14 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Runs the one turn.
 pub(super) fn run(
     command: &ExecCommand,
-    settings: &Settings,
-    options: &Options,
+    settings: &CommandSettings,
+    options: &CliOptions,
     config: &Config,
 ) -> Result<ExitCode, CliError> {
     if config.disable_exec {
         return Err(CliError::ExecDisabled { file: config.file.clone() });
     }
-    let place = Reach::of_environment()?.place;
+    let place = HostLocator::of_environment()?.place;
     refuse_own_terms(&place, Some(settings.policy.mode), settings.policy.tools.is_some())?;
     if !command.options.is_empty() {
         refuse_inside(&place, "choose how a session works")?;
@@ -52,8 +52,8 @@ pub(super) fn run(
     let begun = Instant::now();
     let blocks = prompt_input::read_within(settings.timeout, &command.input, settings.cwd.as_path())?;
     let policy = policy(settings, options)?;
-    let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
-    let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+    let asking = PromptSubmission::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
     if prompt_input::words_look_like_blocks(&command.input) {
@@ -62,17 +62,17 @@ pub(super) fn run(
     let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings).await?;
-        let desk = Desk::of_program();
+        let desk = TerminalPrompter::of_program();
         let asking = asking.interactive(desk.is_some());
         if desk.is_some() {
             view.ask_here();
         }
-        let talk = Talk::new(&mut console, Patience::since(begun, settings.timeout)?, None);
+        let talk = HostSession::new(&mut console, InterruptWatcher::since(begun, settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
         let mut made = None;
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
-        let shown = Shown { unwritable: talk.trouble_with_stdout(), is_all: talk.unshown().is_none() };
+        let shown = ExecDisplay { unwritable: talk.trouble_with_stdout(), is_all: talk.unshown().is_none() };
         let told = tell(ended, &asking, (command, settings), (view, shown), &mut console);
         if let Some(record) = made {
             // One that does not delete in time keeps its session, and is ended like any other.
@@ -84,7 +84,7 @@ pub(super) fn run(
 }
 
 /// What was shown of the turn while it ran.
-struct Shown {
+struct ExecDisplay {
     /// Why stdout could not be written, if it could not.
     unwritable: Option<std::io::Error>,
     is_all: bool,
@@ -92,16 +92,16 @@ struct Shown {
 
 /// Tells how the turn ended.
 fn tell(
-    ended: Result<Outcome, Trouble>,
-    asking: &Asking,
-    (command, settings): (&ExecCommand, &Settings),
-    (view, Shown { unwritable, is_all }): (TurnView, Shown),
+    ended: Result<PromptOutcome, HostSessionError>,
+    asking: &PromptSubmission,
+    (command, settings): (&ExecCommand, &CommandSettings),
+    (view, ExecDisplay { unwritable, is_all }): (TurnView, ExecDisplay),
     console: &mut Console<'_>,
 ) -> Result<ExitCode, CliError> {
     let outcome = ended.map_err(|trouble| match trouble {
-        Trouble::Lost => HostError::Lost.into(),
-        Trouble::Stopped(stop) => stop.into(),
-        Trouble::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
+        HostSessionError::Lost => HostError::Lost.into(),
+        HostSessionError::Stopped(stop) => stop.into(),
+        HostSessionError::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
     })?;
     let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
     let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
@@ -119,16 +119,16 @@ fn tell(
 
 /// What the agent may do. Its questions are known in this process alone, so none of them can wait for an answer from
 /// elsewhere; where only the configuration wants that, the answer is no.
-fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, CliError> {
+fn policy(settings: &CommandSettings, options: &CliOptions) -> Result<PermissionPolicy, CliError> {
     let policy = settings.policy.clone();
     match (options.unasked, policy.unasked) {
-        (Some(Unasked::Wait), _) => Err(UsageError::ExecWaits.into()),
-        (_, Unasked::Wait) => Ok(PermissionPolicy { unasked: Unasked::Deny, ..policy }),
+        (Some(UnattendedPolicy::Wait), _) => Err(UsageError::ExecWaits.into()),
+        (_, UnattendedPolicy::Wait) => Ok(PermissionPolicy { unasked: UnattendedPolicy::Deny, ..policy }),
         _ => Ok(policy),
     }
 }
 
-async fn host(settings: &Settings) -> Result<(Arc<Host>, OwnEngine), CliError> {
+async fn host(settings: &CommandSettings) -> Result<(Arc<Host>, OwnEngine), CliError> {
     let store = Arc::new(MemoryStore::new());
     let engine = own_engine("exec", settings, store.clone()).await?;
     let version = env!("CARGO_PKG_VERSION");
@@ -136,7 +136,7 @@ async fn host(settings: &Settings) -> Result<(Arc<Host>, OwnEngine), CliError> {
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
-fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
+fn start(command: &ExecCommand, settings: &CommandSettings, options: &CliOptions) -> StartMeta {
     let mut start = settings.start(&settings.agent, Some(Duration::ZERO), options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
@@ -145,12 +145,12 @@ fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> Start
 
 async fn turn(
     host: &Arc<Host>,
-    asking: &Asking,
-    given: &Given,
-    (settings, start): (&Settings, StartMeta),
-    talk: &mut Talk<'_>,
+    asking: &PromptSubmission,
+    given: &McpServerSet,
+    (settings, start): (&CommandSettings, StartMeta),
+    talk: &mut HostSession<'_>,
     made: &mut Option<RecordId>,
-) -> Result<Outcome, Trouble> {
+) -> Result<PromptOutcome, HostSessionError> {
     let mut client = HostClient::over(host.connect()).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);

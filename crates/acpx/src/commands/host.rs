@@ -6,25 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::client::{HostClient, READY};
-use acpx_core::engine::Settings as EngineSettings;
+use acpx_core::engine::EngineSettings;
 use acpx_core::home::{HostLock, HostPlace};
 use acpx_core::host;
 use acpx_core::host::{ClientPatience, HostSetup};
 use acpx_core::model::{McpServer, Timestamp};
 use acpx_core::protocol::HostError;
-use acpx_core::tools::{Swept, SweptProcess};
+use acpx_core::tools::{SweepReport, SweptProcess};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::cli::{HostCommand, OutputOptions};
-use crate::config::{Config, McpFile, Surroundings};
-use crate::error::{CliError, Exit};
+use crate::config::{Config, McpFile, ProgramSearch};
+use crate::error::{CliError, CliExit};
 use crate::output::{self, HostChange, RunningHost};
 use crate::session::agent_child::refuse_inside;
-use crate::session::host_locator::{Reach, block_on, relay};
-use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::Patience;
+use crate::session::host_locator::{HostLocator, block_on, relay};
+use crate::session::host_session::{HostSession, HostSessionError};
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings;
 use crate::session::settings::LazyConfig;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     if command == HostCommand::Run {
         return Ok(be_the_host(&reach.place));
     }
@@ -48,13 +48,15 @@ pub(crate) fn run(
     }
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
         let done = talk.persist(async |talk| change(command, &reach, talk).await).await?;
         match done {
-            Done::Seen(running) => output::host_status(reach.place.home(), running.as_ref(), &mut console)?,
-            Done::Changed(change) => output::host_changed(change, &mut console)?,
+            HostCommandResult::Seen(running) => {
+                output::host_status(reach.place.home(), running.as_ref(), &mut console)?
+            }
+            HostCommandResult::Changed(change) => output::host_changed(change, &mut console)?,
         }
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
@@ -64,31 +66,35 @@ const COMING_BACK: &str =
     "clients were connected to it; those with open sessions, such as editors, start another host at once";
 
 /// What came of a command about the host.
-enum Done {
+enum HostCommandResult {
     Seen(Option<RunningHost>),
     Changed(HostChange),
 }
 
-async fn change(command: HostCommand, reach: &Reach, talk: &mut Talk<'_>) -> Result<Done, Trouble> {
+async fn change(
+    command: HostCommand,
+    reach: &HostLocator,
+    talk: &mut HostSession<'_>,
+) -> Result<HostCommandResult, HostSessionError> {
     match command {
-        HostCommand::Status => Ok(Done::Seen(status(reach, talk).await?)),
+        HostCommand::Status => Ok(HostCommandResult::Seen(status(reach, talk).await?)),
         HostCommand::Stop => {
             let clients = match timeout(GLANCE, status(reach, talk)).await {
                 Ok(Ok(Some(running))) => running.clients,
-                Ok(Err(stopped @ Trouble::Stopped(_))) => return Err(stopped),
+                Ok(Err(stopped @ HostSessionError::Stopped(_))) => return Err(stopped),
                 Ok(Ok(None) | Err(_)) | Err(_) => 0,
             };
             let stopped = stop(&reach.place, talk).await?;
             if stopped && clients > 0 {
                 talk.console.banner(COMING_BACK);
             }
-            Ok(Done::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
+            Ok(HostCommandResult::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }
         HostCommand::Restart | HostCommand::Run => {
             stop(&reach.place, talk).await?;
             let mut client = talk.host(reach).await?;
             let pid = ask(&mut client, talk).await?.pid;
-            Ok(Done::Changed(HostChange::Restarted { pid }))
+            Ok(HostCommandResult::Changed(HostChange::Restarted { pid }))
         }
     }
 }
@@ -96,7 +102,7 @@ async fn change(command: HostCommand, reach: &Reach, talk: &mut Talk<'_>) -> Res
 /// What a host says of itself.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct HostStatus {
     pid: u32,
     version: String,
     started_at: String,
@@ -104,16 +110,22 @@ struct Status {
     clients: usize,
 }
 
-async fn ask(client: &mut HostClient, talk: &mut Talk<'_>) -> Result<Status, Trouble> {
+async fn ask(client: &mut HostClient, talk: &mut HostSession<'_>) -> Result<HostStatus, HostSessionError> {
     talk.call(client, "_acpx/host/status", &json!({})).await
 }
 
 /// The host of the home, whatever its version.
-async fn any_version(place: &HostPlace, talk: &mut Talk<'_>) -> Result<Option<HostClient>, Trouble> {
+async fn any_version(
+    place: &HostPlace,
+    talk: &mut HostSession<'_>,
+) -> Result<Option<HostClient>, HostSessionError> {
     talk.during(async { Ok(acpx_core::client::any_version(place).await?) }).await
 }
 
-async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost>, Trouble> {
+async fn status(
+    reach: &HostLocator,
+    talk: &mut HostSession<'_>,
+) -> Result<Option<RunningHost>, HostSessionError> {
     let Some(mut client) = any_version(&reach.place, talk).await? else { return Ok(None) };
     let status = ask(&mut client, talk).await?;
     let info = acpx_core::home::published(&reach.place);
@@ -130,7 +142,7 @@ async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost
 }
 
 /// Stops the host, whatever its version and however it is; whether there was one.
-async fn stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
+async fn stop(place: &HostPlace, talk: &mut HostSession<'_>) -> Result<bool, HostSessionError> {
     talk.during(async { Ok(acpx_core::client::stop(place).await?) }).await
 }
 
@@ -147,14 +159,14 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
         Err(error) => Err(error.into()),
     };
     match served {
-        Ok(()) => Exit::Success.into(),
+        Ok(()) => CliExit::Success.into(),
         Err(error) => {
             let hint = error.hint();
             let words = acpx_core::protocol::last_words(&error.code(), &error.message(), hint.as_deref());
             // Whoever started us may have gone since, or have heard already that we listen.
             drop(output::print(&words));
             output::log(&error.message());
-            Exit::Failure.into()
+            CliExit::Failure.into()
         }
     }
 }
@@ -175,7 +187,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         name_of: crate::agents::name_of,
     };
     block_on(async {
-        let ready = |host: &Arc<host::Host>, swept: &Swept| {
+        let ready = |host: &Arc<host::Host>, swept: &SweepReport| {
             for (processes, what) in [(&swept.ended, "ended"), (&swept.left, "could not end")] {
                 for SweptProcess { identity, name, .. } in processes {
                     let pid = identity.pid;
@@ -193,14 +205,14 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
 
 /// The servers of a file: one of `--mcp-config`, or the configuration, which has the same member.
 fn servers_of(file: &Path, text: &str, around: host::Around<'_>) -> Result<Vec<McpServer>, String> {
-    let around = Surroundings { cwd: around.cwd, path: around.path };
+    let around = ProgramSearch { cwd: around.cwd, path: around.path };
     let servers = McpFile::parse(file.to_owned(), text).and_then(|file| file.servers(around));
     servers.map_err(|error| error.to_string())
 }
 
 /// A host that is told to terminate ends its agents first.
 async fn stop_on_signal(host: Arc<host::Host>) {
-    if let Ok(mut patience) = Patience::new(None) {
+    if let Ok(mut patience) = InterruptWatcher::new(None) {
         patience.over().await;
         host.stop();
     }

@@ -21,63 +21,69 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use crate::cli::{Command, Invocation, SessionsCommand};
+use crate::cli::{CliCommand, Invocation, SessionsCommand};
 use crate::error::CliError;
-use crate::session::settings::{LazyConfig, Settings};
+use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover;
-use crate::session::takeover::Concerns;
+use crate::session::takeover::ImportScope;
 
 /// Does what was asked.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
-    let taken_over = |settings: Settings, concerns| {
+    let taken_over = |settings: CommandSettings, concerns| {
         takeover::first(&settings, concerns)?;
         Ok::<_, CliError>(settings)
     };
-    let settings = || taken_over(Settings::new(&options, config.get()?)?, Concerns::One);
-    let settings_of_any = || taken_over(Settings::new(&options, config.get()?)?, Concerns::Any);
+    let settings = || taken_over(CommandSettings::new(&options, config.get()?)?, ImportScope::One);
+    let settings_of_any = || taken_over(CommandSettings::new(&options, config.get()?)?, ImportScope::Any);
     // What starts no agent works, whatever is wrong with the agent's entry in the configuration.
-    let found = || taken_over(config.without_start(&options)?, Concerns::One);
+    let found = || taken_over(config.without_start(&options)?, ImportScope::One);
     match command {
-        Command::Tour(args) => tour::run(&args),
-        Command::DemoAgent(args) => demo_agent::run(&args),
-        Command::RemoteAgent(args) => Ok(remote_agent::run(&args)),
-        Command::Status => status::run(&found()?),
-        Command::Sessions(SessionsCommand::Show) => sessions::show::run(&found()?),
-        Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&found()?, limit),
-        Command::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&found()?, &replay),
-        Command::Sessions(SessionsCommand::Watch { from }) => sessions::watch::run(&found()?, from.as_ref()),
-        Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
-            let settings = taken_over(config.of_any_agent(&options)?, Concerns::Any)?;
+        CliCommand::Tour(args) => tour::run(&args),
+        CliCommand::DemoAgent(args) => demo_agent::run(&args),
+        CliCommand::RemoteAgent(args) => Ok(remote_agent::run(&args)),
+        CliCommand::Status => status::run(&found()?),
+        CliCommand::Sessions(SessionsCommand::Show) => sessions::show::run(&found()?),
+        CliCommand::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&found()?, limit),
+        CliCommand::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&found()?, &replay),
+        CliCommand::Sessions(SessionsCommand::Watch { from }) => {
+            sessions::watch::run(&found()?, from.as_ref())
+        }
+        CliCommand::Sessions(SessionsCommand::List(list)) if !list.remote => {
+            let settings = taken_over(config.of_any_agent(&options)?, ImportScope::Any)?;
             sessions::list::run(&settings, &options, list.filter_cwd.as_deref())
         }
-        Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
-        Command::Exec(exec) => {
-            exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
+        CliCommand::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
+        CliCommand::Exec(exec) => {
+            exec::run(&exec, &CommandSettings::new(&options, config.get()?)?, &options, config.get()?)
         }
-        Command::Acp => Ok(acp::run(settings_of_any(), &options)),
-        Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
-        Command::Serve(serve) => serve::run(serve, &settings_of_any()?),
-        Command::Doctor => doctor::run(&options, config),
-        Command::Token(command) => token::run(&command, options.output, config),
-        Command::Pending => pending::run(options.output, config),
-        Command::Answer(answer) => answer::run(&answer, options.output, config),
-        Command::Cancel => cancel::run(&found()?),
-        Command::Set(set) => set::run(&set, &settings()?),
-        Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
-        Command::Sessions(SessionsCommand::Ensure) => {
+        CliCommand::Acp => Ok(acp::run(settings_of_any(), &options)),
+        CliCommand::Auth(auth) => auth::run(&CommandSettings::new(&options, config.get()?)?, &auth),
+        CliCommand::Serve(serve) => serve::run(serve, &settings_of_any()?),
+        CliCommand::Doctor => doctor::run(&options, config),
+        CliCommand::Token(command) => token::run(&command, options.output, config),
+        CliCommand::Pending => pending::run(options.output, config),
+        CliCommand::Answer(answer) => answer::run(&answer, options.output, config),
+        CliCommand::Cancel => cancel::run(&found()?),
+        CliCommand::Set(set) => set::run(&set, &settings()?),
+        CliCommand::Sessions(SessionsCommand::New) => {
+            sessions::new::new(&settings()?, &options, config.get()?)
+        }
+        CliCommand::Sessions(SessionsCommand::Ensure) => {
             sessions::ensure::run(&settings()?, &options, config.get()?)
         }
-        Command::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
-        Command::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
-        Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&found()?),
-        Command::Sessions(SessionsCommand::Reset { carry_history }) => {
+        CliCommand::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
+        CliCommand::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
+        CliCommand::Sessions(SessionsCommand::Move) => sessions::moving::run(&found()?),
+        CliCommand::Sessions(SessionsCommand::Reset { carry_history }) => {
             sessions::reset::run(&settings()?, carry_history)
         }
-        Command::Sessions(SessionsCommand::Restore { to }) => sessions::restore::run(&settings()?, to),
-        Command::Host(command) => host::run(command, options.output, config),
-        Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings_of_any()?, &list),
-        Command::Sessions(SessionsCommand::Migrate(migrate)) => {
+        CliCommand::Sessions(SessionsCommand::Restore { to }) => sessions::restore::run(&settings()?, to),
+        CliCommand::Host(command) => host::run(command, options.output, config),
+        CliCommand::Sessions(SessionsCommand::List(list)) => {
+            sessions::remote::run(&settings_of_any()?, &list)
+        }
+        CliCommand::Sessions(SessionsCommand::Migrate(migrate)) => {
             sessions::migrate::run(&migrate, options.output, config)
         }
     }

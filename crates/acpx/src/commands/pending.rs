@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use acpx_core::model::Record;
-use acpx_core::protocol::{PendingMeta, PendingParams, QuestionMeta};
+use acpx_core::protocol::{PendingMeta, PendingParams, PendingRequestMeta};
 
 use crate::cli::OutputOptions;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output;
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::Patience;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError};
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 
 const METHOD: &str = "_acpx/pending";
@@ -21,18 +21,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Lists them.
 pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
         let pending = talk.persist(async |talk| questions(&reach, talk).await).await?;
         output::pending(&pending.questions, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
 /// The questions that are open, if a host runs that could have any.
-async fn questions(reach: &Reach, talk: &mut Talk<'_>) -> Result<PendingMeta, Trouble> {
+async fn questions(reach: &HostLocator, talk: &mut HostSession<'_>) -> Result<PendingMeta, HostSessionError> {
     match talk.during(reach.running()).await? {
         Some(mut client) => talk.call(&mut client, METHOD, &PendingParams::default()).await,
         None => Ok(PendingMeta::default()),
@@ -40,7 +40,7 @@ async fn questions(reach: &Reach, talk: &mut Talk<'_>) -> Result<PendingMeta, Tr
 }
 
 /// Those of one record, for whoever shows more than them: a host that cannot say keeps nobody waiting.
-pub(super) async fn of_record(reach: &Reach, record: &Record) -> Vec<QuestionMeta> {
+pub(super) async fn of_record(reach: &HostLocator, record: &Record) -> Vec<PendingRequestMeta> {
     let asked = async {
         let mut client = reach.running().await.ok()??;
         let params = PendingParams { session_id: Some(record.id.to_string()) };

@@ -8,48 +8,48 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use acpx_core::model::{Record, Seq, SessionIdentity, TurnState, Unasked};
+use acpx_core::model::{Record, Seq, SessionIdentity, TurnState, UnattendedPolicy};
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{RestoreMeta, WaitingMeta};
+use acpx_core::protocol::meta::{RestoreMeta, WaitReasonMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
 use super::waiting::{self, is_in_doubt};
 use crate::agents;
-use crate::cli::{Format, Options, PromptCommand, Wait};
-use crate::error::{CliError, Exit};
-use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
+use crate::cli::{CliOptions, Format, PromptCommand, Wait};
+use crate::error::{CliError, CliExit};
+use crate::output::{self, AgentReadiness, Console, ResultIds, SessionLabel, TurnView};
 use crate::prompt_input;
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Outcome, Talk, Trouble};
-use crate::session::interrupt::Patience;
-use crate::session::lookup::{Kept, agent_lives, lost_among};
-use crate::session::prompt_request::{Asking, Ending, done, told_ids};
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::{RecordLookup, agent_lives, lost_among};
+use crate::session::prompt_request::{PromptCompletion, PromptSubmission, done, told_ids};
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
-use crate::session::setup_request::{Given, ResumeParams};
-use crate::terminal::prompt::Desk;
+use crate::session::setup_request::{McpServerSet, ResumeParams};
+use crate::terminal::prompt::TerminalPrompter;
 
 /// Says it.
 pub(super) fn run(
     command: &PromptCommand,
-    settings: &Settings,
-    options: &Options,
+    settings: &CommandSettings,
+    options: &CliOptions,
 ) -> Result<ExitCode, CliError> {
     let (begun, input) = (Instant::now(), &command.input);
     let blocks = prompt_input::read_within(settings.timeout, input, settings.cwd.as_path())?;
-    let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
-    let given = Given::typed(settings, options)?;
+    let asking = PromptSubmission::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
+    let given = McpServerSet::typed(settings, options)?;
     let mut console = Console::of_program(settings.mode);
     if prompt_input::words_look_like_blocks(input) {
         console.banner(output::WORDS_NOT_BLOCKS);
     }
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     block_on(async {
         // Whoever only queues is not there when the agent asks.
-        let desk = if asking.wait == Wait::ForAnswer { Desk::of_program() } else { None };
+        let desk = if asking.wait == Wait::ForAnswer { TerminalPrompter::of_program() } else { None };
         let asking = asking.interactive(desk.is_some());
-        let kept = Kept::open()?;
+        let kept = RecordLookup::open()?;
         let record = kept.open_one(settings).await?;
         let word = agent_word(&kept, &record, &reach, settings).await;
         drop(kept);
@@ -68,12 +68,12 @@ pub(super) fn run(
         let mut view = TurnView::new(settings.mode, Some(record.identity()));
         if desk.is_some() {
             view.ask_here();
-        } else if settings.policy.unasked == Unasked::Wait {
+        } else if settings.policy.unasked == UnattendedPolicy::Wait {
             view.wait_for_answers(&settings.policy);
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
-        let patience = Patience::since(begun, settings.timeout)?.going_on_alone();
-        let talk = Talk::new(&mut console, patience, Some(&reach));
+        let patience = InterruptWatcher::since(begun, settings.timeout)?.going_on_alone();
+        let talk = HostSession::new(&mut console, patience, Some(&reach));
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
@@ -87,14 +87,14 @@ pub(super) fn run(
             answered => answered.map_err(about)?,
         };
         match answered {
-            Answered::Queued => {
+            PromptCommandResult::Queued => {
                 let shown = output::queued(&record.identity(), &asking.request, &mut console);
-                done(shown, Exit::Success, "the prompt is queued all the same")
+                done(shown, CliExit::Success, "the prompt is queued all the same")
             }
-            Answered::Unshown(error) => unshown_turn(error, &mut console),
-            Answered::Detached { has_begun } => detached(has_begun, &mut console),
-            Answered::Over(ending) => {
-                let Ending { mut result, exit } = *ending;
+            PromptCommandResult::Unshown(error) => unshown_turn(error, &mut console),
+            PromptCommandResult::Detached { has_begun } => detached(has_begun, &mut console),
+            PromptCommandResult::Over(ending) => {
+                let PromptCompletion { mut result, exit } = *ending;
                 result.say_what_was_missing(&typed, view.missing());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
                 if let Some(next) = unshown {
@@ -115,7 +115,7 @@ fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode,
     if error.kind() == io::ErrorKind::BrokenPipe {
         console.banner("nobody reads stdout any more; the turn goes on, and sessions watch shows it");
     }
-    done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
+    done(Err(error), CliExit::Success, "the turn goes on all the same; sessions watch shows it")
 }
 
 /// Tells what becomes of a prompt whose command was told to end.
@@ -133,11 +133,11 @@ fn detached(has_begun: bool, console: &mut Console<'_>) -> Result<ExitCode, CliE
         )
     };
     console.banner(notice);
-    done(shown, Exit::Interrupted, fate)
+    done(shown, CliExit::Interrupted, fate)
 }
 
 /// What came of it.
-enum Answered {
+enum PromptCommandResult {
     Queued,
     /// The turn goes on, and cannot be shown.
     Unshown(io::Error),
@@ -145,50 +145,50 @@ enum Answered {
     Detached {
         has_begun: bool,
     },
-    Over(Box<Ending>),
+    Over(Box<PromptCompletion>),
 }
 
 /// Asks once. Of a prompt whose host went away, the store knows whether it may be asked again.
 async fn ask(
-    reach: &Reach,
+    reach: &HostLocator,
     record: &Record,
     resume: &mut ResumeParams<'_>,
-    asking: &Asking,
-    talk: &mut Talk<'_>,
-) -> Result<Answered, Trouble> {
+    asking: &PromptSubmission,
+    talk: &mut HostSession<'_>,
+) -> Result<PromptCommandResult, HostSessionError> {
     let outcome = match attempt(reach, record, resume, asking, talk).await {
-        Err(Trouble::Lost) => {
+        Err(HostSessionError::Lost) => {
             let fate = what_became(record, asking).await?;
             // No agent is started for a prompt that is to be cancelled, or that one has had already.
-            if talk.is_stopped() || matches!(fate, Fate::Sent) {
+            if talk.is_stopped() || matches!(fate, LostPromptState::Sent) {
                 resume.start_later();
             }
             return match fate {
-                Fate::Over(ending) => Ok(Answered::Over(ending)),
-                Fate::Sent | Fate::NotSent => Err(Trouble::Lost),
+                LostPromptState::Over(ending) => Ok(PromptCommandResult::Over(ending)),
+                LostPromptState::Sent | LostPromptState::NotSent => Err(HostSessionError::Lost),
             };
         }
         outcome => outcome?,
     };
     let outcome = match outcome {
-        Outcome::Queued => return Ok(Answered::Queued),
-        Outcome::Unshown(error) => return Ok(Answered::Unshown(error)),
-        Outcome::Detached { has_begun } => return Ok(Answered::Detached { has_begun }),
+        PromptOutcome::Queued => return Ok(PromptCommandResult::Queued),
+        PromptOutcome::Unshown(error) => return Ok(PromptCommandResult::Unshown(error)),
+        PromptOutcome::Detached { has_begun } => return Ok(PromptCommandResult::Detached { has_begun }),
         outcome => outcome,
     };
     let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
     let ending = asking.ending(&outcome, ResultIds::from(ids));
     let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
-    Ok(Answered::Over(ending.ok_or_else(bad)?.into()))
+    Ok(PromptCommandResult::Over(ending.ok_or_else(bad)?.into()))
 }
 
 async fn attempt(
-    reach: &Reach,
+    reach: &HostLocator,
     record: &Record,
     resume: &ResumeParams<'_>,
-    asking: &Asking,
-    talk: &mut Talk<'_>,
-) -> Result<Outcome, Trouble> {
+    asking: &PromptSubmission,
+    talk: &mut HostSession<'_>,
+) -> Result<PromptOutcome, HostSessionError> {
     let mut client = talk.host(reach).await?;
     let id = record.id.as_str();
     // Whoever only queues is not there for what the agent says.
@@ -207,34 +207,34 @@ async fn attempt(
 }
 
 /// What became of a prompt whose host is gone. Unless it is over, it is asked again, and not sent again.
-enum Fate {
+enum LostPromptState {
     NotSent,
     /// An agent has it: that of a host that died over it, or of the next host, to which somebody else has come first.
     Sent,
-    Over(Box<Ending>),
+    Over(Box<PromptCompletion>),
 }
 
-async fn what_became(record: &Record, asking: &Asking) -> Result<Fate, CliError> {
-    let kept = Kept::open()?;
-    let Some(store) = kept.store() else { return Ok(Fate::NotSent) };
+async fn what_became(record: &Record, asking: &PromptSubmission) -> Result<LostPromptState, CliError> {
+    let kept = RecordLookup::open()?;
+    let Some(store) = kept.store() else { return Ok(LostPromptState::NotSent) };
     let turn = store.turn(record.id.clone(), asking.request.clone()).await?;
     match turn {
-        None => Ok(Fate::NotSent),
+        None => Ok(LostPromptState::NotSent),
         Some(turn) => match turn.state {
-            TurnState::Queued => Ok(Fate::NotSent),
-            TurnState::Dispatched { .. } => Ok(Fate::Sent),
+            TurnState::Queued => Ok(LostPromptState::NotSent),
+            TurnState::Dispatched { .. } => Ok(LostPromptState::Sent),
             TurnState::Ended { .. } | TurnState::Interrupted { .. } => {
                 let now = store.record(record.id.clone()).await?;
                 let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
-                Ok(Fate::Over(Ending::kept(&turn, identity).into()))
+                Ok(LostPromptState::Over(PromptCompletion::kept(&turn, identity).into()))
             }
         },
     }
 }
 
 /// Whether the prompt is one of the record's, as far as can be seen: then history has it.
-async fn is_accepted(record: &Record, asking: &Asking) -> bool {
-    let Ok(kept) = Kept::open() else { return true };
+async fn is_accepted(record: &Record, asking: &PromptSubmission) -> bool {
+    let Ok(kept) = RecordLookup::open() else { return true };
     let Some(store) = kept.store() else { return false };
     !matches!(store.turn(record.id.clone(), asking.request.clone()).await, Ok(None))
 }
@@ -246,27 +246,37 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How the agent stands, for the line that says so: one whose process is there may have to go, and the prompt is then
 /// for another. What cannot be looked at is no reason not to send it.
-async fn agent_word(kept: &Kept, record: &Record, reach: &Reach, settings: &Settings) -> AgentWord {
+async fn agent_word(
+    kept: &RecordLookup,
+    record: &Record,
+    reach: &HostLocator,
+    settings: &CommandSettings,
+) -> AgentReadiness {
     if !agent_lives(record, &reach.place) {
-        return AgentWord::Starting;
+        return AgentReadiness::Starting;
     }
     let is_doubtful = async {
         let (last_turn, recent) = (kept.last_turn(record).await?, kept.recent(record, LAST).await?);
         Ok::<_, CliError>(is_in_doubt(last_turn.as_ref(), &recent))
     };
     if settings.mode.format == Format::Quiet || !is_doubtful.await.unwrap_or(false) {
-        return AgentWord::Connected;
+        return AgentReadiness::Connected;
     }
     let waits = waiting::ask(reach, record, record.updated_at, PATIENCE).await;
-    let has_to_go = waits.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
-    if has_to_go { AgentWord::Starting } else { AgentWord::Connected }
+    let has_to_go = waits.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
+    if has_to_go { AgentReadiness::Starting } else { AgentReadiness::Connected }
 }
 
-async fn say_where(record: &Record, word: AgentWord, settings: &Settings, console: &mut Console<'_>) {
+async fn say_where(
+    record: &Record,
+    word: AgentReadiness,
+    settings: &CommandSettings,
+    console: &mut Console<'_>,
+) {
     output::prompting(SessionLabel::of(record), settings.cwd.as_path(), word, console);
     // Whoever found it by its directory is in there. An agent that does not run yet is not started in none.
     let is_by_id = settings.session.as_ref().is_some_and(|name| name.as_str() == record.id.as_str());
-    if is_by_id && word == AgentWord::Connected && !lost_among(vec![record.clone()]).await.is_empty() {
+    if is_by_id && word == AgentReadiness::Connected && !lost_among(vec![record.clone()]).await.is_empty() {
         let (cwd, id) = (&record.cwd, &record.id);
         console.banner(&format!(
             "the session's directory {cwd} is gone; if the project has moved: acpx sessions move {id} --cwd DIR"

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::cli::{Format, RemoteAgentArgs};
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::http::address::Address;
 use crate::http::client::{Relay, RelayError};
 use crate::output::{self, stdio};
@@ -17,7 +17,7 @@ const TOKEN: &str = "ACPX_REMOTE_TOKEN";
 /// Passes lines until stdin ends. What goes wrong is said on stderr, whatever the format: stdout has the protocol.
 pub(super) fn run(args: &RemoteAgentArgs) -> ExitCode {
     match relay(args) {
-        Ok(()) => Exit::Success.into(),
+        Ok(()) => CliExit::Success.into(),
         Err(error) => output::report(&error, Format::Text),
     }
 }

@@ -3,21 +3,21 @@
 use std::process::ExitCode;
 
 use crate::cli::ServeCommand;
-use crate::error::{CliError, Exit, with_causes};
+use crate::error::{CliError, CliExit, with_causes};
 use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
-use crate::http::server::{Hosts, Server, listen};
+use crate::http::server::{Hosts, HttpServer, listen};
 use crate::http::tls;
 use crate::http::tokens::Tokens;
 use crate::output::{self, Console, Serving};
 use crate::session::agent_child::refuse_inside;
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::interrupt::Patience;
-use crate::session::settings::{DEFAULT_TTL, Settings};
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::settings::{CommandSettings, DEFAULT_TTL};
 
 /// Serves until a signal ends it.
-pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode, CliError> {
+pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     reach.place.make_home()?;
     refuse_inside(&reach.place, "let others in")?;
     let home = reach.place.name()?;
@@ -39,7 +39,7 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
     let guard = Guard { is_loopback, insecure_public, origins };
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let mut patience = Patience::new(None)?;
+        let mut patience = InterruptWatcher::new(None)?;
         let unusable = |source| CliError::Listen { address, source };
         let (listener, address) = listen(address).await.map_err(unusable)?;
         let serving = Serving { agent: settings.typed_agent(), address, is_secure: acceptor.is_some() };
@@ -64,11 +64,11 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
             bridge: Box::new(move |client| reach.bridge_from_elsewhere(client)),
             no_host: |error| output::log(&format!("no host for a client: {}", with_causes(error))),
         };
-        let server = Server::new(hosts, home, client, guard, allowance);
+        let server = HttpServer::new(hosts, home, client, guard, allowance);
         let stop = async {
             patience.over().await;
         };
         server.serve(listener, acceptor, stop).await;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }

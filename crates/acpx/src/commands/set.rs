@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 
 use crate::agents;
 use crate::cli::SetCommand;
-use crate::error::{CliError, Exit};
-use crate::output::{self, Chosen, Console};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::Talk;
-use crate::session::interrupt::Patience;
-use crate::session::lookup::Kept;
-use crate::session::settings::Settings;
+use crate::error::{CliError, CliExit};
+use crate::output::{self, Console, SettingChange};
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
 
@@ -28,16 +28,16 @@ const MODE: &str = "mode";
 /// What the answer tells of the options.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Options {
+struct ConfigOptionsAnswer {
     config_options: Option<Box<RawValue>>,
 }
 
 /// Chooses it in the session that is meant.
-pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<ExitCode, CliError> {
+    let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.open_one(settings).await?;
+        let record = RecordLookup::open()?.open_one(settings).await?;
         let Some(value) = &command.value else {
             return forget(command.option.as_deref(), &record, settings, &reach, &mut console).await;
         };
@@ -50,7 +50,7 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             ..RestoreMeta::default()
         };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
             talk.start(
@@ -67,7 +67,7 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             .map_err(|error| error.with_login_of(&agents::typed(&record.agent)).about(record.identity()))?;
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
         let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
-        let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;
+        let ConfigOptionsAnswer { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;
         // An agent's options that cannot be read are none.
         let config_options: Vec<Box<RawValue>> =
             config_options.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
@@ -83,9 +83,10 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
         // Where the mode is no option, it is the mode that was set.
         let is_option = |word: &&str| *word != MODE || has_mode(&config_options);
         let option = command.option.as_deref().filter(is_option);
-        let chosen = Chosen { identity: &identity, option, value, resumed, config_options: &config_options };
+        let chosen =
+            SettingChange { identity: &identity, option, value, resumed, config_options: &config_options };
         output::chosen(&chosen, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
@@ -93,19 +94,19 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
 async fn forget(
     option: Option<&str>,
     record: &Record,
-    settings: &Settings,
-    reach: &Reach,
+    settings: &CommandSettings,
+    reach: &HostLocator,
     console: &mut Console<'static>,
 ) -> Result<ExitCode, CliError> {
     let params = json!({ "sessionId": record.id, "option": option });
-    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(reach));
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(reach));
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(reach).await?;
         talk.call::<ForgottenMeta>(&mut client, "_acpx/forget", &params).await
     });
     let forgotten = asked.await.map_err(|error| error.about(record.identity()))?;
     output::forgotten(option, &forgotten, console)?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
 /// Whether the mode is among these options, by its id or by what it is about.

@@ -10,28 +10,28 @@ use acpx_core::wire::since_1970;
 
 use super::pending;
 use super::waiting::{ask, is_in_doubt, waiting_for};
-use crate::config::{Surroundings, find_program};
-use crate::error::{CliError, Exit, Other, Remedy, Wanted};
+use crate::config::{ProgramSearch, find_program};
+use crate::error::{Alternatives, CliError, CliExit, Intent, NoSessionHelp};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::lookup::{Kept, LOOKED_THROUGH, Which, agent_lives, last_usage};
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, SessionFilter, agent_lives, last_usage};
+use crate::session::settings::CommandSettings;
 
 /// How long the host may take to say what a session waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Shows the session that is meant. That there is none is an answer too.
-pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
+pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let kept = Kept::open()?;
-        let record = kept.meant(settings, Which::Open).await?;
+        let kept = RecordLookup::open()?;
+        let record = kept.meant(settings, SessionFilter::Open).await?;
         let (Some(record), Some(store)) = (record, kept.store()) else {
             no_session(&settings.agent, &mut console)?;
             // One that an editor began is there all the same.
             let open = kept.without_scope(settings).await?;
             if !open.is_empty() {
-                let remedy = Remedy { wanted: Wanted::Said, other: Other::Open(open) };
+                let remedy = NoSessionHelp { wanted: Intent::Said, other: Alternatives::Open(open) };
                 let name = settings.session.as_ref().map(ToString::to_string);
                 console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
             }
@@ -39,7 +39,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
         let last_turn = kept.last_turn(&record).await?;
-        let reach = Reach::of_environment()?;
+        let reach = HostLocator::of_environment()?;
         let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &reach.place));
         // Of turns that are open it matters whether somebody goes on with them, and what they wait for.
         let recent = kept.recent(&record, LOOKED_THROUGH).await?;
@@ -79,12 +79,12 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         kept.leave();
         Ok(())
     })?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
 /// The program that the next prompt would start, if it is not there. Whether it can be found without a PATH is up to the
 /// system.
-fn missing_program<'a>(record: &'a Record, settings: &'a Settings) -> Option<&'a str> {
+fn missing_program<'a>(record: &'a Record, settings: &'a CommandSettings) -> Option<&'a str> {
     let is_with_it = record.agent.key() == settings.agent.key();
     let agent = if is_with_it { &settings.agent } else { &record.agent };
     let environment = settings.environment();
@@ -92,6 +92,6 @@ fn missing_program<'a>(record: &'a Record, settings: &'a Settings) -> Option<&'a
     if agent.url().is_some() || path.is_none() {
         return None;
     }
-    let around = Surroundings { cwd: record.cwd.as_path(), path };
+    let around = ProgramSearch { cwd: record.cwd.as_path(), path };
     find_program(&agent.program, around).is_none().then_some(&*agent.program)
 }

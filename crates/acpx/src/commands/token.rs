@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use acpx_core::home::HostPlace;
 
 use crate::cli::{OutputOptions, TokenCommand};
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::http::tokens::Tokens;
 use crate::output;
 use crate::session::agent_child::refuse_inside;
@@ -35,5 +35,5 @@ pub(super) fn run(
         TokenCommand::List => output::tokens(&tokens.list()?, &mut console)?,
         TokenCommand::Revoke { id } => output::token_revoked(&tokens.revoke(id)?, &mut console)?,
     }
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }

@@ -12,18 +12,18 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::cli::TourArgs;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::Printer;
 use crate::session::host_locator::{block_on, own_program};
-use crate::session::interrupt::Patience;
+use crate::session::interrupt::InterruptWatcher;
 
 /// Shows everything once.
 pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
-    let place = Place::new(args.home.as_deref())?;
+    let place = TourHome::new(args.home.as_deref())?;
     let guide = Guide::new(&place)?;
     // A signal ends the tour and not its cleaning up.
     let shown = block_on(async {
-        let mut patience = Patience::new(None)?;
+        let mut patience = InterruptWatcher::new(None)?;
         let mut tour = tokio::task::spawn_blocking(move || guide.show());
         tokio::select! {
             shown = &mut tour => shown.unwrap_or(Err(CliError::Signalled)),
@@ -34,16 +34,16 @@ pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
     shown?;
     stopped?;
     Printer::stdout().line(&place.last_word())?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
 /// Where the tour takes place.
-enum Place {
+enum TourHome {
     Temporary(tempfile::TempDir),
     Kept(PathBuf),
 }
 
-impl Place {
+impl TourHome {
     fn new(kept: Option<&Path>) -> Result<Self, CliError> {
         let Some(home) = kept else {
             let made = tempfile::tempdir().map_err(|source| system("make a temporary directory", source))?;
@@ -86,12 +86,12 @@ struct Guide {
 
 /// What the tour reads of a session's status.
 #[derive(Deserialize)]
-struct Status {
+struct TourStatus {
     pid: u32,
 }
 
 impl Guide {
-    fn new(place: &Place) -> Result<Self, CliError> {
+    fn new(place: &TourHome) -> Result<Self, CliError> {
         let home = place.path().to_owned();
         let work = home.join("project");
         std::fs::create_dir_all(&work).map_err(|source| system("make a directory to work in", source))?;
@@ -102,28 +102,28 @@ impl Guide {
         let started = Instant::now();
         self.configure()?;
         self.begin("A new session with the built-in agent. It has three ids:")?;
-        self.command(&["demo", "sessions", "new"], Exit::Success)?;
-        self.command(&["demo", "status"], Exit::Success)?;
+        self.command(&["demo", "sessions", "new"], CliExit::Success)?;
+        self.command(&["demo", "status"], CliExit::Success)?;
         self.begin("Two prompts. Each line is in the store before it is shown:")?;
-        self.command(&["demo", "My name is Ada."], Exit::Success)?;
-        self.command(&["demo", "Please think, then use a tool."], Exit::Success)?;
+        self.command(&["demo", "My name is Ada."], CliExit::Success)?;
+        self.command(&["demo", "Please think, then use a tool."], CliExit::Success)?;
         self.begin("The agent is killed. The next prompt brings the session back, and it remembers:")?;
         self.kill_agent()?;
-        self.command(&["demo", "recall"], Exit::Success)?;
+        self.command(&["demo", "recall"], CliExit::Success)?;
         self.begin("The conversation, replayed from our store and not from the agent:")?;
-        self.command(&["demo", "sessions", "history"], Exit::Success)?;
+        self.command(&["demo", "sessions", "history"], CliExit::Success)?;
         self.begin("The agent's own files are deleted and it is killed: the session is lost for good.")?;
         self.kill_agent()?;
         self.lose()?;
         self.say("\n   Asked to restore it or fail:")?;
-        self.command(&["demo", "prompt", "--no-fallback", "recall"], Exit::Failure)?;
+        self.command(&["demo", "prompt", "--no-fallback", "recall"], CliExit::Failure)?;
         self.say("\n   Asked to go on all the same:")?;
-        self.command(&["demo", "recall"], Exit::Success)?;
+        self.command(&["demo", "recall"], CliExit::Success)?;
         self.say("\n   The record is the same, the ACP session is another, and the lineage says why:")?;
-        self.command(&["demo", "sessions", "show"], Exit::Success)?;
+        self.command(&["demo", "sessions", "show"], CliExit::Success)?;
         self.begin("Closed. The agent is told and ended; the record stays and can be restored by its id:")?;
-        self.command(&["demo", "sessions", "close"], Exit::Success)?;
-        self.command(&["sessions", "list"], Exit::Success)?;
+        self.command(&["demo", "sessions", "close"], CliExit::Success)?;
+        self.command(&["sessions", "list"], CliExit::Success)?;
         self.say(&format!("\nThat was everything, in {:.2} s.", started.elapsed().as_secs_f32()))
     }
 
@@ -148,7 +148,7 @@ impl Guide {
     }
 
     /// Runs a command and shows it with what it says. One that does not end as it should ends the tour.
-    fn command(&mut self, arguments: &[&str], expected: Exit) -> Result<(), CliError> {
+    fn command(&mut self, arguments: &[&str], expected: CliExit) -> Result<(), CliError> {
         let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
         let mut printer = Printer::stdout();
@@ -191,7 +191,7 @@ impl Guide {
             Ok(())
         })?;
         let gone = || system("find the agent of the tour", std::io::Error::other("no agent runs"));
-        let Status { pid } = serde_json::from_str(&status).map_err(|_| gone())?;
+        let TourStatus { pid } = serde_json::from_str(&status).map_err(|_| gone())?;
         self.say(&format!("\n   $ kill -9 {pid}"))?;
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         kill_process(pid, Signal::KILL).map_err(|error| system("kill the agent", error.into()))

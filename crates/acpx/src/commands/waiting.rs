@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use acpx_core::model::{Direction, Event, EventKind, Record, Timestamp, Turn};
-use acpx_core::protocol::meta::{WaitingAnswer, WaitingMeta};
+use acpx_core::protocol::meta::{WaitReasonAnswer, WaitReasonMeta};
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::output::HOST;
-use crate::session::host_locator::Reach;
+use crate::session::host_locator::HostLocator;
 
 /// Whether an agent whose process is there may be something else than ready, by what is kept: one whose last turn came
 /// to no good end may be on its way out, and one that was asked for something last may not answer.
@@ -29,15 +29,15 @@ fn is_asked(recent: &[Event]) -> bool {
 
 /// Asks the host what a session waits for; a host that does not answer in time is what it waits for.
 pub(super) async fn ask(
-    reach: &Reach,
+    reach: &HostLocator,
     record: &Record,
     now: Timestamp,
     patience: Duration,
-) -> Option<WaitingMeta> {
+) -> Option<WaitReasonMeta> {
     let ask = async {
         let mut client = reach.running().await.ok()??;
         let params = json!({ "sessionId": record.id });
-        client.call::<WaitingAnswer>("_acpx/waiting", &params).await.ok()?.waiting_for
+        client.call::<WaitReasonAnswer>("_acpx/waiting", &params).await.ok()?.waiting_for
     };
     match timeout(patience, ask).await {
         Ok(told) => told,
@@ -46,7 +46,7 @@ pub(super) async fn ask(
 }
 
 /// That a session waits for this.
-pub(super) fn waiting_for(what: &str, since: Timestamp) -> WaitingMeta {
+pub(super) fn waiting_for(what: &str, since: Timestamp) -> WaitReasonMeta {
     let (what, since) = (what.to_owned(), since.to_string());
-    WaitingMeta { what, method: None, questions: Vec::new(), since, last_line_at: None }
+    WaitReasonMeta { what, method: None, questions: Vec::new(), since, last_line_at: None }
 }

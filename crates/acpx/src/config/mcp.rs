@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
 
-use super::node::{self, Members, Node};
+use super::node::{self, ConfigObject, Node};
 use super::{Config, ConfigError};
 
 /// One server as a file has it.
@@ -38,7 +38,7 @@ pub(crate) struct McpFile {
 
 /// Where a server's program is looked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ProgramSearch<'a> {
     /// The directory the session works in.
     pub(crate) cwd: &'a Path,
     /// The directories of `PATH`.
@@ -92,11 +92,11 @@ impl McpFile {
     }
 
     /// The servers as an agent is given them.
-    pub(crate) fn servers(&self, around: Surroundings<'_>) -> Result<Vec<McpServer>, ConfigError> {
+    pub(crate) fn servers(&self, around: ProgramSearch<'_>) -> Result<Vec<McpServer>, ConfigError> {
         self.entries.iter().map(|entry| self.server(entry, around)).collect()
     }
 
-    fn server(&self, entry: &McpEntry, around: Surroundings<'_>) -> Result<McpServer, ConfigError> {
+    fn server(&self, entry: &McpEntry, around: ProgramSearch<'_>) -> Result<McpServer, ConfigError> {
         let transport = match &entry.transport {
             EntryTransport::Stdio { command, args, env } => {
                 let not_found = || ConfigError::NoCommand {
@@ -134,7 +134,7 @@ pub(super) fn entries(node: &Node<'_>) -> Result<Vec<McpEntry>, ConfigError> {
     Ok(entries)
 }
 
-fn transport(members: &Members<'_>) -> Result<EntryTransport, ConfigError> {
+fn transport(members: &ConfigObject<'_>) -> Result<EntryTransport, ConfigError> {
     const KINDS: &str = "\"stdio\", \"http\" or \"sse\"";
     let kind = match members.get("type") {
         Some(node) => node.text().map_err(|_| node.wrong(KINDS))?,
@@ -156,7 +156,7 @@ fn transport(members: &Members<'_>) -> Result<EntryTransport, ConfigError> {
     }
 }
 
-fn named_values(members: &Members<'_>, key: &str) -> Result<Vec<NamedValue>, ConfigError> {
+fn named_values(members: &ConfigObject<'_>, key: &str) -> Result<Vec<NamedValue>, ConfigError> {
     let Some(node) = members.get(key) else { return Ok(Vec::new()) };
     let value = |node: &Node<'_>| {
         let members = node.object("an object with name and value")?;
@@ -168,7 +168,7 @@ fn named_values(members: &Members<'_>, key: &str) -> Result<Vec<NamedValue>, Con
 }
 
 /// The program as an absolute path: a name is looked for in PATH, a path is taken from the directory.
-pub(crate) fn find_program(command: &str, around: Surroundings<'_>) -> Option<AbsolutePath> {
+pub(crate) fn find_program(command: &str, around: ProgramSearch<'_>) -> Option<AbsolutePath> {
     let candidates: Vec<PathBuf> = if command.contains('/') {
         vec![around.cwd.join(command)]
     } else {

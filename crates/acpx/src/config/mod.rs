@@ -19,12 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
+use acpx_core::model::{
+    AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, UnattendedPolicy,
+};
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::store::open_regular_file;
 
 pub(crate) use self::error::{ConfigError, WrongValue};
-pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
+pub(crate) use self::mcp::{McpEntry, McpFile, ProgramSearch, find_program};
 pub(crate) use self::variables::AgentVariables;
 
 use self::agents::{AgentEntry, Agents};
@@ -42,7 +44,7 @@ pub(crate) struct Config {
     /// What agents may do unasked.
     pub(crate) mode: Option<PermissionMode>,
     /// What becomes of a permission that nobody can be asked.
-    pub(crate) unasked: Option<Unasked>,
+    pub(crate) unasked: Option<UnattendedPolicy>,
     /// Rules for single tools.
     pub(crate) tool_policy: Option<ToolPolicy>,
     /// How long an agent may be idle; zero is for ever.
@@ -224,17 +226,17 @@ fn text_of(file: File) -> io::Result<String> {
 }
 
 /// Keys with a meaning to npm acpx and none here yet: they must at least be what they are there.
-fn check_the_rest(members: &node::Members<'_>) -> Result<(), ConfigError> {
+fn check_the_rest(members: &node::ConfigObject<'_>) -> Result<(), ConfigError> {
     if let Some(node) = members.get("queueMaxDepth") {
         node.count()?;
     }
     Ok(())
 }
 
-fn unasked(node: &Node<'_>) -> Result<Unasked, ConfigError> {
+fn unasked(node: &Node<'_>) -> Result<UnattendedPolicy, ConfigError> {
     let expected = "\"deny\", \"fail\" or \"wait\"";
     let name = node.text().map_err(|_| node.wrong(expected))?;
-    Unasked::parse(&name).ok_or_else(|| node.wrong(expected))
+    UnattendedPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
 }
 
 /// The rules for single tools in a file of their own.

@@ -18,7 +18,7 @@ pub(super) struct Node<'a> {
 
 /// The members of an object.
 #[derive(Debug)]
-pub(super) struct Members<'a> {
+pub(super) struct ConfigObject<'a> {
     file: &'a Path,
     map: &'a Map<String, Value>,
     key: String,
@@ -108,13 +108,13 @@ impl<'a> Node<'a> {
         Ok(items.iter().enumerate().map(node).collect())
     }
 
-    pub(super) fn object(&self, expected: &str) -> Result<Members<'a>, ConfigError> {
+    pub(super) fn object(&self, expected: &str) -> Result<ConfigObject<'a>, ConfigError> {
         let map = self.value.as_object().ok_or_else(|| self.wrong(expected))?;
-        Ok(Members { file: self.file, map, key: self.key.clone() })
+        Ok(ConfigObject { file: self.file, map, key: self.key.clone() })
     }
 }
 
-impl<'a> Members<'a> {
+impl<'a> ConfigObject<'a> {
     pub(super) fn get(&self, name: &str) -> Option<Node<'a>> {
         self.map.get(name).map(|value| self.node(name, value))
     }

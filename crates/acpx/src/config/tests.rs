@@ -29,7 +29,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         file: "/h/config.json".into(),
         default_agent: Some("claude".to_owned()),
         mode: Some(PermissionMode::DenyAll),
-        unasked: Some(Unasked::Fail),
+        unasked: Some(UnattendedPolicy::Fail),
         tool_policy: Some(ToolPolicy::read(r#"{"autoDeny":["bash"]}"#).unwrap()),
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),
@@ -216,7 +216,7 @@ fn servers_are_given_as_the_file_has_them_with_their_programs_found() {
         {"name":"c","type":"http","url":"http://x/mcp","headers":[{"name":"A","value":"s3cret"}]},
         {"name":"d","type":"sse","url":"http://x/sse"}]}"#;
     let file = McpFile::parse("/m.json".into(), text).unwrap();
-    let around = Surroundings { cwd: home.path(), path: Some(bin.as_os_str()) };
+    let around = ProgramSearch { cwd: home.path(), path: Some(bin.as_os_str()) };
     let command = AbsolutePath::from_path(&bin.join("tool")).unwrap();
     let value = |name: &str| NamedValue { name: name.to_owned(), value: "s3cret".to_owned() };
     let server = |name: &str, transport| McpServer::new(name, transport);

@@ -22,18 +22,18 @@ pub(super) struct Archive {
 
 /// One session, read back.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct ArchiveSession {
     pub(super) session: AcpSessionId,
     pub(super) cwd: AbsolutePath,
     /// The mode it was last in, if it ever changed.
     pub(super) mode: Option<String>,
-    pub(super) turns: Vec<KeptTurn>,
+    pub(super) turns: Vec<ArchiveTurn>,
     pub(super) updated_at: Timestamp,
 }
 
 /// One prompt and what was said in its turn; nothing if the turn never ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct KeptTurn {
+pub(super) struct ArchiveTurn {
     pub(super) text: String,
     /// The prompt again as updates, then the turn's own.
     pub(super) updates: Vec<UpdateBody>,
@@ -51,7 +51,7 @@ pub(super) enum ArchiveError {
 /// One line of a file. Each is an object with one key, so that updates can be kept as raw JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(super) enum Line {
+pub(super) enum ArchiveLine {
     Session {
         cwd: String,
         at: String,
@@ -86,7 +86,7 @@ impl Archive {
         session: &AcpSessionId,
         cwd: &AbsolutePath,
         at: Timestamp,
-        lines: &[Line],
+        lines: &[ArchiveLine],
     ) -> Result<(), ArchiveError> {
         let Some(path) = self.path(session) else { return Ok(()) };
         let failed = |source| ArchiveError::Io { path: path.clone(), source };
@@ -100,14 +100,14 @@ impl Archive {
             .map_err(failed)?;
         let mut text = String::new();
         if repaired_length(&mut file).map_err(failed)? == 0 {
-            text += &line(&Line::Session { cwd: cwd.as_str().into(), at: at.to_string() });
+            text += &line(&ArchiveLine::Session { cwd: cwd.as_str().into(), at: at.to_string() });
         }
         text.extend(lines.iter().map(line));
         file.write_all(text.as_bytes()).map_err(failed)
     }
 
     /// Reads a session back; `None` if it was never kept.
-    pub(super) fn read(&self, session: &AcpSessionId) -> Result<Option<Kept>, ArchiveError> {
+    pub(super) fn read(&self, session: &AcpSessionId) -> Result<Option<ArchiveSession>, ArchiveError> {
         let Some(path) = self.path(session) else { return Ok(None) };
         match fs::read_to_string(&path) {
             Ok(text) => read(session, &path, &text),
@@ -117,7 +117,7 @@ impl Archive {
     }
 
     /// Reads every session there is, in no order.
-    pub(super) fn all(&self) -> Result<Vec<Kept>, ArchiveError> {
+    pub(super) fn all(&self) -> Result<Vec<ArchiveSession>, ArchiveError> {
         let failed = |source| ArchiveError::Io { path: self.directory.clone(), source };
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -155,7 +155,7 @@ pub(super) fn user_message(before: usize) -> String {
     format!("user-{}", before + 1)
 }
 
-fn line(line: &Line) -> String {
+fn line(line: &ArchiveLine) -> String {
     serde_json::to_string(line).expect("a line has only text and JSON") + "\n"
 }
 
@@ -180,13 +180,13 @@ fn repaired_length(file: &mut File) -> io::Result<u64> {
 }
 
 /// `None` for a file whose first line was cut off: nothing was ever kept in it.
-fn read(session: &AcpSessionId, path: &Path, text: &str) -> Result<Option<Kept>, ArchiveError> {
+fn read(session: &AcpSessionId, path: &Path, text: &str) -> Result<Option<ArchiveSession>, ArchiveError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut kept: Option<Kept> = None;
+    let mut kept: Option<ArchiveSession> = None;
     for (index, line) in whole.lines().enumerate() {
         let damaged =
             |problem: String| ArchiveError::Damaged { path: path.to_owned(), line: index + 1, problem };
-        let line: Line = serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
+        let line: ArchiveLine = serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
         match &mut kept {
             None => kept = Some(begin(session, line).map_err(|problem| damaged(problem.to_string()))?),
             Some(kept) => kept.take(line).map_err(|problem| damaged(problem.to_string()))?,
@@ -197,7 +197,7 @@ fn read(session: &AcpSessionId, path: &Path, text: &str) -> Result<Option<Kept>,
 
 /// What a line can be wrong in beyond its JSON.
 #[derive(Debug, thiserror::Error)]
-enum LineProblem {
+enum ArchiveLineError {
     #[error(transparent)]
     Time(#[from] InvalidTimestamp),
     #[error(transparent)]
@@ -208,9 +208,9 @@ enum LineProblem {
     OutOfPlace,
 }
 
-fn begin(session: &AcpSessionId, line: Line) -> Result<Kept, LineProblem> {
-    let Line::Session { cwd, at } = line else { return Err(LineProblem::OutOfPlace) };
-    Ok(Kept {
+fn begin(session: &AcpSessionId, line: ArchiveLine) -> Result<ArchiveSession, ArchiveLineError> {
+    let ArchiveLine::Session { cwd, at } = line else { return Err(ArchiveLineError::OutOfPlace) };
+    Ok(ArchiveSession {
         session: session.clone(),
         cwd: AbsolutePath::new(cwd)?,
         mode: None,
@@ -219,26 +219,26 @@ fn begin(session: &AcpSessionId, line: Line) -> Result<Kept, LineProblem> {
     })
 }
 
-impl Kept {
-    fn take(&mut self, line: Line) -> Result<(), LineProblem> {
+impl ArchiveSession {
+    fn take(&mut self, line: ArchiveLine) -> Result<(), ArchiveLineError> {
         match line {
-            Line::Session { .. } => return Err(LineProblem::OutOfPlace),
-            Line::Prompt { at, text, blocks, message_id } => {
+            ArchiveLine::Session { .. } => return Err(ArchiveLineError::OutOfPlace),
+            ArchiveLine::Prompt { at, text, blocks, message_id } => {
                 self.updated_at = Timestamp::parse(&at)?;
                 let message = message_id.unwrap_or_else(|| user_message(self.turns.len()));
                 let blocks = blocks.iter().map(|block| UpdateBody::user_block(block.get()));
                 let updates = blocks.map(|block| block.map(|update| update.in_message(&message)));
-                self.turns.push(KeptTurn { text, updates: updates.collect::<Result<_, _>>()? });
+                self.turns.push(ArchiveTurn { text, updates: updates.collect::<Result<_, _>>()? });
             }
-            Line::Update(update) => {
-                let turn = self.turns.last_mut().ok_or(LineProblem::OutOfPlace)?;
+            ArchiveLine::Update(update) => {
+                let turn = self.turns.last_mut().ok_or(ArchiveLineError::OutOfPlace)?;
                 turn.updates.push(UpdateBody::from_json(update.get())?);
             }
-            Line::Mode { mode, at } => {
+            ArchiveLine::Mode { mode, at } => {
                 self.updated_at = Timestamp::parse(&at)?;
                 self.mode = Some(mode);
             }
-            Line::End { at, .. } => self.updated_at = Timestamp::parse(&at)?,
+            ArchiveLine::End { at, .. } => self.updated_at = Timestamp::parse(&at)?,
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// How load or resume fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fault {
+pub(crate) enum RestoreFault {
     /// -32002 with the session's id, as the protocol says
     NotFound,
     /// -32002 and nothing more
@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     Internal,
 }
 
-impl Fault {
+impl RestoreFault {
     /// The error for a request about this session.
     pub(crate) fn error(self, session: &AcpSessionId) -> CallError {
         let plain = |code, message: &str| CallError::PassedOn(RpcError::new(code, message));

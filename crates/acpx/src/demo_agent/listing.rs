@@ -5,16 +5,20 @@ use std::cmp::Reverse;
 use acpx_core::acp::agent::{ListCall, Meta, ParamProblem, SessionPage, SessionSummary};
 use acpx_core::model::{AcpSessionId, Timestamp};
 
-use super::archive::Kept;
+use super::archive::ArchiveSession;
 
 /// A title longer than this is cut.
 const TITLE_CHARS: usize = 100;
 
 /// One page of the kept sessions. A cursor names the last row of the page before, so rows that come or go in
 /// between do not shift the rest.
-pub(super) fn page(kept: Vec<Kept>, call: &ListCall, size: usize) -> Result<SessionPage, ParamProblem> {
+pub(super) fn page(
+    kept: Vec<ArchiveSession>,
+    call: &ListCall,
+    size: usize,
+) -> Result<SessionPage, ParamProblem> {
     let after = call.cursor.as_deref().map(read_cursor).transpose()?;
-    let mut rows: Vec<Kept> =
+    let mut rows: Vec<ArchiveSession> =
         kept.into_iter().filter(|row| call.cwd.as_ref().is_none_or(|cwd| *cwd == row.cwd)).collect();
     rows.sort_by_key(place);
     rows.retain(|row| after.as_ref().is_none_or(|after| place(row) > *after));
@@ -24,17 +28,17 @@ pub(super) fn page(kept: Vec<Kept>, call: &ListCall, size: usize) -> Result<Sess
     Ok(SessionPage { sessions: rows.into_iter().map(summary).collect(), next_cursor, meta: Meta::new() })
 }
 
-type Place = (Reverse<Timestamp>, AcpSessionId);
+type DemoListPosition = (Reverse<Timestamp>, AcpSessionId);
 
-fn place(row: &Kept) -> Place {
+fn place(row: &ArchiveSession) -> DemoListPosition {
     (Reverse(row.updated_at), row.session.clone())
 }
 
-fn write_cursor(row: &Kept) -> String {
+fn write_cursor(row: &ArchiveSession) -> String {
     format!("{}.{}", row.updated_at.as_millis(), row.session)
 }
 
-fn read_cursor(cursor: &str) -> Result<Place, ParamProblem> {
+fn read_cursor(cursor: &str) -> Result<DemoListPosition, ParamProblem> {
     let read = || {
         let (millis, session) = cursor.split_once('.')?;
         let at = Timestamp::from_millis(millis.parse().ok()?).ok()?;
@@ -43,7 +47,7 @@ fn read_cursor(cursor: &str) -> Result<Place, ParamProblem> {
     read().ok_or_else(|| ParamProblem::new("cursor", "is none that this agent gave"))
 }
 
-fn summary(row: Kept) -> SessionSummary {
+fn summary(row: ArchiveSession) -> SessionSummary {
     let title = row.turns.first().map(|turn| turn.text.chars().take(TITLE_CHARS).collect());
     SessionSummary {
         passed_on: None,

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use acpx_core::acp::agent::{Offer, serve};
 use acpx_core::model::ProtocolVersion;
-use acpx_core::wire::{Limits, connect};
+use acpx_core::wire::{WireLimits, connect};
 
-pub(crate) use fault::Fault;
-pub(crate) use settings::{Quirk, Replay, Settings};
+pub(crate) use fault::RestoreFault;
+pub(crate) use settings::{DemoAgentSettings, DemoReplayMode, Quirk};
 
 use self::service::DemoAgent;
 
@@ -32,10 +32,10 @@ const GRACE: Duration = Duration::from_secs(5);
 const SIGNALLED: u8 = 128;
 
 /// Serves one client on stdin and stdout until stdin ends, or until a signal comes, and gives the exit code.
-pub(crate) async fn serve_stdio(settings: Settings) -> u8 {
+pub(crate) async fn serve_stdio(settings: DemoAgentSettings) -> u8 {
     let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied())
         .up_to(ProtocolVersion::V2);
-    let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
+    let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), WireLimits::default());
     let agent = Arc::new(DemoAgent::new(settings));
     let code = tokio::select! {
         () = serve(peer, incoming, Arc::clone(&agent), offer, GRACE) => 0,

@@ -137,9 +137,9 @@ impl SessionServers {
     }
 
     /// The servers of a session that is being set up: killed if the client withdraws its request before the answer.
-    pub(super) fn unclaimed(&self, session: &AcpSessionId) -> Unclaimed {
+    pub(super) fn unclaimed(&self, session: &AcpSessionId) -> ServerSetupGuard {
         let (servers, session) = (self.clone(), Some(session.clone()));
-        Unclaimed { servers, session }
+        ServerSetupGuard { servers, session }
     }
 
     fn connector(&self) -> McpConnector {
@@ -184,19 +184,19 @@ impl SessionServers {
 }
 
 /// The servers of a session that no client knows to be set up yet.
-pub(super) struct Unclaimed {
+pub(super) struct ServerSetupGuard {
     servers: SessionServers,
     session: Option<AcpSessionId>,
 }
 
-impl Unclaimed {
+impl ServerSetupGuard {
     /// The session is set up.
     pub(super) fn claim(mut self) {
         self.session = None;
     }
 }
 
-impl Drop for Unclaimed {
+impl Drop for ServerSetupGuard {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             kill(self.servers.sessions().remove(session).unwrap_or_default());

@@ -10,19 +10,19 @@ use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use acpx_core::acp::agent::{
-    AgentService, Aside, CallError, CancelCause, Cancellation, ClientLink, Command, ListCall, Meta, Mode,
-    Modes, NewCall, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
-    SetModeCall, TurnLink, UpdateBody,
+    AgentService, CallError, CallExtras, CancelCause, Cancellation, ClientLink, ListCall, Meta, Modes,
+    NewCall, ParamProblem, PromptCall, PromptReply, RestoreCall, SessionMode, SessionPage, SessionSetup,
+    SetModeCall, SlashCommand, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::archive::{Archive, ArchiveError, Kept, Line, user_message};
+use super::archive::{Archive, ArchiveError, ArchiveLine, ArchiveSession, user_message};
 use super::listing;
-use super::servers::{SessionServers, Unclaimed};
-use super::settings::{Quirk, Replay, Settings};
-use super::turn::Turn;
+use super::servers::{ServerSetupGuard, SessionServers};
+use super::settings::{DemoAgentSettings, DemoReplayMode, Quirk};
+use super::turn::DemoTurn;
 use super::words::steps;
 
 /// The modes of every session; the first is the one it begins in.
@@ -30,21 +30,21 @@ pub(super) const MODES: [&str; 2] = ["ask", "code"];
 
 /// The agent behind one connection.
 pub(super) struct DemoAgent {
-    settings: Settings,
+    settings: DemoAgentSettings,
     archive: Archive,
-    live: Mutex<HashMap<AcpSessionId, Live>>,
+    live: Mutex<HashMap<AcpSessionId, DemoSession>>,
     servers: SessionServers,
 }
 
 /// What is known of an active session without looking into its file.
 #[derive(Debug, Clone)]
-struct Live {
+struct DemoSession {
     cwd: AbsolutePath,
     mode: String,
 }
 
 impl DemoAgent {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: DemoAgentSettings) -> Self {
         let archive = Archive::new(settings.directory.clone());
         let servers = SessionServers::new(settings.mcp_limits);
         Self { settings, archive, live: Mutex::default(), servers }
@@ -60,8 +60,8 @@ impl DemoAgent {
         self.servers.end_all().await;
     }
 
-    fn setup(&self, session: AcpSessionId, live: Live) -> SessionSetup {
-        let mode = |id: &&str| Mode { id: (*id).into(), name: capitalised(id) };
+    fn setup(&self, session: AcpSessionId, live: DemoSession) -> SessionSetup {
+        let mode = |id: &&str| SessionMode { id: (*id).into(), name: capitalised(id) };
         let modes = Modes { current: live.mode.clone(), available: MODES.iter().map(mode).collect() };
         let inner = format!("inner-{session}");
         let mut setup = SessionSetup::new(session.clone());
@@ -70,7 +70,8 @@ impl DemoAgent {
             setup.agent_session = AgentSessionId::from_agent(&inner);
         }
         if self.settings.has(Quirk::LateCommands) {
-            let recall = Command { name: "recall".into(), description: "List every earlier prompt".into() };
+            let recall =
+                SlashCommand { name: "recall".into(), description: "List every earlier prompt".into() };
             setup.afterwards.push(UpdateBody::available_commands([recall]));
         }
         self.live().insert(session, live);
@@ -78,24 +79,24 @@ impl DemoAgent {
     }
 
     /// Guards the servers of a session that is not active yet.
-    fn unclaimed(&self, session: &AcpSessionId) -> Option<Unclaimed> {
+    fn unclaimed(&self, session: &AcpSessionId) -> Option<ServerSetupGuard> {
         let is_active = self.live().contains_key(session);
         (!is_active).then(|| self.servers.unclaimed(session))
     }
 
     /// Gives a session that is restored the servers of this request and no others. A resume that names none has none.
-    async fn connect(&self, call: &RestoreCall, kept: &Kept) -> Vec<UpdateBody> {
+    async fn connect(&self, call: &RestoreCall, kept: &ArchiveSession) -> Vec<UpdateBody> {
         let given = call.mcp_servers.as_deref().unwrap_or_default();
         self.servers.set_up(&call.session, &kept.cwd, given).await
     }
 
-    fn restore(&self, kept: &Kept) -> SessionSetup {
+    fn restore(&self, kept: &ArchiveSession) -> SessionSetup {
         let mode = kept.mode.clone().unwrap_or_else(|| MODES[0].into());
-        self.setup(kept.session.clone(), Live { cwd: kept.cwd.clone(), mode })
+        self.setup(kept.session.clone(), DemoSession { cwd: kept.cwd.clone(), mode })
     }
 
     /// What to replay for a client that asks for it. The start is the only place this agent knows.
-    fn replay_from(&self, cursor: &str) -> Result<Replay, CallError> {
+    fn replay_from(&self, cursor: &str) -> Result<DemoReplayMode, CallError> {
         #[derive(Deserialize)]
         struct Cursor<'a> {
             #[serde(borrow, rename = "type")]
@@ -107,28 +108,33 @@ impl DemoAgent {
         }
     }
 
-    fn kept(&self, session: &AcpSessionId) -> Result<Kept, CallError> {
+    fn kept(&self, session: &AcpSessionId) -> Result<ArchiveSession, CallError> {
         self.read(session)?.ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
-    fn keep(&self, session: &AcpSessionId, lines: &[Line]) -> Result<(), CallError> {
+    fn keep(&self, session: &AcpSessionId, lines: &[ArchiveLine]) -> Result<(), CallError> {
         let live = self.known(session)?;
         self.append(session, &live.cwd, lines)
     }
 
-    fn read(&self, session: &AcpSessionId) -> Result<Option<Kept>, CallError> {
+    fn read(&self, session: &AcpSessionId) -> Result<Option<ArchiveSession>, CallError> {
         let failed =
             |error: ArchiveError| CallError::NotRead { session: session.clone(), source: error.into() };
         self.archive.read(session).map_err(failed)
     }
 
-    fn append(&self, session: &AcpSessionId, cwd: &AbsolutePath, lines: &[Line]) -> Result<(), CallError> {
+    fn append(
+        &self,
+        session: &AcpSessionId,
+        cwd: &AbsolutePath,
+        lines: &[ArchiveLine],
+    ) -> Result<(), CallError> {
         let failed =
             |error: ArchiveError| CallError::NotKept { session: session.clone(), source: error.into() };
         self.archive.append(session, cwd, now(), lines).map_err(failed)
     }
 
-    fn known(&self, session: &AcpSessionId) -> Result<Live, CallError> {
+    fn known(&self, session: &AcpSessionId) -> Result<DemoSession, CallError> {
         self.live().get(session).cloned().ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
@@ -138,7 +144,7 @@ impl DemoAgent {
         }
     }
 
-    fn live(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Live>> {
+    fn live(&self) -> MutexGuard<'_, HashMap<AcpSessionId, DemoSession>> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,7 +166,7 @@ impl AgentService for DemoAgent {
         }
         self.log(format_args!("new session {session} in {}", call.cwd));
         let failed = self.servers.set_up(&session, &call.cwd, &call.mcp_servers).await;
-        let mut setup = self.setup(session, Live { cwd: call.cwd, mode: MODES[0].into() });
+        let mut setup = self.setup(session, DemoSession { cwd: call.cwd, mode: MODES[0].into() });
         setup.afterwards.splice(0..0, failed);
         Ok(setup)
     }
@@ -194,7 +200,7 @@ impl AgentService for DemoAgent {
         let mut setup = self.restore(&kept);
         setup.afterwards.splice(0..0, failed);
         self.log(format_args!("resume {}", call.session));
-        let always = self.settings.has(Quirk::ReplayOnResume).then_some(Replay::Full);
+        let always = self.settings.has(Quirk::ReplayOnResume).then_some(DemoReplayMode::Full);
         if let Some(how) = how.or(always) {
             let (before, after) = replay(kept, how);
             send(&link, &call.session, &before).await?;
@@ -218,7 +224,7 @@ impl AgentService for DemoAgent {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId, _aside: Aside) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, _aside: CallExtras) -> Result<Meta, CallError> {
         self.log(format_args!("delete {session}"));
         self.servers.end(&session).await;
         self.live().remove(&session);
@@ -233,7 +239,10 @@ impl AgentService for DemoAgent {
         }
         // A session that is not kept yet keeps its mode in memory, like the rest of it.
         if self.read(&call.session)?.is_some() {
-            self.keep(&call.session, &[Line::Mode { mode: call.mode.clone(), at: now().to_string() }])?;
+            self.keep(
+                &call.session,
+                &[ArchiveLine::Mode { mode: call.mode.clone(), at: now().to_string() }],
+            )?;
         }
         self.remember_mode(&call.session, &call.mode);
         Ok("{}".to_owned())
@@ -244,7 +253,7 @@ impl AgentService for DemoAgent {
         call: PromptCall,
         cancellation: Cancellation,
         link: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         if cancellation.cause() == Some(CancelCause::Asked) {
             return Ok(StopReason::cancelled().into());
         }
@@ -254,7 +263,7 @@ impl AgentService for DemoAgent {
         self.keep(&call.session, &first_lines(&call, &live, turns.is_empty(), &message))?;
         link.inserted(&message, &Meta::new()).await;
         self.log(format_args!("prompt {}: {:?}", call.session, call.text));
-        let mut turn = Turn {
+        let mut turn = DemoTurn {
             session: call.session.clone(),
             cwd: live.cwd,
             earlier: turns.into_iter().map(|turn| turn.text).collect(),
@@ -279,36 +288,36 @@ impl AgentService for DemoAgent {
 
 /// What is kept before a turn begins. With the first turn comes the mode, if it was changed before there was a
 /// file to keep it in.
-fn first_lines(call: &PromptCall, live: &Live, is_first: bool, message: &str) -> Vec<Line> {
+fn first_lines(call: &PromptCall, live: &DemoSession, is_first: bool, message: &str) -> Vec<ArchiveLine> {
     let at = now().to_string();
     let blocks = call.blocks.iter().map(|block| raw(block)).collect();
     let changed = is_first && live.mode != MODES[0];
-    let mode = changed.then(|| Line::Mode { mode: live.mode.clone(), at: at.clone() });
+    let mode = changed.then(|| ArchiveLine::Mode { mode: live.mode.clone(), at: at.clone() });
     let message_id = Some(message.to_owned());
-    let prompt = Line::Prompt { at, text: call.text.clone(), blocks, message_id };
+    let prompt = ArchiveLine::Prompt { at, text: call.text.clone(), blocks, message_id };
     mode.into_iter().chain([prompt]).collect()
 }
 
 /// What is kept when a turn has ended.
-fn last_lines(turn: Turn, reason: Option<&StopReason>) -> Vec<Line> {
+fn last_lines(turn: DemoTurn, reason: Option<&StopReason>) -> Vec<ArchiveLine> {
     let at = now().to_string();
-    let said = turn.said.iter().map(|update| Line::Update(raw(update.as_json())));
-    let mut lines: Vec<Line> = said.collect();
-    lines.extend(turn.mode.map(|mode| Line::Mode { mode, at: at.clone() }));
-    lines.push(Line::End { at, stop_reason: reason.map(|reason| reason.as_str().into()) });
+    let said = turn.said.iter().map(|update| ArchiveLine::Update(raw(update.as_json())));
+    let mut lines: Vec<ArchiveLine> = said.collect();
+    lines.extend(turn.mode.map(|mode| ArchiveLine::Mode { mode, at: at.clone() }));
+    lines.push(ArchiveLine::End { at, stop_reason: reason.map(|reason| reason.as_str().into()) });
     lines
 }
 
 /// What goes out before the answer to a load, and what after it.
-fn replay(kept: Kept, how: Replay) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
+fn replay(kept: ArchiveSession, how: DemoReplayMode) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
     let mut turns = kept.turns;
     match how {
-        Replay::Full | Replay::Late => {}
-        Replay::Partial => drop(turns.drain(..turns.len().saturating_sub(1))),
-        Replay::None => turns.clear(),
+        DemoReplayMode::Full | DemoReplayMode::Late => {}
+        DemoReplayMode::Partial => drop(turns.drain(..turns.len().saturating_sub(1))),
+        DemoReplayMode::None => turns.clear(),
     }
     let mut updates: Vec<UpdateBody> = turns.into_iter().flat_map(|turn| turn.updates).collect();
-    let late = if how == Replay::Late { updates.split_off(updates.len() / 2) } else { Vec::new() };
+    let late = if how == DemoReplayMode::Late { updates.split_off(updates.len() / 2) } else { Vec::new() };
     (updates, late)
 }
 

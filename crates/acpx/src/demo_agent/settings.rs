@@ -6,26 +6,26 @@ use std::path::PathBuf;
 use acpx_core::acp::agent::Feature;
 use clap::ValueEnum;
 
-use super::fault::Fault;
+use super::fault::RestoreFault;
 use crate::mcp::McpLimits;
 
 /// How one run of the demo agent behaves.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct DemoAgentSettings {
     /// Where sessions are kept.
     pub(crate) directory: PathBuf,
     pub(crate) features: BTreeSet<Feature>,
     pub(crate) page_size: usize,
-    pub(crate) load_fault: Option<Fault>,
-    pub(crate) resume_fault: Option<Fault>,
-    pub(crate) replay: Replay,
+    pub(crate) load_fault: Option<RestoreFault>,
+    pub(crate) resume_fault: Option<RestoreFault>,
+    pub(crate) replay: DemoReplayMode,
     pub(crate) quirks: BTreeSet<Quirk>,
     pub(crate) mcp_limits: McpLimits,
 }
 
 /// What `session/load` replays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Replay {
+pub(crate) enum DemoReplayMode {
     /// The whole conversation, before the answer
     Full,
     /// The first half before the answer, the rest after it
@@ -46,7 +46,7 @@ pub(crate) enum Quirk {
     Verbose,
 }
 
-impl Settings {
+impl DemoAgentSettings {
     pub(crate) fn has(&self, quirk: Quirk) -> bool {
         self.quirks.contains(&quirk)
     }

@@ -7,11 +7,11 @@ use acpx_core::model::StopReason;
 use serde_json::Value;
 
 use super::servers::{ServerState, SessionServer, tool_names};
-use super::turn::{Stop, Turn};
+use super::turn::{DemoTurn, DemoTurnStop};
 use super::words::McpCall;
 use crate::mcp::{McpConnection, McpFailure};
 
-impl Turn {
+impl DemoTurn {
     /// Says which servers the session has, and how each stands.
     pub(super) async fn list_servers(&mut self) {
         let servers = self.servers.of(&self.session);
@@ -30,7 +30,7 @@ impl Turn {
     }
 
     /// Calls a tool as a tool call of the turn, once the user has allowed it.
-    pub(super) async fn call_mcp_tool(&mut self, wanted: &McpCall) -> Result<(), Stop> {
+    pub(super) async fn call_mcp_tool(&mut self, wanted: &McpCall) -> Result<(), DemoTurnStop> {
         let connection = match self.connection_of(wanted) {
             Ok(connection) => connection,
             Err(words) => {
@@ -77,7 +77,7 @@ impl Turn {
                 let failed = report().status(ToolCallStatus::Failed);
                 if failure == McpFailure::Cancelled {
                     self.tell(UpdateBody::tool_call_update(failed)).await;
-                    return Err(Stop::Because(StopReason::cancelled()));
+                    return Err(DemoTurnStop::Because(StopReason::cancelled()));
                 }
                 (failed.output(ToolOutput::Text(failure.to_string())), words)
             }

@@ -4,15 +4,15 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::acp::agent::{
-    AskError, CallError, CancelCause, Cancellation, PermissionAsk, PermissionOption, PermissionOptionKind,
-    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport, TurnLink,
-    UpdateBody,
+    CallError, CancelCause, Cancellation, ClientRequestError, PermissionOption, PermissionOptionKind,
+    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolPermissionRequest,
+    ToolReport, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
 
 use super::fault::broken;
 use super::servers::SessionServers;
-use super::words::Step;
+use super::words::DemoStep;
 
 /// The exit code of a crash that was asked for.
 const CRASHED: i32 = 70;
@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const ALLOW: &str = "allow";
 
 /// One turn under way.
-pub(super) struct Turn {
+pub(super) struct DemoTurn {
     pub(super) session: AcpSessionId,
     pub(super) cwd: AbsolutePath,
     pub(super) text: String,
@@ -37,19 +37,19 @@ pub(super) struct Turn {
     pub(super) tools: usize,
     /// How many messages have been begun, and whether the last one is still being said, as what.
     pub(super) messages: usize,
-    pub(super) saying: Option<Said>,
+    pub(super) saying: Option<DemoMessageKind>,
     pub(super) servers: SessionServers,
 }
 
 /// What a message is said as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum DemoMessageKind {
     Aloud,
     Thought,
 }
 
 /// How a turn stops before its last step.
-pub(super) enum Stop {
+pub(super) enum DemoTurnStop {
     Because(StopReason),
     Failed(CallError),
 }
@@ -60,12 +60,12 @@ pub(super) enum CallRefusal {
     #[error("rejected")]
     Rejected,
     #[error("not made: {0}")]
-    NotAsked(AskError),
+    NotAsked(ClientRequestError),
 }
 
-impl Turn {
+impl DemoTurn {
     /// Performs the steps and says how the turn ended.
-    pub(super) async fn perform(&mut self, steps: &[Step]) -> Result<StopReason, CallError> {
+    pub(super) async fn perform(&mut self, steps: &[DemoStep]) -> Result<StopReason, CallError> {
         for step in steps {
             // A client that is gone does not stop a turn that needs nothing from it.
             if self.cancellation.cause() == Some(CancelCause::Asked) {
@@ -73,46 +73,46 @@ impl Turn {
             }
             match self.step(step).await {
                 Ok(()) => {}
-                Err(Stop::Because(reason)) => return Ok(reason),
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(DemoTurnStop::Because(reason)) => return Ok(reason),
+                Err(DemoTurnStop::Failed(error)) => return Err(error),
             }
         }
         Ok(StopReason::new("end_turn"))
     }
 
-    async fn step(&mut self, step: &Step) -> Result<(), Stop> {
+    async fn step(&mut self, step: &DemoStep) -> Result<(), DemoTurnStop> {
         match step {
-            Step::Echo => self.say(format!("You said: {}", self.text)).await,
-            Step::Chunks(count) => return self.chunks(*count).await,
-            Step::Think => self.think(format!("Thinking about: {}", self.text)).await,
-            Step::Plan => self.plan().await,
-            Step::Tool => self.tool().await,
-            Step::Permission => return self.permission().await,
-            Step::Mode(mode) => self.go_into(mode).await,
-            Step::WaitUntilCancelled => {
+            DemoStep::Echo => self.say(format!("You said: {}", self.text)).await,
+            DemoStep::Chunks(count) => return self.chunks(*count).await,
+            DemoStep::Think => self.think(format!("Thinking about: {}", self.text)).await,
+            DemoStep::Plan => self.plan().await,
+            DemoStep::Tool => self.tool().await,
+            DemoStep::Permission => return self.permission().await,
+            DemoStep::Mode(mode) => self.go_into(mode).await,
+            DemoStep::WaitUntilCancelled => {
                 self.say("Waiting until cancelled.\n").await;
                 self.cancellation.requested().await;
-                return Err(Stop::Because(StopReason::cancelled()));
+                return Err(DemoTurnStop::Because(StopReason::cancelled()));
             }
-            Step::Wait(time) => return self.wait(*time).await,
-            Step::Recall => self.recall().await,
-            Step::McpServers => self.list_servers().await,
-            Step::McpTools(server) => self.list_tools(server).await,
-            Step::McpCall(call) => return self.call_mcp_tool(call).await,
-            Step::Refuse => {
+            DemoStep::Wait(time) => return self.wait(*time).await,
+            DemoStep::Recall => self.recall().await,
+            DemoStep::McpServers => self.list_servers().await,
+            DemoStep::McpTools(server) => self.list_tools(server).await,
+            DemoStep::McpCall(call) => return self.call_mcp_tool(call).await,
+            DemoStep::Refuse => {
                 self.say("I will not do that.").await;
-                return Err(Stop::Because(StopReason::new("refusal")));
+                return Err(DemoTurnStop::Because(StopReason::new("refusal")));
             }
-            Step::Fail => return Err(Stop::Failed(broken("the prompt asked for a failure"))),
-            Step::Crash => self.crash().await,
+            DemoStep::Fail => return Err(DemoTurnStop::Failed(broken("the prompt asked for a failure"))),
+            DemoStep::Crash => self.crash().await,
         }
         Ok(())
     }
 
-    async fn chunks(&mut self, count: u32) -> Result<(), Stop> {
+    async fn chunks(&mut self, count: u32) -> Result<(), DemoTurnStop> {
         for number in 1..=count {
             if self.cancellation.cause() == Some(CancelCause::Asked) {
-                return Err(Stop::Because(StopReason::cancelled()));
+                return Err(DemoTurnStop::Because(StopReason::cancelled()));
             }
             self.say(format!("chunk {number} of {count}\n")).await;
         }
@@ -140,7 +140,7 @@ impl Turn {
     }
 
     /// Nothing is edited: the tool is pretended, and its report is what a client has to deal with.
-    async fn permission(&mut self) -> Result<(), Stop> {
+    async fn permission(&mut self) -> Result<(), DemoTurnStop> {
         let id = self.next_tool();
         let report = || ToolReport::new(id.clone());
         let call = report().title("Edit notes.txt").kind(ToolCallKind::Edit).status(ToolCallStatus::Pending);
@@ -157,11 +157,11 @@ impl Turn {
     }
 
     /// Reports a tool call, asks permission, and reports it failed if refused.
-    pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, Stop> {
+    pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, DemoTurnStop> {
         let failed = ToolReport::new(call.id()).status(ToolCallStatus::Failed);
         self.tell(UpdateBody::tool_call(call.clone())).await;
         let option = |id: &str, name: &str, kind| PermissionOption { id: id.into(), name: name.into(), kind };
-        let ask = PermissionAsk {
+        let ask = ToolPermissionRequest {
             session: self.session.clone(),
             tool_call: call,
             options: vec![
@@ -176,7 +176,7 @@ impl Turn {
             Err(error) => Some(CallRefusal::NotAsked(error)),
         };
         self.tell(UpdateBody::tool_call_update(failed)).await;
-        refusal.map(Err).ok_or_else(|| Stop::Because(StopReason::cancelled()))
+        refusal.map(Err).ok_or_else(|| DemoTurnStop::Because(StopReason::cancelled()))
     }
 
     fn edit(&self) -> ToolOutput {
@@ -197,10 +197,10 @@ impl Turn {
         self.link.update(&self.session, &UpdateBody::current_mode(mode)).await.ok();
     }
 
-    async fn wait(&mut self, time: Duration) -> Result<(), Stop> {
+    async fn wait(&mut self, time: Duration) -> Result<(), DemoTurnStop> {
         self.say(format!("Waiting {} ms.\n", time.as_millis())).await;
         tokio::select! {
-            _ = self.cancellation.requested() => Err(Stop::Because(StopReason::cancelled())),
+            _ = self.cancellation.requested() => Err(DemoTurnStop::Because(StopReason::cancelled())),
             () = tokio::time::sleep(time) => Ok(()),
         }
     }
@@ -224,12 +224,12 @@ impl Turn {
     }
 
     pub(super) async fn say(&mut self, text: impl Into<String>) {
-        let message = self.message(Said::Aloud);
+        let message = self.message(DemoMessageKind::Aloud);
         self.send(UpdateBody::agent_text(text).in_message(&message)).await;
     }
 
     async fn think(&mut self, text: impl Into<String>) {
-        let message = self.message(Said::Thought);
+        let message = self.message(DemoMessageKind::Thought);
         self.send(UpdateBody::thought(text).in_message(&message)).await;
     }
 
@@ -246,7 +246,7 @@ impl Turn {
     }
 
     /// The id of the message that is being said. Like those of tools it is made from its place.
-    fn message(&mut self, said: Said) -> String {
+    fn message(&mut self, said: DemoMessageKind) -> String {
         if self.saying != Some(said) {
             self.saying = Some(said);
             self.messages += 1;

@@ -9,7 +9,7 @@ const MOST_CHUNKS: u32 = 1_000_000;
 
 /// One thing a turn does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DemoStep {
     Echo,
     Chunks(u32),
     Think,
@@ -40,10 +40,10 @@ pub(super) struct McpCall {
 }
 
 /// The steps of a prompt, in the order of its words. What has no answer of its own is echoed at the end.
-pub(super) fn steps(text: &str) -> Vec<Step> {
+pub(super) fn steps(text: &str) -> Vec<DemoStep> {
     let plain = |word: &str| word.trim_matches(|sign: char| !sign.is_alphanumeric()).to_lowercase();
     let words: Vec<String> = text.split_whitespace().map(plain).collect();
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<DemoStep> = Vec::new();
     let (mut index, mut rest) = (0, text.trim_start());
     while index < words.len() {
         let behind = rest.find(char::is_whitespace).map_or("", |end| &rest[end..]);
@@ -58,38 +58,38 @@ pub(super) fn steps(text: &str) -> Vec<Step> {
             index += 1;
         }
     }
-    if !steps.iter().any(Step::is_an_answer) {
-        steps.push(Step::Echo);
+    if !steps.iter().any(DemoStep::is_an_answer) {
+        steps.push(DemoStep::Echo);
     }
     steps
 }
 
 /// The step that begins with the first of these words.
-fn step(words: &[String]) -> Option<Step> {
+fn step(words: &[String]) -> Option<DemoStep> {
     let next = words.get(1).map(String::as_str);
     match words.first()?.as_str() {
-        "chunks" => next?.parse().ok().map(|count: u32| Step::Chunks(count.min(MOST_CHUNKS))),
-        "think" => Some(Step::Think),
-        "plan" => Some(Step::Plan),
-        "tool" => Some(Step::Tool),
-        "permission" => Some(Step::Permission),
-        "mode" => next.map(|mode| Step::Mode(mode.into())),
+        "chunks" => next?.parse().ok().map(|count: u32| DemoStep::Chunks(count.min(MOST_CHUNKS))),
+        "think" => Some(DemoStep::Think),
+        "plan" => Some(DemoStep::Plan),
+        "tool" => Some(DemoStep::Tool),
+        "permission" => Some(DemoStep::Permission),
+        "mode" => next.map(|mode| DemoStep::Mode(mode.into())),
         "wait" => Some(match next.and_then(|millis| millis.parse().ok()) {
-            Some(millis) => Step::Wait(Duration::from_millis(millis)),
-            None => Step::WaitUntilCancelled,
+            Some(millis) => DemoStep::Wait(Duration::from_millis(millis)),
+            None => DemoStep::WaitUntilCancelled,
         }),
-        "recall" => Some(Step::Recall),
-        "refuse" => Some(Step::Refuse),
-        "fail" => Some(Step::Fail),
-        "crash" => Some(Step::Crash),
+        "recall" => Some(DemoStep::Recall),
+        "refuse" => Some(DemoStep::Refuse),
+        "fail" => Some(DemoStep::Fail),
+        "crash" => Some(DemoStep::Crash),
         _ => None,
     }
 }
 
 /// What the words behind `mcp` ask for, and the text behind those. Names and arguments keep their spelling.
-fn mcp(text: &str) -> (Step, &str) {
-    let Some((server, rest)) = name(text) else { return (Step::McpServers, "") };
-    let Some((tool, rest)) = name(rest) else { return (Step::McpTools(server), "") };
+fn mcp(text: &str) -> (DemoStep, &str) {
+    let Some((server, rest)) = name(text) else { return (DemoStep::McpServers, "") };
+    let Some((tool, rest)) = name(rest) else { return (DemoStep::McpTools(server), "") };
     let rest = rest.trim_start();
     let (arguments, rest) = if rest.starts_with('{') {
         match first(rest) {
@@ -99,7 +99,7 @@ fn mcp(text: &str) -> (Step, &str) {
     } else {
         (Ok(Map::new()), rest)
     };
-    (Step::McpCall(McpCall { server, tool, arguments }), rest)
+    (DemoStep::McpCall(McpCall { server, tool, arguments }), rest)
 }
 
 /// A name and the text behind it. One with spaces is in quotes, as in JSON.
@@ -125,7 +125,7 @@ fn first<T: serde::de::DeserializeOwned>(text: &str) -> Result<(T, &str), String
     }
 }
 
-impl Step {
+impl DemoStep {
     fn is_an_answer(&self) -> bool {
         !matches!(
             self,
@@ -150,20 +150,20 @@ mod tests {
     #[test]
     fn words_become_steps_in_their_order_and_the_rest_is_echoed() {
         let table = [
-            ("hello", vec![Step::Echo]),
-            ("", vec![Step::Echo]),
-            ("Think, then plan!", vec![Step::Think, Step::Plan, Step::Echo]),
-            ("chunks 3", vec![Step::Chunks(3)]),
-            ("chunks of wood", vec![Step::Echo]),
-            ("chunks 4000000000", vec![Step::Chunks(MOST_CHUNKS)]),
-            ("wait", vec![Step::WaitUntilCancelled, Step::Echo]),
-            ("wait 20 and recall", vec![Step::Wait(Duration::from_millis(20)), Step::Recall]),
-            ("mode code", vec![Step::Mode("code".into()), Step::Echo]),
-            ("mode", vec![Step::Echo]),
-            ("permission tool", vec![Step::Permission, Step::Tool, Step::Echo]),
-            ("refuse", vec![Step::Refuse]),
-            ("fail", vec![Step::Fail]),
-            ("crash", vec![Step::Crash]),
+            ("hello", vec![DemoStep::Echo]),
+            ("", vec![DemoStep::Echo]),
+            ("Think, then plan!", vec![DemoStep::Think, DemoStep::Plan, DemoStep::Echo]),
+            ("chunks 3", vec![DemoStep::Chunks(3)]),
+            ("chunks of wood", vec![DemoStep::Echo]),
+            ("chunks 4000000000", vec![DemoStep::Chunks(MOST_CHUNKS)]),
+            ("wait", vec![DemoStep::WaitUntilCancelled, DemoStep::Echo]),
+            ("wait 20 and recall", vec![DemoStep::Wait(Duration::from_millis(20)), DemoStep::Recall]),
+            ("mode code", vec![DemoStep::Mode("code".into()), DemoStep::Echo]),
+            ("mode", vec![DemoStep::Echo]),
+            ("permission tool", vec![DemoStep::Permission, DemoStep::Tool, DemoStep::Echo]),
+            ("refuse", vec![DemoStep::Refuse]),
+            ("fail", vec![DemoStep::Fail]),
+            ("crash", vec![DemoStep::Crash]),
         ];
         for (text, expected) in table {
             assert_eq!(steps(text), expected, "{text}");
@@ -174,26 +174,29 @@ mod tests {
     fn an_mcp_tool_call_keeps_the_spelling_of_names_and_arguments() {
         let call = |server: &str, tool: &str, arguments: Value| {
             let arguments = Ok(arguments.as_object().unwrap().clone());
-            Step::McpCall(McpCall { server: server.into(), tool: tool.into(), arguments })
+            DemoStep::McpCall(McpCall { server: server.into(), tool: tool.into(), arguments })
         };
         let table = [
-            ("mcp", vec![Step::McpServers]),
-            ("think MCP!", vec![Step::Think, Step::McpServers]),
-            ("mcp Files", vec![Step::McpTools("Files".into())]),
+            ("mcp", vec![DemoStep::McpServers]),
+            ("think MCP!", vec![DemoStep::Think, DemoStep::McpServers]),
+            ("mcp Files", vec![DemoStep::McpTools("Files".into())]),
             ("mcp Files get-Env", vec![call("Files", "get-Env", json!({}))]),
             (
                 "mcp \"My Files\" read_file  {\"path\": \"wait fail {\", \"n\": [1]} think",
-                vec![call("My Files", "read_file", json!({ "path": "wait fail {", "n": [1] })), Step::Think],
+                vec![
+                    call("My Files", "read_file", json!({ "path": "wait fail {", "n": [1] })),
+                    DemoStep::Think,
+                ],
             ),
-            ("mcp a b{} plan", vec![call("a", "b{}", json!({})), Step::Plan]),
-            ("mcp a b {}mcp", vec![call("a", "b", json!({})), Step::McpServers]),
+            ("mcp a b{} plan", vec![call("a", "b{}", json!({})), DemoStep::Plan]),
+            ("mcp a b {}mcp", vec![call("a", "b", json!({})), DemoStep::McpServers]),
         ];
         for (text, expected) in table {
             assert_eq!(steps(text), expected, "{text}");
         }
         for wrong in ["mcp a b {\"a\": ", "mcp a b {a}", "mcp a b {1: 2} fail"] {
             let read = steps(wrong);
-            assert!(matches!(&read[..], [Step::McpCall(call)] if call.arguments.is_err()), "{read:?}");
+            assert!(matches!(&read[..], [DemoStep::McpCall(call)] if call.arguments.is_err()), "{read:?}");
         }
     }
 }

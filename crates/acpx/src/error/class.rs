@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum CliExit {
     /// It was done; also a turn that was cancelled or refused.
     Success,
     /// Something failed.
@@ -21,7 +21,7 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
-impl Exit {
+impl CliExit {
     /// The number.
     pub(crate) fn number(self) -> u8 {
         match self {
@@ -36,8 +36,8 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<CliExit> for ExitCode {
+    fn from(exit: CliExit) -> Self {
         Self::from(exit.number())
     }
 }
@@ -102,14 +102,14 @@ impl ErrorClass {
     }
 
     /// How a command ends with it.
-    pub(crate) fn exit(self) -> Exit {
+    pub(crate) fn exit(self) -> CliExit {
         match self {
-            Self::NoSession => Exit::NoSession,
-            Self::Timeout => Exit::Timeout,
-            Self::PermissionDenied | Self::PromptUnavailable => Exit::PermissionDenied,
-            Self::ExecDisabled | Self::Runtime => Exit::Failure,
-            Self::Interrupted => Exit::Interrupted,
-            Self::Usage => Exit::Usage,
+            Self::NoSession => CliExit::NoSession,
+            Self::Timeout => CliExit::Timeout,
+            Self::PermissionDenied | Self::PromptUnavailable => CliExit::PermissionDenied,
+            Self::ExecDisabled | Self::Runtime => CliExit::Failure,
+            Self::Interrupted => CliExit::Interrupted,
+            Self::Usage => CliExit::Usage,
         }
     }
 }

@@ -5,16 +5,16 @@ use acpx_core::model::RecordId;
 
 /// What a command wanted a session for, and what there is in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remedy {
+pub(crate) struct NoSessionHelp {
     /// What was to be done with it.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: Intent,
     /// What there is.
-    pub(crate) other: Other,
+    pub(crate) other: Alternatives,
 }
 
 /// What was to be done with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum Intent {
     /// Something was to be said in it, so one can be made.
     Said,
     /// It was to be closed.
@@ -29,7 +29,7 @@ pub(crate) enum Wanted {
 
 /// Sessions that may have been meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Other {
+pub(crate) enum Alternatives {
     /// None.
     None,
     /// These are open in the directory and are found by their ids alone, last used first. There is one.
@@ -55,9 +55,9 @@ pub(crate) struct LostSession {
 const NAMED: usize = 3;
 pub(super) const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 
-impl Remedy {
+impl NoSessionHelp {
     /// For a command that looks at a session, and has no line for another one.
-    pub(crate) const LOOK: Self = Self { wanted: Wanted::Read, other: Other::None };
+    pub(crate) const LOOK: Self = Self { wanted: Intent::Read, other: Alternatives::None };
 
     /// The remedy in words, for an agent and a session's name as they stand on the command line.
     pub(crate) fn hint(&self, agent: &str, name: Option<&str>) -> String {
@@ -67,46 +67,51 @@ impl Remedy {
             format!("create one: acpx {agent} sessions new{name}")
         };
         match (self.wanted, &self.other) {
-            (Wanted::Said, Other::None) => create(),
-            (Wanted::Said, Other::Open(ids)) => {
+            (Intent::Said, Alternatives::None) => create(),
+            (Intent::Said, Alternatives::Open(ids)) => {
                 let (open, go_on) = (open_there(ids), named(ids, |id| format!("acpx {agent} -s {id} …")));
                 format!("{open}; go on in {}: {go_on}; or {}", it(ids), create())
             }
-            (Wanted::Said, Other::Closed(id)) => {
+            (Intent::Said, Alternatives::Closed(id)) => {
                 format!("one is closed; go on with it: acpx {agent} -s {id} …; or {}", create())
             }
-            (Wanted::Said, Other::Lost(lost)) => {
+            (Intent::Said, Alternatives::Lost(lost)) => {
                 let come = named(lost, |lost| {
                     format!("acpx {agent} sessions move {} (it worked in {})", lost.id, lost.cwd)
                 });
                 format!("{}; if the project has moved here, bring its session along: {come}", create())
             }
-            (Wanted::Closed, Other::Open(ids)) => {
+            (Intent::Closed, Alternatives::Open(ids)) => {
                 let close = named(ids, |id| format!("acpx {agent} sessions close {id}"));
                 format!("{}; close {}: {close}", open_there(ids), it(ids))
             }
-            (Wanted::Closed, Other::Closed(id)) => format!("the last one there, {id}, is closed already"),
-            (Wanted::Deleted, Other::Open(ids)) => {
+            (Intent::Closed, Alternatives::Closed(id)) => {
+                format!("the last one there, {id}, is closed already")
+            }
+            (Intent::Deleted, Alternatives::Open(ids)) => {
                 let delete = named(ids, |id| format!("acpx {agent} sessions delete {id}"));
                 format!("{}; delete {}: {delete}", open_there(ids), it(ids))
             }
-            (Wanted::Deleted, Other::Closed(id)) => {
+            (Intent::Deleted, Alternatives::Closed(id)) => {
                 format!("one is closed; delete it: acpx {agent} sessions delete {id}")
             }
-            (Wanted::Shown(verb), Other::Open(ids)) => {
+            (Intent::Shown(verb), Alternatives::Open(ids)) => {
                 let look = named(ids, |id| format!("acpx {agent} sessions {verb} {id}"));
                 format!("{}; look at {}: {look}", open_there(ids), it(ids))
             }
-            (Wanted::Shown(verb), Other::Lost(lost)) => {
+            (Intent::Shown(verb), Alternatives::Lost(lost)) => {
                 let look = named(lost, |lost| {
                     format!("acpx {agent} sessions {verb} {} (it worked in {})", lost.id, lost.cwd)
                 });
                 format!("the directory of one that may be meant is gone: {look}")
             }
-            (Wanted::Said | Wanted::Shown(_), Other::Remote) => of_editors(agent),
-            (Wanted::Closed | Wanted::Deleted, Other::None | Other::Lost(_) | Other::Remote)
-            | (Wanted::Shown(_), Other::None | Other::Closed(_))
-            | (Wanted::Read, _) => WHERE_SESSIONS_ARE.to_owned(),
+            (Intent::Said | Intent::Shown(_), Alternatives::Remote) => of_editors(agent),
+            (
+                Intent::Closed | Intent::Deleted,
+                Alternatives::None | Alternatives::Lost(_) | Alternatives::Remote,
+            )
+            | (Intent::Shown(_), Alternatives::None | Alternatives::Closed(_))
+            | (Intent::Read, _) => WHERE_SESSIONS_ARE.to_owned(),
         }
     }
 }

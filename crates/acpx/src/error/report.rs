@@ -22,7 +22,7 @@ pub(crate) enum Origin {
 
 /// An error as it is shown.
 #[derive(Debug, Clone)]
-pub(crate) struct Report {
+pub(crate) struct ErrorReport {
     pub(crate) class: ErrorClass,
     /// The stable code.
     pub(crate) code: String,
@@ -38,7 +38,7 @@ pub(crate) struct Report {
     pub(crate) acp: Option<Box<RawValue>>,
 }
 
-impl From<&CliError> for Report {
+impl From<&CliError> for ErrorReport {
     fn from(error: &CliError) -> Self {
         let code = error.code();
         Self {

@@ -6,7 +6,7 @@ use super::CliError;
 
 /// Why a command shall stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum InterruptReason {
     /// Its time is over.
     TimedOut(Duration),
     /// A person, or whoever started it, has had enough.
@@ -17,7 +17,7 @@ pub(crate) enum Stop {
     HungUp,
 }
 
-impl Stop {
+impl InterruptReason {
     /// The error of a command that was stopped while it did this: words such as "waiting for the host to answer".
     pub(crate) fn while_doing(self, doing: &str) -> CliError {
         match self {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, AgentSessionId, Missed, Reading, RecordId, Timestamp,
+    AbsolutePath, AcpSessionId, AgentError, AgentSessionId, ErrorMeaning, MissedDeadline, RecordId, Timestamp,
 };
 
 use super::remedy::WHERE_SESSIONS_ARE;
@@ -9,7 +9,7 @@ use super::*;
 use crate::output::{error_json, error_quiet, error_text};
 
 fn shown(error: &CliError) -> [String; 3] {
-    let report = Report::from(error);
+    let report = ErrorReport::from(error);
     [error_text, error_quiet, error_json].map(|write| {
         let mut out = Vec::new();
         write(&report, &mut out).unwrap();
@@ -34,7 +34,7 @@ fn an_error_is_shown_whole_in_each_format() {
         searched: Some("/w".into()),
         remedy: Box::new(remedy),
     };
-    let error = none(Remedy { wanted: Wanted::Said, other: Other::None });
+    let error = none(NoSessionHelp { wanted: Intent::Said, other: Alternatives::None });
     let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
     let hint = "create one: acpx claude sessions new --name 'an api'";
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
@@ -49,61 +49,61 @@ fn an_error_is_shown_whole_in_each_format() {
 #[test]
 fn where_there_is_no_session_those_that_may_be_meant_are_named_with_the_line_that_reaches_them() {
     let id = |text: &str| RecordId::new(text).unwrap();
-    let hint = |wanted, other| Remedy { wanted, other }.hint("lo", None);
+    let hint = |wanted, other| NoSessionHelp { wanted, other }.hint("lo", None);
     let create = "create one: acpx lo sessions new";
     let alone = "that is found by id alone, as those of editors are, is open there";
     let lost = |text: &str| LostSession { id: id(text), cwd: format!("/old/{text}") };
     let many = ["a", "b", "c", "d", "e"];
     let cases = [
-        (hint(Wanted::Said, Other::None), create.to_owned()),
+        (hint(Intent::Said, Alternatives::None), create.to_owned()),
         (
-            hint(Wanted::Said, Other::Open(vec![id("a")])),
+            hint(Intent::Said, Alternatives::Open(vec![id("a")])),
             format!("one {alone}; go on in it: acpx lo -s a …; or {create}"),
         ),
         (
-            hint(Wanted::Said, Other::Open(many.map(id).to_vec())),
+            hint(Intent::Said, Alternatives::Open(many.map(id).to_vec())),
             format!(
                 "5 that are found by id alone, as those of editors are, are open there; go on in one of them: \
                  acpx lo -s a … or acpx lo -s b … or acpx lo -s c … or one of 2 more; or {create}"
             ),
         ),
         (
-            hint(Wanted::Said, Other::Closed(id("a"))),
+            hint(Intent::Said, Alternatives::Closed(id("a"))),
             format!("one is closed; go on with it: acpx lo -s a …; or {create}"),
         ),
         (
-            hint(Wanted::Said, Other::Lost(vec![lost("a")])),
+            hint(Intent::Said, Alternatives::Lost(vec![lost("a")])),
             format!(
                 "{create}; if the project has moved here, bring its session along: \
                  acpx lo sessions move a (it worked in /old/a)"
             ),
         ),
         (
-            hint(Wanted::Closed, Other::Open(vec![id("a")])),
+            hint(Intent::Closed, Alternatives::Open(vec![id("a")])),
             format!("one {alone}; close it: acpx lo sessions close a"),
         ),
-        (hint(Wanted::Closed, Other::Closed(id("a"))), "the last one there, a, is closed already".to_owned()),
+        (hint(Intent::Closed, Alternatives::Closed(id("a"))), "the last one there, a, is closed already".to_owned()),
         (
-            hint(Wanted::Deleted, Other::Open(vec![id("a")])),
+            hint(Intent::Deleted, Alternatives::Open(vec![id("a")])),
             format!("one {alone}; delete it: acpx lo sessions delete a"),
         ),
         (
-            hint(Wanted::Deleted, Other::Closed(id("a"))),
+            hint(Intent::Deleted, Alternatives::Closed(id("a"))),
             "one is closed; delete it: acpx lo sessions delete a".to_owned(),
         ),
         (
-            hint(Wanted::Shown("history"), Other::Open(vec![id("a")])),
+            hint(Intent::Shown("history"), Alternatives::Open(vec![id("a")])),
             format!("one {alone}; look at it: acpx lo sessions history a"),
         ),
         (
-            hint(Wanted::Shown("watch"), Other::Lost(vec![lost("a"), lost("b")])),
+            hint(Intent::Shown("watch"), Alternatives::Lost(vec![lost("a"), lost("b")])),
             "the directory of one that may be meant is gone: acpx lo sessions watch a (it worked in /old/a) or \
              acpx lo sessions watch b (it worked in /old/b)"
                 .to_owned(),
         ),
-        (hint(Wanted::Shown("show"), Other::None), WHERE_SESSIONS_ARE.to_owned()),
-        (hint(Wanted::Closed, Other::None), WHERE_SESSIONS_ARE.to_owned()),
-        (Remedy::LOOK.hint("lo", None), WHERE_SESSIONS_ARE.to_owned()),
+        (hint(Intent::Shown("show"), Alternatives::None), WHERE_SESSIONS_ARE.to_owned()),
+        (hint(Intent::Closed, Alternatives::None), WHERE_SESSIONS_ARE.to_owned()),
+        (NoSessionHelp::LOOK.hint("lo", None), WHERE_SESSIONS_ARE.to_owned()),
     ];
     for (said, expected) in cases {
         assert_eq!(said, expected);
@@ -152,7 +152,7 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
         message: "boom\nand\u{1b}[2J more".to_owned(),
         field: None,
         acp: Arc::from(r#"{"code":-32603, "message":"boom"}"#),
-        reading: Reading::Broken,
+        reading: ErrorMeaning::Broken,
     };
     let error = CliError::from(SessionError::from(refused)).about(identity());
     let [text, quiet, line] = shown(&error);
@@ -181,7 +181,7 @@ fn a_message_has_its_causes_and_they_are_told_once() {
 #[test]
 fn every_class_has_its_numbers() {
     let told = |code: &str| {
-        CliError::Told(ToldError {
+        CliError::Told(RemoteError {
             code: code.to_owned(),
             message: String::new(),
             hint: None,
@@ -208,7 +208,7 @@ fn every_class_has_its_numbers() {
     }
     let typed = CliError::Directory { path: "/x".into(), reason: "gone".to_owned(), flag: "--cwd" };
     assert_eq!(typed.class(), ErrorClass::Usage, "what was typed is the mistake");
-    assert_eq!(Exit::Interrupted.number(), 130);
+    assert_eq!(CliExit::Interrupted.number(), 130);
 }
 
 #[test]
@@ -223,11 +223,11 @@ fn an_agent_that_was_too_slow_to_start_gets_time_by_the_flags_of_this_program() 
     let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
     let load = Timestamp::from_millis(60_000).unwrap();
     let rows = [
-        (Missed::Initialize, format!("a first start may download a package; {time}")),
-        (Missed::Answer("session/load".into()), time.to_owned()),
-        (Missed::Ready, time.to_owned()),
-        (Missed::LoadTime(load), "ask again then, or wait for longer with --timeout".to_owned()),
-        (Missed::End, "ask again: what is left of it is being ended".to_owned()),
+        (MissedDeadline::Initialize, format!("a first start may download a package; {time}")),
+        (MissedDeadline::Answer("session/load".into()), time.to_owned()),
+        (MissedDeadline::Ready, time.to_owned()),
+        (MissedDeadline::LoadTime(load), "ask again then, or wait for longer with --timeout".to_owned()),
+        (MissedDeadline::End, "ask again: what is left of it is being ended".to_owned()),
     ];
     for (missed, hint) in rows {
         let limit = Duration::from_secs(2);

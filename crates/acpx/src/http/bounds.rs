@@ -17,24 +17,24 @@ use tokio::time::Instant;
 
 /// How many of something each has.
 #[derive(Debug)]
-pub(crate) struct Shares<K>(Mutex<HashMap<K, usize>>);
+pub(crate) struct KeyedCounter<K>(Mutex<HashMap<K, usize>>);
 
 /// One of what is counted. Dropped, it counts no more.
 #[derive(Debug)]
-pub(crate) struct Share<K: Eq + Hash> {
-    shares: Arc<Shares<K>>,
+pub(crate) struct KeyedCountGuard<K: Eq + Hash> {
+    shares: Arc<KeyedCounter<K>>,
     who: K,
 }
 
-impl<K> Default for Shares<K> {
+impl<K> Default for KeyedCounter<K> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Eq + Hash + Clone> Shares<K> {
+impl<K: Eq + Hash + Clone> KeyedCounter<K> {
     /// One more for somebody who has fewer than so many.
-    pub(crate) fn take(self: &Arc<Self>, who: &K, most: usize) -> Option<Share<K>> {
+    pub(crate) fn take(self: &Arc<Self>, who: &K, most: usize) -> Option<KeyedCountGuard<K>> {
         let mut counts = self.lock();
         let count = counts.entry(who.clone()).or_default();
         if *count >= most {
@@ -42,17 +42,17 @@ impl<K: Eq + Hash + Clone> Shares<K> {
         }
         *count += 1;
         drop(counts);
-        Some(Share { shares: Arc::clone(self), who: who.clone() })
+        Some(KeyedCountGuard { shares: Arc::clone(self), who: who.clone() })
     }
 }
 
-impl<K> Shares<K> {
+impl<K> KeyedCounter<K> {
     fn lock(&self) -> MutexGuard<'_, HashMap<K, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Eq + Hash> Drop for Share<K> {
+impl<K: Eq + Hash> Drop for KeyedCountGuard<K> {
     fn drop(&mut self) {
         let mut counts = self.shares.lock();
         if let Some(count) = counts.get_mut(&self.who) {
@@ -66,13 +66,13 @@ impl<K: Eq + Hash> Drop for Share<K> {
 
 /// What one client has sent that is no message yet, out of what all may.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub(crate) struct ReceiveBudget {
     room: Arc<Semaphore>,
-    held: Mutex<Held>,
+    held: Mutex<ReceiveUsage>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct ReceiveUsage {
     bytes: Option<OwnedSemaphorePermit>,
     /// When something came last.
     heard: Instant,
@@ -80,10 +80,13 @@ struct Held {
     written: u64,
 }
 
-impl Load {
+impl ReceiveBudget {
     /// Nothing, of what fits into this room.
     pub(crate) fn new(room: Arc<Semaphore>) -> Arc<Self> {
-        Arc::new(Self { room, held: Mutex::new(Held { bytes: None, heard: Instant::now(), written: 0 }) })
+        Arc::new(Self {
+            room,
+            held: Mutex::new(ReceiveUsage { bytes: None, heard: Instant::now(), written: 0 }),
+        })
     }
 
     /// So much more; whether there is room for it.
@@ -128,18 +131,18 @@ impl Load {
         self.lock().heard
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, ReceiveUsage> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A stream of which every byte is counted. What comes and has no room is an error.
-pub(crate) struct Weighed<S> {
+pub(crate) struct MeteredStream<S> {
     pub(crate) stream: S,
-    pub(crate) load: Arc<Load>,
+    pub(crate) load: Arc<ReceiveBudget>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Weighed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -155,7 +158,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Weighed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Weighed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn each_has_so_many_and_what_is_dropped_counts_no_more() {
-        let shares = Arc::new(Shares::default());
+        let shares = Arc::new(KeyedCounter::default());
         let first = shares.take(&"me", 2).unwrap();
         let second = shares.take(&"me", 2);
         assert!(second.is_some() && shares.take(&"me", 2).is_none() && shares.take(&"you", 2).is_some());
@@ -198,9 +201,9 @@ mod tests {
     #[tokio::test]
     async fn bytes_that_are_no_message_yet_take_room_from_everybody() {
         let room = Arc::new(Semaphore::new(10));
-        let (one, other) = (Load::new(Arc::clone(&room)), Load::new(Arc::clone(&room)));
+        let (one, other) = (ReceiveBudget::new(Arc::clone(&room)), ReceiveBudget::new(Arc::clone(&room)));
         let (near, mut far) = duplex(64);
-        let mut near = Weighed { stream: near, load: Arc::clone(&one) };
+        let mut near = MeteredStream { stream: near, load: Arc::clone(&one) };
         far.write_all(&[0; 7]).await.unwrap();
         near.read_exact(&mut [0; 7]).await.unwrap();
         assert!(!other.add(4) && other.add(3));

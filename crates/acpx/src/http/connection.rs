@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpx_core::wire::{Incoming, Message, Peer};
+use acpx_core::wire::{InboundStream, Peer, RpcMessage};
 use hyper::header::HeaderValue;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::server::{Admission, Server};
-use super::streams::Streams;
+use super::server::{Admission, HttpServer};
+use super::streams::ConnectionStreams;
 
 /// How long a client may leave a full stream unread.
 const SLOW: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ pub(crate) struct HttpConnection {
     /// Who may use it.
     token: Option<String>,
     pub(crate) peer: Peer,
-    streams: Mutex<Streams>,
+    streams: Mutex<ConnectionStreams>,
     /// When it was last used, and how long it stays after that.
     used: watch::Sender<(Instant, Duration)>,
     ended: watch::Sender<bool>,
@@ -37,10 +37,10 @@ impl HttpConnection {
     /// Begins a connection whose first request was answered: from now on, what the host says goes into its streams,
     /// beginning with what it said early.
     pub(crate) fn begin(
-        server: &Arc<Server>,
+        server: &Arc<HttpServer>,
         token: Option<String>,
         peer: Peer,
-        (incoming, early): (Incoming, Vec<Message>),
+        (incoming, early): (InboundStream, Vec<RpcMessage>),
         admission: Admission,
     ) -> Arc<Self> {
         let connection = Arc::new(Self::new(token, peer));
@@ -87,7 +87,7 @@ impl HttpConnection {
     }
 
     /// Puts what the host says into its streams, until the connection is over for whatever reason.
-    async fn see_through(&self, server: &Server, mut incoming: Incoming, early: Vec<Message>) {
+    async fn see_through(&self, server: &HttpServer, mut incoming: InboundStream, early: Vec<RpcMessage>) {
         let told = async {
             for message in early {
                 if !self.pass(&message).await {
@@ -110,7 +110,7 @@ impl HttpConnection {
     }
 
     /// Puts a line into its stream; whether there was room for it in time.
-    async fn pass(&self, message: &Message) -> bool {
+    async fn pass(&self, message: &RpcMessage) -> bool {
         let (mailbox, line) = self.streams().route(message);
         timeout(SLOW, mailbox.put(line)).await.is_ok()
     }
@@ -133,11 +133,11 @@ impl HttpConnection {
 
     /// Ends its streams: whoever reads them reads what is left, and then their end.
     fn over(&self) {
-        *self.streams() = Streams::default();
+        *self.streams() = ConnectionStreams::default();
     }
 
     /// Its streams.
-    pub(crate) fn streams(&self) -> MutexGuard<'_, Streams> {
+    pub(crate) fn streams(&self) -> MutexGuard<'_, ConnectionStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,13 +149,13 @@ impl HttpConnection {
 
 #[cfg(test)]
 mod tests {
-    use acpx_core::wire::{Limits, memory};
+    use acpx_core::wire::{WireLimits, memory};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_once_nobody_has_read_or_used_it_for_a_while() {
-        let ((peer, _incoming), _host) = memory(Limits::default());
+        let ((peer, _incoming), _host) = memory(WireLimits::default());
         let connection = HttpConnection::new(None, peer);
         let reader = connection.streams().open(None).unwrap();
         assert!(timeout(IDLE * 10, connection.idle()).await.is_err());
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_is_not_used_after_initialize_goes_soon() {
-        let ((peer, _incoming), _host) = memory(Limits::default());
+        let ((peer, _incoming), _host) = memory(WireLimits::default());
         let connection = HttpConnection::new(None, peer);
         let began = Instant::now();
         connection.idle().await;
@@ -177,10 +177,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_stays_full_ends_its_connection() {
-        let ((peer, _incoming), _host) = memory(Limits::default());
+        let ((peer, _incoming), _host) = memory(WireLimits::default());
         let connection = HttpConnection::new(None, peer);
         let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(1 << 20));
-        let message = Message::parse(line).unwrap();
+        let message = RpcMessage::parse(line).unwrap();
         let mut held = 0;
         while connection.pass(&message).await {
             held += 1;

@@ -9,35 +9,35 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::streams::Reader;
+use super::streams::SessionStreamReader;
 
 /// How often a stream with nothing to tell says so, which keeps what is between alive and shows who is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The body of a response.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum ResponseBody {
     /// All of it, once.
     Whole(Option<Bytes>),
     /// One event for each line.
-    Events(Reader, Interval),
+    Events(SessionStreamReader, Interval),
 }
 
-impl Reply {
+impl ResponseBody {
     /// A body with this text.
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
         Self::Whole(Some(text.into()).filter(|text: &Bytes| !text.is_empty()))
     }
 
     /// A body that tells the lines of a stream.
-    pub(crate) fn events(reader: Reader) -> Self {
+    pub(crate) fn events(reader: SessionStreamReader) -> Self {
         let mut silence = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         silence.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self::Events(reader, silence)
     }
 }
 
-impl Body for Reply {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use acpx_core::wire::Incoming;
+use acpx_core::wire::InboundStream;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,7 +14,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::bounds::{Load, Weighed};
+use super::bounds::{MeteredStream, ReceiveBudget};
 use super::{as_line, longest_line};
 
 /// How often the other end is asked whether it is there.
@@ -29,11 +29,11 @@ pub(crate) const FROM_CLIENT: usize = 6;
 pub(crate) const FROM_SERVER: usize = 2;
 
 /// A WebSocket whose bytes are counted.
-pub(crate) type Socket<S> = WebSocketStream<Weighed<S>>;
+pub(crate) type Socket<S> = WebSocketStream<MeteredStream<S>>;
 
 /// What came next.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum FrameEvent {
     /// A message.
     Line(String),
     /// The other end says that it goes.
@@ -48,7 +48,7 @@ pub(crate) enum Heard {
 
 /// Why no more is said.
 #[derive(Debug)]
-pub(crate) enum Unsaid {
+pub(crate) enum FrameSendError {
     /// There is no more.
     Over,
     /// The other end does not read.
@@ -67,7 +67,11 @@ pub(crate) fn config() -> WebSocketConfig {
 ///
 /// The frames that only say that it is there may come between the pieces of a message, so no more than their own bytes
 /// is taken off the load.
-pub(crate) async fn hear<S>(source: &mut SplitStream<Socket<S>>, load: &Load, head: usize) -> Heard
+pub(crate) async fn hear<S>(
+    source: &mut SplitStream<Socket<S>>,
+    load: &ReceiveBudget,
+    head: usize,
+) -> FrameEvent
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -79,20 +83,20 @@ where
             frame = source.next() => frame,
             () = sleep_until(due) => {
                 if load.heard() + SILENCE <= Instant::now() {
-                    return Heard::Silence;
+                    return FrameEvent::Silence;
                 }
                 continue;
             }
         };
         match frame {
-            Some(Ok(Message::Text(text))) => return Heard::Line(as_line(&text)),
-            Some(Ok(Message::Binary(_))) => return Heard::Binary,
-            Some(Ok(Message::Close(close))) => return Heard::Closed(close),
+            Some(Ok(Message::Text(text))) => return FrameEvent::Line(as_line(&text)),
+            Some(Ok(Message::Binary(_))) => return FrameEvent::Binary,
+            Some(Ok(Message::Close(close))) => return FrameEvent::Closed(close),
             Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => load.remove(payload.len() + head),
             // A frame as such is never heard: it is a part of a message.
             Some(Ok(Message::Frame(_))) => {}
-            Some(Err(error)) => return Heard::Broken(Some(error)),
-            None => return Heard::Broken(None),
+            Some(Err(error)) => return FrameEvent::Broken(Some(error)),
+            None => return FrameEvent::Broken(None),
         }
     }
 }
@@ -100,9 +104,9 @@ where
 /// Says what comes in, to its end.
 pub(crate) async fn say<S>(
     sink: &mut SplitSink<Socket<S>, Message>,
-    incoming: &mut Incoming,
-    load: &Load,
-) -> Unsaid
+    incoming: &mut InboundStream,
+    load: &ReceiveBudget,
+) -> FrameSendError
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -112,14 +116,14 @@ where
         let frame = tokio::select! {
             inbound = incoming.recv() => match inbound {
                 Some(inbound) => Message::text(inbound.message().line().as_ref()),
-                None => return Unsaid::Over,
+                None => return FrameSendError::Over,
             },
             _ = pings.tick() => Message::Ping(bytes::Bytes::new()),
         };
         match send(sink, frame, load).await {
             Some(Ok(())) => {}
-            Some(Err(error)) => return Unsaid::Gone(error),
-            None => return Unsaid::Slow,
+            Some(Err(error)) => return FrameSendError::Gone(error),
+            None => return FrameSendError::Slow,
         }
     }
 }
@@ -128,7 +132,7 @@ where
 async fn send<S>(
     sink: &mut SplitSink<Socket<S>, Message>,
     frame: Message,
-    load: &Load,
+    load: &ReceiveBudget,
 ) -> Option<Result<(), Error>>
 where
     S: AsyncRead + AsyncWrite + Unpin,

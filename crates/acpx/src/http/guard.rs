@@ -25,7 +25,7 @@ pub(crate) struct Guard {
 
 /// What a request shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown<'a> {
+pub(crate) enum RequestCredential<'a> {
     /// This secret, which is to be checked.
     Secret(&'a str),
     /// Nothing, and none is needed if the home has no tokens.
@@ -34,7 +34,7 @@ pub(crate) enum Shown<'a> {
 
 /// Why a request stays outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Outside {
+pub(crate) enum AccessError {
     /// A web page of somebody else.
     #[error("requests of this Origin are not allowed")]
     Origin,
@@ -49,7 +49,7 @@ pub(crate) enum Outside {
     BadToken,
 }
 
-impl Outside {
+impl AccessError {
     /// How HTTP says it.
     pub(crate) fn status(self) -> StatusCode {
         match self {
@@ -61,23 +61,27 @@ impl Outside {
 
 impl Guard {
     /// What a request shows, if its way here is right.
-    pub(crate) fn look<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Shown<'a>, Outside> {
+    pub(crate) fn look<'a>(
+        &self,
+        uri: &'a Uri,
+        headers: &'a HeaderMap,
+    ) -> Result<RequestCredential<'a>, AccessError> {
         self.look_at_origin(uri, headers)?;
         let host = host_of(uri, headers);
-        match only(headers, &AUTHORIZATION).map_err(|()| Outside::BadToken)? {
-            Some(value) => bearer(value).map(Shown::Secret).ok_or(Outside::BadToken),
+        match only(headers, &AUTHORIZATION).map_err(|()| AccessError::BadToken)? {
+            Some(value) => bearer(value).map(RequestCredential::Secret).ok_or(AccessError::BadToken),
             // A name can be made to lead here by whoever has the name; an address cannot.
-            None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(Outside::Host),
-            None if !host.is_some_and(is_no_name) => Err(Outside::Host),
-            None => Ok(Shown::Nothing),
+            None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(AccessError::Host),
+            None if !host.is_some_and(is_no_name) => Err(AccessError::Host),
+            None => Ok(RequestCredential::Nothing),
         }
     }
 
     /// Sees to it that a request is of no web page, or of one that may come in.
-    pub(crate) fn look_at_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Outside> {
-        let Some(origin) = only(headers, &ORIGIN).map_err(|()| Outside::Origin)? else { return Ok(()) };
+    pub(crate) fn look_at_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AccessError> {
+        let Some(origin) = only(headers, &ORIGIN).map_err(|()| AccessError::Origin)? else { return Ok(()) };
         let is_own = host_of(uri, headers).is_some_and(|host| is_same_host(origin, host));
-        if is_own || self.allows(origin) { Ok(()) } else { Err(Outside::Origin) }
+        if is_own || self.allows(origin) { Ok(()) } else { Err(AccessError::Origin) }
     }
 
     /// Whether whoever shows nothing comes in where tokens are needed, or are not.

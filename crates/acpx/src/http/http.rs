@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::wire::{Incoming, Message, RpcId};
+use acpx_core::wire::{InboundStream, RpcId, RpcMessage};
 use bytes::Buf;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
@@ -14,13 +14,13 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::bounds::Load;
+use super::bounds::ReceiveBudget;
 use super::connection::HttpConnection;
-use super::events::Reply;
-use super::guard::{Outside, Shown, only};
-use super::owner::Ends;
-use super::refusal::{Refusal, empty, json};
-use super::server::{Caller, Joined, Server};
+use super::events::ResponseBody;
+use super::guard::{AccessError, RequestCredential, only};
+use super::owner::SocketAddresses;
+use super::refusal::{HttpRefusal, empty, json};
+use super::server::{Caller, HostLink, HttpServer};
 use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
 
 /// How long nothing may come of the body of a request. A long one may come slowly.
@@ -37,7 +37,11 @@ const FOR_PAGES: [(HeaderName, &str); 3] = [
 ];
 
 /// Answers a request.
-pub(crate) async fn answer<B>(server: &Arc<Server>, ends: Ends, request: Request<B>) -> Response<Reply>
+pub(crate) async fn answer<B>(
+    server: &Arc<HttpServer>,
+    ends: SocketAddresses,
+    request: Request<B>,
+) -> Response<ResponseBody>
 where
     B: Body + Send + 'static,
     B::Data: Send,
@@ -55,14 +59,18 @@ where
     response
 }
 
-async fn respond<B>(server: &Arc<Server>, ends: Ends, request: Request<B>) -> Result<Response<Reply>, Refusal>
+async fn respond<B>(
+    server: &Arc<HttpServer>,
+    ends: SocketAddresses,
+    request: Request<B>,
+) -> Result<Response<ResponseBody>, HttpRefusal>
 where
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     if request.uri().path() != PATH {
-        return Err(Refusal::Path);
+        return Err(HttpRefusal::Path);
     }
     if request.method() == Method::OPTIONS {
         // A page asks so whether it may ask, and never shows a token yet.
@@ -78,38 +86,38 @@ where
         }
         Method::GET => get(server, caller.token.as_deref(), request.headers()),
         Method::DELETE => delete(server, caller.token.as_deref(), request.headers()),
-        _ => Err(Refusal::Method),
+        _ => Err(HttpRefusal::Method),
     }
 }
 
 /// The token that lets a request in; none, if none is needed.
-async fn admit(server: &Server, shown: Shown<'_>) -> Result<Option<String>, Refusal> {
+async fn admit(server: &HttpServer, shown: RequestCredential<'_>) -> Result<Option<String>, HttpRefusal> {
     let tokens = server.tokens.clone();
     let secret = match shown {
-        Shown::Secret(secret) => Some(secret.to_owned()),
-        Shown::Nothing => None,
+        RequestCredential::Secret(secret) => Some(secret.to_owned()),
+        RequestCredential::Nothing => None,
     };
     let known = tokio::task::spawn_blocking(move || match &secret {
         Some(secret) => tokens.check(secret).map(|token| (token.is_some(), token)),
         None => tokens.are_needed().map(|needed| (needed, None)),
     });
-    let (known, token) = known.await.map_err(|_| Refusal::Tokens)?.map_err(|_| Refusal::Tokens)?;
+    let (known, token) = known.await.map_err(|_| HttpRefusal::Tokens)?.map_err(|_| HttpRefusal::Tokens)?;
     let is_in = match shown {
-        Shown::Secret(_) => known,
-        Shown::Nothing => server.guard.admits_nothing(known),
+        RequestCredential::Secret(_) => known,
+        RequestCredential::Nothing => server.guard.admits_nothing(known),
     };
     match shown {
         _ if is_in => Ok(token),
-        Shown::Secret(_) => Err(Outside::BadToken.into()),
-        Shown::Nothing => Err(Outside::NoToken.into()),
+        RequestCredential::Secret(_) => Err(AccessError::BadToken.into()),
+        RequestCredential::Nothing => Err(AccessError::NoToken.into()),
     }
 }
 
 async fn post<B>(
-    server: &Arc<Server>,
+    server: &Arc<HttpServer>,
     caller: Caller,
     request: Request<B>,
-) -> Result<Response<Reply>, Refusal>
+) -> Result<Response<ResponseBody>, HttpRefusal>
 where
     B: Body + Send + 'static,
     B::Data: Send,
@@ -119,52 +127,56 @@ where
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json")) {
-        return Err(Refusal::ContentType);
+        return Err(HttpRefusal::ContentType);
     }
     let load = server.load();
     if !head.headers.contains_key(&CONNECTION) {
         let message = read(body, LONGEST_GREETING, &load).await?;
         let is_greeting = message.method() == Some("initialize") && message.id().is_some();
-        return if is_greeting { begin(server, caller, &message).await } else { Err(Refusal::NoConnection) };
+        return if is_greeting {
+            begin(server, caller, &message).await
+        } else {
+            Err(HttpRefusal::NoConnection)
+        };
     }
     let connection = known(server, caller.token.as_deref(), &head.headers)?;
     let session = text(&head.headers, &SESSION)?;
     let message = read(body, longest_line(), &load).await?;
     let line = connection.streams().heard(&message, session)?;
-    connection.peer.send(line).await.map_err(|_| Refusal::UnknownConnection)?;
+    connection.peer.send(line).await.map_err(|_| HttpRefusal::UnknownConnection)?;
     Ok(empty(StatusCode::ACCEPTED))
 }
 
 /// The message that a body is.
-async fn read<B>(body: B, longest: usize, load: &Load) -> Result<Message, Refusal>
+async fn read<B>(body: B, longest: usize, load: &ReceiveBudget) -> Result<RpcMessage, HttpRefusal>
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     if body.size_hint().lower() > longest as u64 {
-        return Err(Refusal::TooLong);
+        return Err(HttpRefusal::TooLong);
     }
     let bytes = gather(Limited::new(body, longest), load).await?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::Unreadable)?;
-    Message::parse(as_line(text)).map_err(Refusal::NotAMessage)
+    let text = std::str::from_utf8(&bytes).map_err(|_| HttpRefusal::Unreadable)?;
+    RpcMessage::parse(as_line(text)).map_err(HttpRefusal::NotAMessage)
 }
 
 /// The bytes of a body, as far as there is room for them.
-async fn gather<B>(body: Limited<B>, load: &Load) -> Result<Vec<u8>, Refusal>
+async fn gather<B>(body: Limited<B>, load: &ReceiveBudget) -> Result<Vec<u8>, HttpRefusal>
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
-    while let Some(frame) = timeout(BODY, body.frame()).await.map_err(|_| Refusal::Slow)? {
+    while let Some(frame) = timeout(BODY, body.frame()).await.map_err(|_| HttpRefusal::Slow)? {
         let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-            Some(_) => Refusal::TooLong,
-            None => Refusal::Unreadable,
+            Some(_) => HttpRefusal::TooLong,
+            None => HttpRefusal::Unreadable,
         })?;
         let Ok(mut data) = frame.into_data() else { continue };
         if !load.add(data.remaining()) {
-            return Err(Refusal::NoRoom);
+            return Err(HttpRefusal::NoRoom);
         }
         bytes.reserve(data.remaining());
         while data.has_remaining() {
@@ -179,15 +191,15 @@ where
 
 /// Begins a connection, and answers when the host has.
 async fn begin(
-    server: &Arc<Server>,
+    server: &Arc<HttpServer>,
     caller: Caller,
-    initialize: &Message,
-) -> Result<Response<Reply>, Refusal> {
-    let Joined { peer, mut incoming, admission } = server.join(&caller).await?;
-    peer.send(initialize.line().to_string()).await.map_err(|_| Refusal::NoHost)?;
+    initialize: &RpcMessage,
+) -> Result<Response<ResponseBody>, HttpRefusal> {
+    let HostLink { peer, mut incoming, admission } = server.join(&caller).await?;
+    peer.send(initialize.line().to_string()).await.map_err(|_| HttpRefusal::NoHost)?;
     let mut early = Vec::new();
     let answer = timeout(GREETING, greeting(&mut incoming, initialize.id(), &mut early)).await;
-    let answer = answer.ok().flatten().ok_or(Refusal::NoHost)?;
+    let answer = answer.ok().flatten().ok_or(HttpRefusal::NoHost)?;
     let mut response = json(answer.line().to_string());
     if answer.result().is_some() {
         let connection = HttpConnection::begin(server, caller.token, peer, (incoming, early), admission);
@@ -197,7 +209,11 @@ async fn begin(
 }
 
 /// The answer to the first request, and what came before it.
-async fn greeting(incoming: &mut Incoming, id: Option<&RpcId>, early: &mut Vec<Message>) -> Option<Message> {
+async fn greeting(
+    incoming: &mut InboundStream,
+    id: Option<&RpcId>,
+    early: &mut Vec<RpcMessage>,
+) -> Option<RpcMessage> {
     loop {
         let message = incoming.recv().await?.message().clone();
         if message.method().is_none() && message.id() == id {
@@ -207,17 +223,21 @@ async fn greeting(incoming: &mut Incoming, id: Option<&RpcId>, early: &mut Vec<M
     }
 }
 
-fn get(server: &Arc<Server>, token: Option<&str>, headers: &HeaderMap) -> Result<Response<Reply>, Refusal> {
+fn get(
+    server: &Arc<HttpServer>,
+    token: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Response<ResponseBody>, HttpRefusal> {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     // Types have parameters behind a semicolon, and their names know no case.
     let names = accepted.flat_map(|accept| accept.split(',')).filter_map(|kind| kind.split(';').next());
     if !names.map(str::trim).any(|name| name.eq_ignore_ascii_case("text/event-stream")) {
-        return Err(Refusal::Accept);
+        return Err(HttpRefusal::Accept);
     }
     let connection = known(server, token, headers)?;
     let session = text(headers, &SESSION)?;
     let reader = connection.streams().open(session)?;
-    let mut response = Response::new(Reply::events(reader));
+    let mut response = Response::new(ResponseBody::events(reader));
     let answered = response.headers_mut();
     answered.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answered.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -229,10 +249,10 @@ fn get(server: &Arc<Server>, token: Option<&str>, headers: &HeaderMap) -> Result
 }
 
 fn delete(
-    server: &Arc<Server>,
+    server: &Arc<HttpServer>,
     token: Option<&str>,
     headers: &HeaderMap,
-) -> Result<Response<Reply>, Refusal> {
+) -> Result<Response<ResponseBody>, HttpRefusal> {
     let connection = known(server, token, headers)?;
     connection.end();
     server.connections().remove(connection.id());
@@ -240,15 +260,19 @@ fn delete(
 }
 
 /// The connection that a request belongs to. Who has not begun it does not find it.
-fn known(server: &Server, token: Option<&str>, headers: &HeaderMap) -> Result<Arc<HttpConnection>, Refusal> {
-    let id = text(headers, &CONNECTION)?.ok_or(Refusal::NoConnection)?;
+fn known(
+    server: &HttpServer,
+    token: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Arc<HttpConnection>, HttpRefusal> {
+    let id = text(headers, &CONNECTION)?.ok_or(HttpRefusal::NoConnection)?;
     let connection = server.connections().get(id).cloned();
     let connection = connection.filter(|connection| connection.is_of(token));
-    let connection = connection.ok_or(Refusal::UnknownConnection)?;
+    let connection = connection.ok_or(HttpRefusal::UnknownConnection)?;
     connection.touch();
     Ok(connection)
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
-    only(headers, name).map_err(|()| Refusal::Header(name.clone()))
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, HttpRefusal> {
+    only(headers, name).map_err(|()| HttpRefusal::Header(name.clone()))
 }

@@ -23,7 +23,7 @@ pub(crate) mod tls;
 pub(crate) mod tokens;
 pub(crate) mod websocket;
 
-use acpx_core::wire::Limits;
+use acpx_core::wire::WireLimits;
 use hyper::header::HeaderName;
 
 /// Where on a server ACP is spoken.
@@ -38,12 +38,12 @@ const ENVELOPE: usize = 128 * 1024;
 
 /// The longest line that a client may send.
 pub(crate) fn longest_line() -> usize {
-    Limits::default().line_bytes
+    WireLimits::default().line_bytes
 }
 
 /// The limits of a connection to the bridge: whatever it passes fits.
-pub(crate) fn limits() -> Limits {
-    Limits { line_bytes: longest_line() + ENVELOPE, ..Limits::default() }
+pub(crate) fn limits() -> WireLimits {
+    WireLimits { line_bytes: longest_line() + ENVELOPE, ..WireLimits::default() }
 }
 
 /// A frame or a body as one line: between the tokens of JSON a line break is a space like any other.

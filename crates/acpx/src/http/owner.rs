@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// The two ends of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct SocketAddresses {
     /// The end of whoever has connected.
     pub(crate) theirs: SocketAddr,
     /// The end here.
@@ -16,7 +16,7 @@ pub(crate) struct Ends {
 
 /// Who has opened a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum SocketOwner {
     /// A program below an agent of this home.
     Inside,
     /// Any other program, on this machine or elsewhere.
@@ -25,7 +25,7 @@ pub(crate) enum Owner {
     Hidden,
 }
 
-impl Ends {
+impl SocketAddresses {
     /// Whether both ends are on this machine.
     fn are_here(self) -> bool {
         let theirs = self.theirs.ip().to_canonical();
@@ -33,17 +33,17 @@ impl Ends {
     }
 
     /// Who has opened it, as seen from a home of this name.
-    pub(crate) fn owner(self, home: &str) -> Owner {
-        if self.are_here() { system::owner(self, home) } else { Owner::Outside }
+    pub(crate) fn owner(self, home: &str) -> SocketOwner {
+        if self.are_here() { system::owner(self, home) } else { SocketOwner::Outside }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use super::{Ends, Owner};
+    use super::{SocketAddresses, SocketOwner};
 
-    pub(super) fn owner(_: Ends, _: &str) -> Owner {
-        Owner::Outside
+    pub(super) fn owner(_: SocketAddresses, _: &str) -> SocketOwner {
+        SocketOwner::Outside
     }
 }
 
@@ -55,24 +55,24 @@ mod system {
 
     use acpx_core::tools::is_inside;
 
-    use super::{Ends, Owner};
+    use super::{SocketAddresses, SocketOwner};
 
     /// Where the sockets of this machine are listed.
     const LISTS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-    pub(super) fn owner(ends: Ends, home: &str) -> Owner {
+    pub(super) fn owner(ends: SocketAddresses, home: &str) -> SocketOwner {
         let mut lists = LISTS.iter().filter_map(|list| fs::read_to_string(list).ok());
         let Some(listed) = lists.find_map(|list| Listed::find(&list, ends)) else {
-            return Owner::Hidden;
+            return SocketOwner::Hidden;
         };
         if listed.user != rustix::process::getuid().as_raw() {
-            return Owner::Outside;
+            return SocketOwner::Outside;
         }
         let mut owners = holders(listed.inode).peekable();
         if owners.peek().is_none() {
-            return Owner::Hidden;
+            return SocketOwner::Hidden;
         }
-        if owners.any(|pid| is_inside(pid, home)) { Owner::Inside } else { Owner::Outside }
+        if owners.any(|pid| is_inside(pid, home)) { SocketOwner::Inside } else { SocketOwner::Outside }
     }
 
     /// The processes that have a socket, among those that can be looked at.
@@ -95,7 +95,7 @@ mod system {
 
     impl Listed {
         /// The far end of a socket. An end that nobody has any more has no inode, and is not found.
-        fn find(list: &str, ends: Ends) -> Option<Self> {
+        fn find(list: &str, ends: SocketAddresses) -> Option<Self> {
             let rows = list.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
             let mut far = rows.filter_map(|row| {
                 let [_, near, far, _, _, _, _, user, _, inode, ..] = row.as_slice() else { return None };
@@ -146,7 +146,10 @@ mod system {
         #[test]
         fn the_far_end_of_a_socket_is_found_by_both_its_addresses() {
             let find = |theirs: &str, ours: &str| {
-                Listed::find(LIST, Ends { theirs: theirs.parse().unwrap(), ours: ours.parse().unwrap() })
+                Listed::find(
+                    LIST,
+                    SocketAddresses { theirs: theirs.parse().unwrap(), ours: ours.parse().unwrap() },
+                )
             };
             let cases = [
                 ("127.0.0.1:50000", "127.0.0.1:8080", Some(Listed { user: 1001, inode: 22 })),
@@ -166,12 +169,12 @@ mod system {
             let ours = listener.local_addr().unwrap();
             let client = std::net::TcpStream::connect(ours).unwrap();
             let theirs = client.local_addr().unwrap();
-            let owner = |ends: Ends| ends.owner("the-home-of-nobody");
-            assert_eq!(owner(Ends { theirs, ours }), Owner::Outside);
-            let elsewhere = Ends { theirs: "192.0.2.1:7".parse().unwrap(), ours };
-            assert_eq!(owner(elsewhere), Owner::Outside);
-            let nobody = Ends { theirs: ours, ours };
-            assert_eq!(owner(nobody), Owner::Hidden);
+            let owner = |ends: SocketAddresses| ends.owner("the-home-of-nobody");
+            assert_eq!(owner(SocketAddresses { theirs, ours }), SocketOwner::Outside);
+            let elsewhere = SocketAddresses { theirs: "192.0.2.1:7".parse().unwrap(), ours };
+            assert_eq!(owner(elsewhere), SocketOwner::Outside);
+            let nobody = SocketAddresses { theirs: ours, ours };
+            assert_eq!(owner(nobody), SocketOwner::Hidden);
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 const FIRST_WORDS: usize = 24;
 
 /// A stream whose peer has so much time.
-pub(crate) struct Patient<S> {
+pub(crate) struct DeadlineStream<S> {
     stream: S,
     patience: Duration,
     /// How much is still to be heard of the first words, and until when.
@@ -25,7 +25,7 @@ pub(crate) struct Patient<S> {
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> DeadlineStream<S> {
     /// A stream whose peer has this long for its first words, and to read what it is told.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, first: Some((FIRST_WORDS, Box::pin(sleep(patience)))), stall: None }
@@ -44,7 +44,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for DeadlineStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -65,7 +65,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for DeadlineStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -112,7 +112,7 @@ mod tests {
     async fn whoever_does_not_say_enough_to_be_understood_is_waited_for_no_longer() {
         for said in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n"] {
             let (near, mut far) = duplex(1024);
-            let mut near = Patient::new(near, PATIENCE);
+            let mut near = DeadlineStream::new(near, PATIENCE);
             far.write_all(said.as_bytes()).await.unwrap();
             let began = Instant::now();
             let mut heard = Vec::new();
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_has_begun_may_be_silent() {
         let (near, mut far) = duplex(1024);
-        let mut near = Patient::new(near, PATIENCE);
+        let mut near = DeadlineStream::new(near, PATIENCE);
         far.write_all(&[b'x'; FIRST_WORDS]).await.unwrap();
         near.read_exact(&mut [0; FIRST_WORDS]).await.unwrap();
         let silence = tokio::time::timeout(PATIENCE * 10, near.read_u8()).await;
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_does_not_read_is_told_no_more_and_whoever_reads_late_is() {
         let (near, mut far) = duplex(8);
-        let mut near = Patient::new(near, PATIENCE);
+        let mut near = DeadlineStream::new(near, PATIENCE);
         near.write_all(&[0; 8]).await.unwrap();
         let late = async {
             tokio::time::sleep(PATIENCE / 2).await;

@@ -4,8 +4,8 @@ use acpx_core::wire::{Malformed, RpcError, RpcId, encode};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::events::Reply;
-use super::guard::Outside;
+use super::events::ResponseBody;
+use super::guard::AccessError;
 use super::streams::{BadMessage, NoStream};
 
 /// Why an array is refused.
@@ -13,10 +13,10 @@ const BATCH: &str = "batches are not part of the protocol";
 
 /// Why a request is not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum HttpRefusal {
     /// Whoever asks stays outside.
     #[error(transparent)]
-    Outside(#[from] Outside),
+    Outside(#[from] AccessError),
     /// The tokens cannot be read, so nobody comes in.
     #[error("the tokens cannot be read")]
     Tokens,
@@ -73,7 +73,7 @@ pub(crate) enum Refusal {
     NoHost,
 }
 
-impl Refusal {
+impl HttpRefusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Outside(outside) => outside.status(),
@@ -97,7 +97,7 @@ impl Refusal {
     }
 
     /// The response that says it. What is no message is told in the protocol's own form.
-    pub(crate) fn response(&self) -> Response<Reply> {
+    pub(crate) fn response(&self) -> Response<ResponseBody> {
         let mut response = match self {
             Self::NotAMessage(malformed) => {
                 let error = match malformed {
@@ -107,9 +107,9 @@ impl Refusal {
                 };
                 json(encode::error_response(&RpcId::null(), &error))
             }
-            other => Response::new(Reply::text(other.to_string())),
+            other => Response::new(ResponseBody::text(other.to_string())),
         };
-        if matches!(self, Self::Outside(Outside::NoToken | Outside::BadToken)) {
+        if matches!(self, Self::Outside(AccessError::NoToken | AccessError::BadToken)) {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
@@ -119,15 +119,15 @@ impl Refusal {
 }
 
 /// A response with a message.
-pub(crate) fn json(line: String) -> Response<Reply> {
-    let mut response = Response::new(Reply::text(line));
+pub(crate) fn json(line: String) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::text(line));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// A response with nothing in it.
-pub(crate) fn empty(status: StatusCode) -> Response<Reply> {
-    let mut response = Response::new(Reply::text(""));
+pub(crate) fn empty(status: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::text(""));
     *response.status_mut() = status;
     response
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use acpx_core::client::Bridge;
 use acpx_core::model::Timestamp;
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
-use acpx_core::wire::{self, Incoming, Peer};
+use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
+use acpx_core::wire::{self, InboundStream, Peer};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,14 +24,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::bounds::{Load, Share, Shares};
+use super::bounds::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
 use super::connection::HttpConnection;
 use super::guard::{Guard, is_loopback};
 use super::http;
 use super::limits;
-use super::owner::{Ends, Owner};
-use super::patient::Patient;
-use super::refusal::Refusal;
+use super::owner::{SocketAddresses, SocketOwner};
+use super::patient::DeadlineStream;
+use super::refusal::HttpRefusal;
 use super::tokens::{self, Tokens};
 
 /// How many sockets are open at once. Others wait at the door.
@@ -64,23 +64,23 @@ pub(crate) struct Hosts {
     /// The home's directory.
     pub(crate) directory: PathBuf,
     /// A bridge to the host for a remote client.
-    pub(crate) bridge: Box<dyn Fn(&ElsewhereMeta) -> Bridge + Send + Sync>,
+    pub(crate) bridge: Box<dyn Fn(&RemoteClientMeta) -> Bridge + Send + Sync>,
     /// Reports that there is no host for a client.
     pub(crate) no_host: fn(&HostError),
 }
 
 /// What all connections of a server have in common.
-pub(crate) struct Server {
+pub(crate) struct HttpServer {
     pub(crate) guard: Guard,
     pub(crate) tokens: Tokens,
     hosts: Hosts,
     /// The name of the home.
     home: String,
     /// What hosts are told of every client.
-    client: ElsewhereMeta,
+    client: RemoteClientMeta,
     clients: Arc<Semaphore>,
     /// How many of them each has.
-    shares: Arc<Shares<String>>,
+    shares: Arc<KeyedCounter<String>>,
     room: Arc<Semaphore>,
     /// What goes on beside the sockets, and ends with the server.
     tasks: Mutex<JoinSet<()>>,
@@ -88,13 +88,13 @@ pub(crate) struct Server {
     /// When tokens were last used whose use is not written down yet.
     uses: Mutex<HashMap<String, Timestamp>>,
     /// What the tokens were when they were last looked at.
-    known: watch::Sender<Known>,
+    known: watch::Sender<TokenSnapshot>,
     stopping: watch::Sender<bool>,
 }
 
 /// What is known of the tokens.
 #[derive(Debug, Default)]
-struct Known {
+struct TokenSnapshot {
     /// Whether nobody comes in without one.
     are_needed: bool,
     /// The ids of those that hold.
@@ -102,16 +102,16 @@ struct Known {
 }
 
 /// One client's way to the host. Dropped, it ends.
-pub(crate) struct Joined {
+pub(crate) struct HostLink {
     pub(crate) peer: Peer,
-    pub(crate) incoming: Incoming,
+    pub(crate) incoming: InboundStream,
     pub(crate) admission: Admission,
 }
 
 /// That a client is one of those who may be there. Dropped, another may.
 pub(crate) struct Admission {
     _permit: OwnedSemaphorePermit,
-    _share: Share<String>,
+    _share: KeyedCountGuard<String>,
 }
 
 /// What the user lets clients from elsewhere do beyond the ordinary.
@@ -128,7 +128,7 @@ pub(crate) struct Allowance {
 /// Who has sent a request, once it is let in.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    pub(crate) ends: Ends,
+    pub(crate) ends: SocketAddresses,
     /// The token it came in by.
     pub(crate) token: Option<String>,
 }
@@ -146,14 +146,14 @@ impl Caller {
     /// it has a token: that is the user's word.
     fn is_confined(&self, home: &str) -> bool {
         match self.ends.owner(home) {
-            Owner::Inside => true,
-            Owner::Outside => false,
-            Owner::Hidden => self.token.is_none(),
+            SocketOwner::Inside => true,
+            SocketOwner::Outside => false,
+            SocketOwner::Hidden => self.token.is_none(),
         }
     }
 }
 
-impl Server {
+impl HttpServer {
     /// A server of a home, whose clients have this in common.
     pub(crate) fn new(
         hosts: Hosts,
@@ -166,12 +166,12 @@ impl Server {
             guard,
             tokens: Tokens::of(&hosts.directory),
             home,
-            client: ElsewhereMeta {
+            client: RemoteClientMeta {
                 client,
                 approve_all: allowance.approve_all,
                 stdio_servers: allowance.stdio_servers,
                 besides: allowance.besides,
-                ..ElsewhereMeta::default()
+                ..RemoteClientMeta::default()
             },
             hosts,
             clients: Arc::new(Semaphore::new(CLIENTS)),
@@ -193,7 +193,7 @@ impl Server {
         stop: impl Future<Output = ()>,
     ) {
         let sockets = Arc::new(Semaphore::new(SOCKETS));
-        let addresses = Arc::new(Shares::default());
+        let addresses = Arc::new(KeyedCounter::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(self).watch_tokens());
         let mut stop = std::pin::pin!(stop);
@@ -229,20 +229,25 @@ impl Server {
         drop(self.clients.acquire_many(u32::try_from(CLIENTS).unwrap_or(u32::MAX)).await);
     }
 
-    async fn serve_socket(self: Arc<Self>, stream: TcpStream, ends: Ends, tls: Option<TlsAcceptor>) {
+    async fn serve_socket(
+        self: Arc<Self>,
+        stream: TcpStream,
+        ends: SocketAddresses,
+        tls: Option<TlsAcceptor>,
+    ) {
         // A message is a few bytes that somebody waits for.
         drop(stream.set_nodelay(true));
         match tls {
-            None => self.speak(ends, TokioIo::new(Patient::new(stream, PATIENCE))).await,
+            None => self.speak(ends, TokioIo::new(DeadlineStream::new(stream, PATIENCE))).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-                    self.speak(ends, TokioIo::new(Patient::new(stream, PATIENCE))).await;
+                    self.speak(ends, TokioIo::new(DeadlineStream::new(stream, PATIENCE))).await;
                 }
             }
         }
     }
 
-    async fn speak(self: Arc<Self>, ends: Ends, io: impl Read + Write + Unpin + Send + 'static) {
+    async fn speak(self: Arc<Self>, ends: SocketAddresses, io: impl Read + Write + Unpin + Send + 'static) {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD);
         builder
@@ -268,15 +273,15 @@ impl Server {
     }
 
     /// Joins a client to the host, unless too many are.
-    pub(crate) async fn join(self: &Arc<Self>, caller: &Caller) -> Result<Joined, Refusal> {
-        let permit = Arc::clone(&self.clients).try_acquire_owned().map_err(|_| Refusal::Full)?;
+    pub(crate) async fn join(self: &Arc<Self>, caller: &Caller) -> Result<HostLink, HttpRefusal> {
+        let permit = Arc::clone(&self.clients).try_acquire_owned().map_err(|_| HttpRefusal::Full)?;
         let who = caller.who();
-        let share = self.shares.take(&who, CLIENTS_OF_ONE).ok_or(Refusal::Full)?;
+        let share = self.shares.take(&who, CLIENTS_OF_ONE).ok_or(HttpRefusal::Full)?;
         let (asking, home) = (caller.clone(), self.home.clone());
         let confined = tokio::task::spawn_blocking(move || asking.is_confined(&home)).await;
         // Whoever cannot be told to be the user is not taken for the user.
         let confined = confined.unwrap_or(true);
-        let bridge = (self.hosts.bridge)(&ElsewhereMeta { who, confined, ..self.client.clone() });
+        let bridge = (self.hosts.bridge)(&RemoteClientMeta { who, confined, ..self.client.clone() });
         let (near, far) = tokio::io::duplex(PIPE);
         let (stopped, no_host) = (self.stopped(), self.hosts.no_host);
         self.spawn(async move {
@@ -289,7 +294,7 @@ impl Server {
         });
         let (source, target) = tokio::io::split(near);
         let (peer, incoming) = wire::connect(source, target, limits());
-        Ok(Joined { peer, incoming, admission: Admission { _permit: permit, _share: share } })
+        Ok(HostLink { peer, incoming, admission: Admission { _permit: permit, _share: share } })
     }
 
     /// Sees something through for as long as the server is there.
@@ -304,8 +309,8 @@ impl Server {
     }
 
     /// What a client is about to send, out of what all may.
-    pub(crate) fn load(&self) -> Arc<Load> {
-        Load::new(Arc::clone(&self.room))
+    pub(crate) fn load(&self) -> Arc<ReceiveBudget> {
+        ReceiveBudget::new(Arc::clone(&self.room))
     }
 
     /// Waits until a client may stay no longer: its token is revoked, or it has none and now needs one, or the server
@@ -395,7 +400,8 @@ impl Server {
         if let Ok(Ok(listed)) = listed {
             let are_needed = !listed.is_empty();
             let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
-            self.known.send_replace(Known { are_needed, holding: held.map(|token| token.id).collect() });
+            self.known
+                .send_replace(TokenSnapshot { are_needed, holding: held.map(|token| token.id).collect() });
         }
     }
 }
@@ -404,15 +410,15 @@ impl Server {
 async fn accept(
     listener: &TcpListener,
     sockets: &Arc<Semaphore>,
-) -> Option<(TcpStream, Ends, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddresses, OwnedSemaphorePermit)> {
     let permit = Arc::clone(sockets).acquire_owned().await.ok()?;
     let (stream, theirs) = listener.accept().await.ok()?;
     let ours = stream.local_addr().ok()?;
-    Some((stream, Ends { theirs, ours }, permit))
+    Some((stream, SocketAddresses { theirs, ours }, permit))
 }
 
 /// How many sockets may come from where this one does.
-fn most_sockets(ends: Ends) -> usize {
+fn most_sockets(ends: SocketAddresses) -> usize {
     if is_loopback(ends.theirs) { SOCKETS } else { SOCKETS_OF_ONE }
 }
 

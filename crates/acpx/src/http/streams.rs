@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use acpx_core::acp::session_of;
-use acpx_core::wire::{Body, Message, RpcId, encode, splice};
+use acpx_core::wire::{Body, RpcId, RpcMessage, encode, splice};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How many lines a stream holds for its reader.
@@ -72,10 +72,10 @@ pub(crate) enum NoStream {
 
 /// The streams of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Streams {
+pub(crate) struct ConnectionStreams {
     connection: Mailbox,
     sessions: HashMap<String, SessionStream>,
-    waiting: HashMap<RpcId, Waiting>,
+    waiting: HashMap<RpcId, StreamRequest>,
     /// Sessions that are loaded or resumed without a reader of their stream, each with the request.
     loads_without_reader: HashMap<String, RpcId>,
 }
@@ -83,12 +83,12 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 struct SessionStream {
     mailbox: Mailbox,
-    standing: Standing,
+    standing: StreamSessionState,
 }
 
 /// What is known of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum StreamSessionState {
     /// The host has not named it yet.
     Unknown,
     /// It has.
@@ -99,22 +99,22 @@ enum Standing {
 
 /// A request that has no answer yet.
 #[derive(Debug)]
-struct Waiting {
+struct StreamRequest {
     session: Option<String>,
-    does: Does,
+    does: AnswerEffect,
 }
 
 /// What the answer to a request does to the sessions that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Does {
+enum AnswerEffect {
     Nothing,
     Begins,
     Ends,
 }
 
-impl Streams {
+impl ConnectionStreams {
     /// Takes note of what a client says; the line as it goes on. A session in the header is the one of the params.
-    pub(crate) fn heard(&mut self, message: &Message, header: Option<&str>) -> Result<String, BadMessage> {
+    pub(crate) fn heard(&mut self, message: &RpcMessage, header: Option<&str>) -> Result<String, BadMessage> {
         let line = || message.line().to_string();
         let Some(method) = message.method().filter(|method| !method.starts_with("$/")) else {
             return Ok(line());
@@ -131,9 +131,9 @@ impl Streams {
                 return Err(BadMessage::TooMany);
             }
             let does = match method {
-                "session/new" | "session/fork" => Does::Begins,
-                "session/close" | "session/delete" => Does::Ends,
-                _ => Does::Nothing,
+                "session/new" | "session/fork" => AnswerEffect::Begins,
+                "session/close" | "session/delete" => AnswerEffect::Ends,
+                _ => AnswerEffect::Nothing,
             };
             let session = named.or_else(|| header.map(str::to_owned));
             if let ("session/load" | "session/resume", Some(session)) = (method, &session)
@@ -141,13 +141,13 @@ impl Streams {
             {
                 self.loads_without_reader.insert(session.clone(), id.clone());
             }
-            self.waiting.insert(id.clone(), Waiting { session, does });
+            self.waiting.insert(id.clone(), StreamRequest { session, does });
         }
         Ok(line)
     }
 
     /// Where a line of the host goes, and the line as it goes there.
-    pub(crate) fn route(&mut self, message: &Message) -> (Mailbox, Arc<str>) {
+    pub(crate) fn route(&mut self, message: &RpcMessage) -> (Mailbox, Arc<str>) {
         let session = match message.method() {
             Some(method) if method.starts_with("$/") => None,
             Some(_) => message.params().and_then(session_of),
@@ -161,9 +161,9 @@ impl Streams {
         (mailbox, message.line().clone())
     }
 
-    fn route_answer(&mut self, message: &Message) -> (Mailbox, Arc<str>) {
+    fn route_answer(&mut self, message: &RpcMessage) -> (Mailbox, Arc<str>) {
         let waiting = message.id().and_then(|id| self.waiting.remove(id));
-        if let (Some(id), Some(Waiting { session: Some(session), .. })) = (message.id(), &waiting)
+        if let (Some(id), Some(StreamRequest { session: Some(session), .. })) = (message.id(), &waiting)
             && self.loads_without_reader.get(session) == Some(id)
         {
             self.loads_without_reader.remove(session);
@@ -173,7 +173,7 @@ impl Streams {
     }
 
     /// The answer to a load or resume with the session's id in it, by which the client opens the session's stream.
-    fn loaded(&mut self, answer: &Message, session: &str) -> Arc<str> {
+    fn loaded(&mut self, answer: &RpcMessage, session: &str) -> Arc<str> {
         if answer.result().is_none() {
             return answer.line().clone();
         }
@@ -183,10 +183,10 @@ impl Streams {
             .map_or_else(|| answer.line().clone(), Arc::from)
     }
 
-    fn mailbox_of_answer(&mut self, message: &Message, waiting: Option<Waiting>) -> Mailbox {
-        let Some(Waiting { session, does }) = waiting else { return self.connection.clone() };
+    fn mailbox_of_answer(&mut self, message: &RpcMessage, waiting: Option<StreamRequest>) -> Mailbox {
+        let Some(StreamRequest { session, does }) = waiting else { return self.connection.clone() };
         let result = message.result();
-        if does == Does::Begins
+        if does == AnswerEffect::Begins
             && let Some(session) = result.and_then(session_of)
         {
             self.named(session);
@@ -197,11 +197,11 @@ impl Streams {
             return self.connection.clone();
         }
         let way = self.named(session.clone());
-        if does != Does::Ends || result.is_none() {
+        if does != AnswerEffect::Ends || result.is_none() {
             return way;
         }
         if way.has_reader() {
-            self.sessions.entry(session).and_modify(|stream| stream.standing = Standing::Over);
+            self.sessions.entry(session).and_modify(|stream| stream.standing = StreamSessionState::Over);
             return way;
         }
         // A stream that nobody reads ends with its session, and the answer must be heard.
@@ -215,19 +215,21 @@ impl Streams {
             return self.connection.clone();
         }
         let stream = self.sessions.entry(session).or_insert_with(SessionStream::unknown);
-        stream.standing = Standing::Known;
+        stream.standing = StreamSessionState::Known;
         stream.mailbox.clone()
     }
 
     /// A stream to be read: a session's, or the connection's own.
-    pub(crate) fn open(&mut self, session: Option<&str>) -> Result<Reader, NoStream> {
+    pub(crate) fn open(&mut self, session: Option<&str>) -> Result<SessionStreamReader, NoStream> {
         let Some(session) = session else { return self.connection.read().ok_or(NoStream::Busy) };
         if let Some(stream) = self.sessions.get(session) {
             return stream.mailbox.read().ok_or(NoStream::Busy);
         }
         // What was opened early and left again was never a stream, and what is over and left is none any more.
-        self.sessions.retain(|_, stream| stream.standing == Standing::Known || stream.mailbox.has_reader());
-        let unknown = self.sessions.values().filter(|stream| stream.standing == Standing::Unknown).count();
+        self.sessions
+            .retain(|_, stream| stream.standing == StreamSessionState::Known || stream.mailbox.has_reader());
+        let unknown =
+            self.sessions.values().filter(|stream| stream.standing == StreamSessionState::Unknown).count();
         if unknown >= UNKNOWN || self.sessions.len() >= SESSIONS {
             return Err(NoStream::Unknown);
         }
@@ -245,12 +247,12 @@ impl Streams {
 
 impl SessionStream {
     fn unknown() -> Self {
-        Self { mailbox: Mailbox::default(), standing: Standing::Unknown }
+        Self { mailbox: Mailbox::default(), standing: StreamSessionState::Unknown }
     }
 }
 
 /// A request that names its session in its params, too.
-fn with_session(message: &Message, method: &str, session: &str) -> Option<String> {
+fn with_session(message: &RpcMessage, method: &str, session: &str) -> Option<String> {
     let session = encode::json_string(session);
     let params = splice::put(message.params().unwrap_or("{}"), &["sessionId"], &session)?;
     Some(match message.id() {
@@ -262,15 +264,15 @@ fn with_session(message: &Message, method: &str, session: &str) -> Option<String
 /// What waits for the reader of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Mailbox {
-    sender: mpsc::Sender<Letter>,
+    sender: mpsc::Sender<MailboxLine>,
     room: Arc<Semaphore>,
     /// The receiving end, while nobody reads.
-    idle: Arc<Mutex<Option<mpsc::Receiver<Letter>>>>,
+    idle: Arc<Mutex<Option<mpsc::Receiver<MailboxLine>>>>,
 }
 
 /// A line, and the room it takes.
 #[derive(Debug)]
-struct Letter {
+struct MailboxLine {
     line: Arc<str>,
     _room: OwnedSemaphorePermit,
 }
@@ -289,12 +291,12 @@ impl Mailbox {
         let bytes = u32::try_from(line.len()).unwrap_or(BYTES).min(BYTES);
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(bytes).await else { return };
         // It fails when the connection is over, and then nobody waits for anything.
-        drop(self.sender.send(Letter { line, _room: room }).await);
+        drop(self.sender.send(MailboxLine { line, _room: room }).await);
     }
 
-    fn read(&self) -> Option<Reader> {
+    fn read(&self) -> Option<SessionStreamReader> {
         let receiver = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Reader { receiver: Some(receiver), idle: Arc::clone(&self.idle) })
+        Some(SessionStreamReader { receiver: Some(receiver), idle: Arc::clone(&self.idle) })
     }
 
     fn has_reader(&self) -> bool {
@@ -304,12 +306,12 @@ impl Mailbox {
 
 /// The reader of one stream. When it goes, another may come.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    receiver: Option<mpsc::Receiver<Letter>>,
-    idle: Arc<Mutex<Option<mpsc::Receiver<Letter>>>>,
+pub(crate) struct SessionStreamReader {
+    receiver: Option<mpsc::Receiver<MailboxLine>>,
+    idle: Arc<Mutex<Option<mpsc::Receiver<MailboxLine>>>>,
 }
 
-impl Reader {
+impl SessionStreamReader {
     /// The next line; `None` when the connection is over.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Arc<str>>> {
         match &mut self.receiver {
@@ -319,7 +321,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for SessionStreamReader {
     fn drop(&mut self) {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = self.receiver.take();
     }

@@ -118,7 +118,7 @@ pub(crate) struct Tokens {
 /// A token in the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct TokenEntry {
     token_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -133,7 +133,7 @@ struct Kept {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Contents {
-    tokens: Vec<Kept>,
+    tokens: Vec<TokenEntry>,
 }
 
 impl Tokens {
@@ -154,7 +154,7 @@ impl Tokens {
         getrandom::fill(&mut random).map_err(|error| self.unusable(error.into()))?;
         let (secret, id) = random.split_at(32);
         let secret = format!("{PREFIX}{}", hex(secret));
-        let kept = Kept {
+        let kept = TokenEntry {
             token_id: hex(id),
             name: name.map(str::to_owned),
             hash: hash(&secret),
@@ -174,14 +174,15 @@ impl Tokens {
 
     /// Every token there is or was, oldest first.
     pub(crate) fn list(&self) -> Result<Vec<Token>, TokenError> {
-        Ok(self.read()?.tokens.iter().map(Kept::token).collect())
+        Ok(self.read()?.tokens.iter().map(TokenEntry::token).collect())
     }
 
     /// Takes a token back. One that was taken back already stays as it is.
     pub(crate) fn revoke(&self, id: &str) -> Result<Token, TokenError> {
         self.change(|contents| {
             let Some(index) = contents.tokens.iter().position(|kept| kept.token_id == id) else {
-                let has_name = |kept: &&Kept| kept.revoked_at.is_none() && kept.name.as_deref() == Some(id);
+                let has_name =
+                    |kept: &&TokenEntry| kept.revoked_at.is_none() && kept.name.as_deref() == Some(id);
                 let named = contents.tokens.iter().filter(has_name).map(|kept| kept.token_id.clone());
                 return Err(TokenError::Unknown { id: id.to_owned(), named: named.collect() });
             };
@@ -212,7 +213,7 @@ impl Tokens {
     pub(crate) fn list_with(&self, uses: &HashMap<String, Timestamp>) -> Result<Vec<Token>, TokenError> {
         let contents = self.read()?;
         self.note_uses(&contents, uses)?;
-        Ok(contents.tokens.iter().map(Kept::token).collect())
+        Ok(contents.tokens.iter().map(TokenEntry::token).collect())
     }
 
     /// Whether a token that let somebody in still does.
@@ -222,7 +223,7 @@ impl Tokens {
 
     /// Writes down when tokens were used, unless what is written is as good.
     fn note_uses(&self, known: &Contents, uses: &HashMap<String, Timestamp>) -> Result<(), TokenError> {
-        let is_news = |kept: &Kept| uses.get(&kept.token_id).is_some_and(|at| kept.is_behind(*at));
+        let is_news = |kept: &TokenEntry| uses.get(&kept.token_id).is_some_and(|at| kept.is_behind(*at));
         if !known.tokens.iter().any(is_news) {
             return Ok(());
         }
@@ -278,7 +279,7 @@ impl Tokens {
     }
 }
 
-impl Kept {
+impl TokenEntry {
     fn is(&self, hash: &str) -> bool {
         self.hash.as_bytes().ct_eq(hash.as_bytes()).into()
     }

@@ -22,11 +22,11 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::CONNECTION;
-use super::bounds::{Load, Weighed};
-use super::events::Reply;
-use super::frames::{self, FROM_CLIENT, Heard, Socket, Unsaid, config};
-use super::refusal::Refusal;
-use super::server::{Caller, Joined, Server};
+use super::bounds::{MeteredStream, ReceiveBudget};
+use super::events::ResponseBody;
+use super::frames::{self, FROM_CLIENT, FrameEvent, FrameSendError, Socket, config};
+use super::refusal::HttpRefusal;
+use super::server::{Caller, HostLink, HttpServer};
 
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -39,12 +39,12 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 
 /// Makes a WebSocket of a request, and serves it.
 pub(super) async fn upgrade<B: Send + 'static>(
-    server: &Arc<Server>,
+    server: &Arc<HttpServer>,
     caller: Caller,
     request: Request<B>,
-) -> Result<Response<Reply>, Refusal> {
-    let response = create_response_with_body(&request, || Reply::text(""));
-    let mut response = response.map_err(|error| Refusal::WebSocket(error.to_string()))?;
+) -> Result<Response<ResponseBody>, HttpRefusal> {
+    let response = create_response_with_body(&request, || ResponseBody::text(""));
+    let mut response = response.map_err(|error| HttpRefusal::WebSocket(error.to_string()))?;
     let joined = server.join(&caller).await?;
     let id = HeaderValue::from_str(&acpx_core::wire::new_uuid().to_string()).expect("a UUID is ASCII");
     response.headers_mut().insert(CONNECTION, id);
@@ -52,28 +52,33 @@ pub(super) async fn upgrade<B: Send + 'static>(
     server.spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
         let load = serving.load();
-        let stream = Weighed { stream: TokioIo::new(upgraded), load: Arc::clone(&load) };
+        let stream = MeteredStream { stream: TokioIo::new(upgraded), load: Arc::clone(&load) };
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
         serve(socket, &load, joined, &serving, caller.token.as_deref()).await;
     });
     Ok(response)
 }
 
-async fn serve<S>(socket: Socket<S>, load: &Load, joined: Joined, server: &Server, token: Option<&str>)
-where
+async fn serve<S>(
+    socket: Socket<S>,
+    load: &ReceiveBudget,
+    joined: HostLink,
+    server: &HttpServer,
+    token: Option<&str>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let Joined { peer, mut incoming, admission: _admission } = joined;
+    let HostLink { peer, mut incoming, admission: _admission } = joined;
     let (mut sink, source) = socket.split();
     let note_use = || token.into_iter().for_each(|token| server.note_use(token));
     let why = tokio::select! {
         why = hear(source, &peer, load, note_use) => why,
         unsaid = frames::say(&mut sink, &mut incoming, load) => match unsaid {
-            Unsaid::Over => Why::NoHost,
-            Unsaid::Slow => Why::Slow,
-            Unsaid::Gone(_) => Why::Gone,
+            FrameSendError::Over => CloseReason::NoHost,
+            FrameSendError::Slow => CloseReason::Slow,
+            FrameSendError::Gone(_) => CloseReason::Gone,
         },
-        () = server.unwelcome(token) => Why::Unwelcome,
+        () = server.unwelcome(token) => CloseReason::Unwelcome,
     };
     let farewell = async {
         match why.words() {
@@ -91,7 +96,7 @@ where
 
 /// Why a client is served no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum CloseReason {
     /// It is gone, or cannot be talked to.
     Gone,
     Silent,
@@ -108,7 +113,7 @@ enum Why {
     Full,
 }
 
-impl Why {
+impl CloseReason {
     /// Why a client that sends this is served no longer.
     fn of(error: &Error) -> Self {
         match error {
@@ -138,21 +143,26 @@ impl Why {
 
 /// Passes on what the client says. What is no message is none to the bridge either, which counts it and says what there
 /// is to say.
-async fn hear<S>(mut source: SplitStream<Socket<S>>, peer: &Peer, load: &Load, heard: impl Fn()) -> Why
+async fn hear<S>(
+    mut source: SplitStream<Socket<S>>,
+    peer: &Peer,
+    load: &ReceiveBudget,
+    heard: impl Fn(),
+) -> CloseReason
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
         let line = match frames::hear(&mut source, load, FROM_CLIENT).await {
-            Heard::Line(line) => line,
-            Heard::Silence => return Why::Silent,
-            Heard::Binary => return Why::NoText,
-            Heard::Closed(_) | Heard::Broken(None) => return Why::Gone,
-            Heard::Broken(Some(error)) => return Why::of(&error),
+            FrameEvent::Line(line) => line,
+            FrameEvent::Silence => return CloseReason::Silent,
+            FrameEvent::Binary => return CloseReason::NoText,
+            FrameEvent::Closed(_) | FrameEvent::Broken(None) => return CloseReason::Gone,
+            FrameEvent::Broken(Some(error)) => return CloseReason::of(&error),
         };
         heard();
         if peer.send(line).await.is_err() {
-            return Why::NoHost;
+            return CloseReason::NoHost;
         }
         load.clear();
     }
@@ -160,7 +170,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use acpx_core::wire::{Limits, memory};
+    use acpx_core::wire::{WireLimits, memory};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::sync::Semaphore;
     use tokio::time::Instant;
@@ -169,10 +179,12 @@ mod tests {
     use super::*;
 
     /// A server's end with room for so much, and the far end of its stream.
-    async fn socket(room: usize) -> (Socket<tokio::io::DuplexStream>, Arc<Load>, tokio::io::DuplexStream) {
+    async fn socket(
+        room: usize,
+    ) -> (Socket<tokio::io::DuplexStream>, Arc<ReceiveBudget>, tokio::io::DuplexStream) {
         let (near, far) = tokio::io::duplex(1024);
-        let load = Load::new(Arc::new(Semaphore::new(room)));
-        let stream = Weighed { stream: near, load: Arc::clone(&load) };
+        let load = ReceiveBudget::new(Arc::new(Semaphore::new(room)));
+        let stream = MeteredStream { stream: near, load: Arc::clone(&load) };
         (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await, load, far)
     }
 
@@ -180,12 +192,12 @@ mod tests {
     async fn a_client_that_does_not_read_is_dropped() {
         let (socket, load, _unread) = socket(1024).await;
         let (mut sink, _source) = socket.split();
-        let ((host, _), (_, mut incoming)) = memory(Limits::default());
+        let ((host, _), (_, mut incoming)) = memory(WireLimits::default());
         let telling = tokio::spawn(async move {
             let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(4096));
             while host.send(line.clone()).await.is_ok() {}
         });
-        assert!(matches!(frames::say(&mut sink, &mut incoming, &load).await, Unsaid::Slow));
+        assert!(matches!(frames::say(&mut sink, &mut incoming, &load).await, FrameSendError::Slow));
         drop(incoming);
         telling.await.unwrap();
     }
@@ -194,7 +206,7 @@ mod tests {
     async fn a_client_that_reads_a_long_message_slowly_is_told_all_of_it() {
         let (socket, load, mut far) = socket(1024).await;
         let (mut sink, source) = socket.split();
-        let ((host, _), (near, mut incoming)) = memory(Limits::default());
+        let ((host, _), (near, mut incoming)) = memory(WireLimits::default());
         let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(16 * 1024));
         host.send(line.clone()).await.unwrap();
         let reading = async {
@@ -217,8 +229,8 @@ mod tests {
     async fn a_ping_between_the_pieces_of_a_message_takes_no_more_than_its_own_bytes_off_the_load() {
         let room = Arc::new(Semaphore::new(1024));
         let (near, mut far) = tokio::io::duplex(1024);
-        let load = Load::new(Arc::clone(&room));
-        let stream = Weighed { stream: near, load: Arc::clone(&load) };
+        let load = ReceiveBudget::new(Arc::clone(&room));
+        let stream = MeteredStream { stream: near, load: Arc::clone(&load) };
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
         let (_sink, mut source) = socket.split();
         let piece = [&[0x01, 0x80 | 0x64, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
@@ -231,7 +243,7 @@ mod tests {
         }
         assert_eq!(1024 - room.available_permits(), piece.len());
         far.write_all(&[0x80, 0x81, 0, 0, 0, 0, b'y']).await.unwrap();
-        let Heard::Line(line) = frames::hear(&mut source, &load, FROM_CLIENT).await else {
+        let FrameEvent::Line(line) = frames::hear(&mut source, &load, FROM_CLIENT).await else {
             panic!("no line")
         };
         assert_eq!(line, format!("{}y", "x".repeat(100)));
@@ -246,7 +258,7 @@ mod tests {
             // Whoever the message before was for did not take it for so long.
             tokio::time::advance(SILENCE * 2).await;
             let heard = frames::hear(&mut source, &load, FROM_CLIENT).await;
-            assert!(matches!(heard, Heard::Line(_)), "{heard:?}");
+            assert!(matches!(heard, FrameEvent::Line(_)), "{heard:?}");
         }
     }
 
@@ -254,7 +266,7 @@ mod tests {
     async fn a_client_that_says_nothing_is_dropped_and_one_that_says_something_slowly_is_not() {
         let (socket, load, mut far) = socket(1024).await;
         let (_sink, source) = socket.split();
-        let ((host, _incoming), _other) = memory(Limits::default());
+        let ((host, _incoming), _other) = memory(WireLimits::default());
         let began = Instant::now();
         let slow = async {
             // A frame of two bytes in all, of which the second never comes whole.
@@ -264,7 +276,7 @@ mod tests {
             }
         };
         let (why, ()) = tokio::join!(hear(source, &host, &load, || {}), slow);
-        assert_eq!((why, began.elapsed()), (Why::Silent, SILENCE / 2 * 5 + SILENCE));
+        assert_eq!((why, began.elapsed()), (CloseReason::Silent, SILENCE / 2 * 5 + SILENCE));
     }
 
     #[tokio::test]
@@ -281,7 +293,7 @@ mod tests {
         for (case, bytes, room, code) in cases {
             let (socket, load, mut far) = socket(room).await;
             let (_sink, source) = socket.split();
-            let ((host, _incoming), _other) = memory(Limits::default());
+            let ((host, _incoming), _other) = memory(WireLimits::default());
             far.write_all(bytes).await.unwrap();
             let why = hear(source, &host, &load, || {}).await;
             assert_eq!(why.words().map(|(code, _)| code), Some(code), "{case}");

@@ -30,7 +30,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::MAX_MESSAGE;
 use super::failure::{CUT, McpFailure};
-use crate::http::client::Stream;
+use crate::http::client::ByteStream;
 use crate::http::tls;
 
 /// More of what a refusal says is not read.
@@ -49,9 +49,9 @@ type HttpAnswer<T> = Result<T, StreamableHttpError<HttpError>>;
 
 /// A client of one server.
 #[derive(Clone)]
-pub(super) struct HttpClient(Arc<Target>);
+pub(super) struct HttpClient(Arc<McpEndpoint>);
 
-struct Target {
+struct McpEndpoint {
     uri: Uri,
     host: String,
     port: u16,
@@ -74,7 +74,7 @@ impl HttpClient {
         let host = authority.host();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
         let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        Ok(Self(Arc::new(Target { uri, host, port, is_secure, connector: OnceCell::new() })))
+        Ok(Self(Arc::new(McpEndpoint { uri, host, port, is_secure, connector: OnceCell::new() })))
     }
 
     fn request(
@@ -118,8 +118,8 @@ impl HttpClient {
     }
 }
 
-impl Target {
-    async fn connect(&self) -> Result<Box<dyn Stream>, HttpError> {
+impl McpEndpoint {
+    async fn connect(&self) -> Result<Box<dyn ByteStream>, HttpError> {
         let unreachable = |problem: &dyn std::fmt::Display| {
             HttpError::Unreachable(format!("cannot reach {self}: {problem}"))
         };
@@ -137,7 +137,7 @@ impl Target {
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for McpEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }

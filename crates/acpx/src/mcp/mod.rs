@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use acpx_core::model::{AbsolutePath, AgentError, AgentSpec, McpServer, McpTransport, NamedValue, Secrets};
-use acpx_core::tools::{AgentProcess, Environment, Exit, Grace, Spawner};
+use acpx_core::tools::{AgentProcess, Environment, GracePeriods, ProcessExit, Spawner};
 use hyper::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
@@ -45,7 +45,7 @@ const MAX_RECONNECTS: usize = 5;
 /// How long a connection may take to say goodbye.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long each step of the end of a server's process may take.
-const GRACE: Grace = Grace { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
+const GRACE: GracePeriods = GracePeriods { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
 /// How long the exit of a process that closed its stdout is waited for, to name it, and how often it is looked for.
 const EXIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -77,9 +77,9 @@ pub(crate) struct McpConnector {
 pub(crate) struct McpConnection {
     peer: Peer<RoleClient>,
     /// What runs until the connection is ended.
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<McpServerHandle>>,
     /// How the process of a stdio server exited, if it has.
-    exit: Option<Box<dyn Fn() -> Option<Exit> + Send + Sync>>,
+    exit: Option<Box<dyn Fn() -> Option<ProcessExit> + Send + Sync>>,
     tools: Vec<McpTool>,
     secrets: Arc<Secrets>,
     limits: McpLimits,
@@ -91,7 +91,7 @@ pub(crate) struct McpTool {
     pub(crate) name: String,
 }
 
-struct Running {
+struct McpServerHandle {
     service: RunningService<RoleClient, ClientConfig>,
     /// The process of a stdio server.
     process: Option<AgentProcess>,
@@ -162,7 +162,7 @@ impl McpConnector {
         server: &McpServer,
         cwd: &AbsolutePath,
         lifecycle: ClientLifecycleMode,
-    ) -> Result<Running, McpFailure> {
+    ) -> Result<McpServerHandle, McpFailure> {
         let (service, process) = match &server.transport {
             McpTransport::Stdio { command, args, env } => {
                 let agent = AgentSpec::new(command.to_string(), args.iter().cloned());
@@ -189,7 +189,7 @@ impl McpConnector {
         };
         // A server decides how much would be kept, and nothing is asked twice.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        Ok(Running { service, process })
+        Ok(McpServerHandle { service, process })
     }
 }
 
@@ -199,7 +199,7 @@ impl From<Tool> for McpTool {
     }
 }
 
-impl Running {
+impl McpServerHandle {
     async fn list_tools(&mut self) -> Result<Vec<McpTool>, McpFailure> {
         let has_tools = self.service.peer().peer_info().is_some_and(|info| info.capabilities.tools.is_some());
         let mut tools: Vec<McpTool> = Vec::new();
@@ -334,7 +334,7 @@ impl McpConnection {
 
     /// Ends the connection, and the process group of a stdio server. A call under way fails.
     pub(crate) async fn end(&self) {
-        let Some(Running { mut service, process }) = self.take() else { return };
+        let Some(McpServerHandle { mut service, process }) = self.take() else { return };
         // A server that does not take the goodbye is ended all the same.
         drop(service.close_with_timeout(FAREWELL).await);
         if let Some(process) = process {
@@ -348,7 +348,7 @@ impl McpConnection {
         drop(self.take());
     }
 
-    fn take(&self) -> Option<Running> {
+    fn take(&self) -> Option<McpServerHandle> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -406,7 +406,7 @@ async fn with_exit(failure: McpFailure, process: &mut AgentProcess) -> McpFailur
     }
 }
 
-fn exited(exit: &Exit, last_words: Vec<String>) -> McpFailure {
+fn exited(exit: &ProcessExit, last_words: Vec<String>) -> McpFailure {
     McpFailure::Exited { exit: exit.to_string(), last_words: last_words.into_iter().next_back() }
 }
 
@@ -438,7 +438,7 @@ mod tests {
         let service = serve_directly(client(), AsyncRwTransport::new_client(read, write), None);
         let connection = McpConnection {
             peer: service.peer().clone(),
-            running: Mutex::new(Some(Running { service, process: None })),
+            running: Mutex::new(Some(McpServerHandle { service, process: None })),
             exit: None,
             tools: Vec::new(),
             secrets: Arc::default(),

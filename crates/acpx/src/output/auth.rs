@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AgentSpec, LoginHow, LoginVariable, LoginWay, credential_variable};
+use acpx_core::model::{AgentSpec, LoginMethod, LoginMethodKind, LoginVariable, credential_variable};
 use serde::Serialize;
 
 use super::clean::{line, on_one_line};
@@ -10,7 +10,7 @@ use super::record::command;
 use super::{Console, json_line};
 use crate::cli::Format;
 use crate::config::credentials::CredentialSource;
-use crate::error::Exit;
+use crate::error::CliExit;
 
 /// The ways to log in that an agent offers.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ pub(crate) struct LoginList<'a> {
     pub(crate) agent: &'a AgentSpec,
     /// The agent as it stands on a command line.
     pub(crate) typed: &'a str,
-    pub(crate) ways: &'a [LoginWay],
+    pub(crate) ways: &'a [LoginMethod],
     /// Whether one can log out.
     pub(crate) logout: bool,
     /// Where the credentials are found, by the ways that they are for.
@@ -26,19 +26,19 @@ pub(crate) struct LoginList<'a> {
 }
 
 impl LoginList<'_> {
-    fn source(&self, way: &LoginWay) -> Option<&CredentialSource> {
+    fn source(&self, way: &LoginMethod) -> Option<&CredentialSource> {
         self.credentials.iter().find(|(id, _)| *id == way.id).map(|(_, source)| source)
     }
 }
 
 /// What became of a login.
 #[derive(Debug, Clone)]
-pub(crate) enum LoginWord<'a> {
+pub(crate) enum LoginOutcome<'a> {
     /// The user is logged in.
-    In(&'a LoginWay),
+    In(&'a LoginMethod),
     /// It is done by variables of the environment.
     Variables {
-        way: &'a LoginWay,
+        way: &'a LoginMethod,
         /// Each with whether it is set.
         variables: Vec<(&'a LoginVariable, bool)>,
     },
@@ -46,12 +46,12 @@ pub(crate) enum LoginWord<'a> {
     Out,
 }
 
-impl LoginWord<'_> {
+impl LoginOutcome<'_> {
     /// How the command ends.
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> CliExit {
         match self {
-            Self::Variables { .. } if !self.missing().is_empty() => Exit::Failure,
-            Self::In(_) | Self::Variables { .. } | Self::Out => Exit::Success,
+            Self::Variables { .. } if !self.missing().is_empty() => CliExit::Failure,
+            Self::In(_) | Self::Variables { .. } | Self::Out => CliExit::Success,
         }
     }
 
@@ -118,17 +118,17 @@ pub(crate) fn login_list(
 }
 
 fn object<'a>(list: &LoginList<'a>, is_set: &impl Fn(&str) -> bool) -> ListObject<'a> {
-    let way = |way: &'a LoginWay| {
+    let way = |way: &'a LoginMethod| {
         let needed: &[LoginVariable] = match &way.how {
-            LoginHow::Variables(needed) => needed,
-            LoginHow::Agent | LoginHow::Terminal { .. } | LoginHow::Other(_) => &[],
+            LoginMethodKind::Variables(needed) => needed,
+            LoginMethodKind::Agent | LoginMethodKind::Terminal { .. } | LoginMethodKind::Other(_) => &[],
         };
         let variable = |variable: &'a LoginVariable| VariableObject {
             name: &variable.name,
             optional: variable.optional,
             set: is_set(&variable.name),
         };
-        let is_for_terminals = matches!(way.how, LoginHow::Terminal { .. });
+        let is_for_terminals = matches!(way.how, LoginMethodKind::Terminal { .. });
         WayObject {
             method_id: &way.id,
             name: &way.name,
@@ -161,12 +161,12 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
             line(out, format_args!("  {description}"))?;
         }
         match &way.how {
-            LoginHow::Variables(needed) => {
+            LoginMethodKind::Variables(needed) => {
                 for variable in needed {
                     line(out, format_args!("  {}", shown(variable, is_set(&variable.name))))?;
                 }
             }
-            LoginHow::Agent | LoginHow::Terminal { .. } | LoginHow::Other(_) => {
+            LoginMethodKind::Agent | LoginMethodKind::Terminal { .. } | LoginMethodKind::Other(_) => {
                 line(out, format_args!("  acpx {} auth {}", list.typed, crate::agents::quote(&way.id)))?;
             }
         }
@@ -178,12 +178,12 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
 }
 
 /// What a way waits for.
-fn state(way: &LoginWay, source: Option<&CredentialSource>, is_set: &impl Fn(&str) -> bool) -> String {
+fn state(way: &LoginMethod, source: Option<&CredentialSource>, is_set: &impl Fn(&str) -> bool) -> String {
     match &way.how {
-        LoginHow::Terminal { .. } => "in a terminal".to_owned(),
-        LoginHow::Variables(_) if way.is_prepared(is_set) => "its variables are set".to_owned(),
-        LoginHow::Variables(_) => "by variables that are not set".to_owned(),
-        LoginHow::Agent | LoginHow::Other(_) => match source {
+        LoginMethodKind::Terminal { .. } => "in a terminal".to_owned(),
+        LoginMethodKind::Variables(_) if way.is_prepared(is_set) => "its variables are set".to_owned(),
+        LoginMethodKind::Variables(_) => "by variables that are not set".to_owned(),
+        LoginMethodKind::Agent | LoginMethodKind::Other(_) => match source {
             Some(CredentialSource::Variable(name)) => format!("with the credential in {name}"),
             Some(CredentialSource::Configuration) => "with the credential in config.json".to_owned(),
             None => format!("no credential in {} or config.json", credential_variable(&way.id)),
@@ -197,12 +197,12 @@ fn shown(variable: &LoginVariable, is_set: bool) -> String {
     format!("{} ({state}{optional})", variable.name)
 }
 
-fn kind(how: &LoginHow) -> &str {
+fn kind(how: &LoginMethodKind) -> &str {
     match how {
-        LoginHow::Agent => "agent",
-        LoginHow::Variables(_) => "env_var",
-        LoginHow::Terminal { .. } => "terminal",
-        LoginHow::Other(kind) => kind,
+        LoginMethodKind::Agent => "agent",
+        LoginMethodKind::Variables(_) => "env_var",
+        LoginMethodKind::Terminal { .. } => "terminal",
+        LoginMethodKind::Other(kind) => kind,
     }
 }
 
@@ -220,13 +220,17 @@ struct ResultObject<'a> {
 }
 
 /// Writes what became of a login.
-pub(crate) fn logged(agent: &AgentSpec, word: &LoginWord<'_>, console: &mut Console<'_>) -> io::Result<()> {
+pub(crate) fn logged(
+    agent: &AgentSpec,
+    word: &LoginOutcome<'_>,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
     let missing = word.missing();
     let (way, status) = match word {
-        LoginWord::In(way) => (Some(*way), "logged-in"),
-        LoginWord::Variables { way, .. } if missing.is_empty() => (Some(*way), "prepared"),
-        LoginWord::Variables { way, .. } => (Some(*way), "variables-missing"),
-        LoginWord::Out => (None, "logged-out"),
+        LoginOutcome::In(way) => (Some(*way), "logged-in"),
+        LoginOutcome::Variables { way, .. } if missing.is_empty() => (Some(*way), "prepared"),
+        LoginOutcome::Variables { way, .. } => (Some(*way), "variables-missing"),
+        LoginOutcome::Out => (None, "logged-out"),
     };
     let out = &mut *console.out;
     match console.mode.format {
@@ -237,9 +241,11 @@ pub(crate) fn logged(agent: &AgentSpec, word: &LoginWord<'_>, console: &mut Cons
             json_line(&ResultObject { action: "auth_result", agent_name, method_id, status, missing }, out)
         }
         Format::Text => match word {
-            LoginWord::In(way) => line(out, format_args!("logged in with {}: {}", agent.label(), way.name)),
-            LoginWord::Out => writeln!(out, "logged out of {}", agent.label()),
-            LoginWord::Variables { way, variables } => {
+            LoginOutcome::In(way) => {
+                line(out, format_args!("logged in with {}: {}", agent.label(), way.name))
+            }
+            LoginOutcome::Out => writeln!(out, "logged out of {}", agent.label()),
+            LoginOutcome::Variables { way, variables } => {
                 let what = if missing.is_empty() { "has what it needs" } else { "needs variables to be set" };
                 line(out, format_args!("{} {what}:", way.name))?;
                 variables.iter().try_for_each(|(variable, is_set)| {

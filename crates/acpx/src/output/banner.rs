@@ -28,7 +28,7 @@ impl<'a> SessionLabel<'a> {
 
 /// How an agent stands when a prompt is about to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AgentWord {
+pub(crate) enum AgentReadiness {
     /// It runs and has the session.
     Connected,
     /// It is started for this.
@@ -47,14 +47,19 @@ pub(crate) fn created(session: SessionLabel<'_>, agent: &AgentSpec, console: &mu
 }
 
 /// Says which session a prompt goes to, from where it was routed there, and how its agent stands.
-pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord, console: &mut Console<'_>) {
+pub(crate) fn prompting(
+    session: SessionLabel<'_>,
+    from: &Path,
+    agent: AgentReadiness,
+    console: &mut Console<'_>,
+) {
     let routed = match from.strip_prefix(session.cwd) {
         Ok(below) if !below.as_os_str().is_empty() => format!(" (routed from ./{})", below.display()),
         _ => String::new(),
     };
     let word = match agent {
-        AgentWord::Connected => "connected",
-        AgentWord::Starting => "starting",
+        AgentReadiness::Connected => "connected",
+        AgentReadiness::Starting => "starting",
     };
     let name = session.name.unwrap_or("cwd");
     let (record, cwd) = (session.record, session.cwd.display());

@@ -9,7 +9,7 @@ use crate::cli::Format;
 
 /// How a command writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Mode {
+pub(crate) struct OutputMode {
     /// In which form.
     pub(crate) format: Format,
     /// Whether stderr stays empty, so that nothing but JSON is written.
@@ -21,7 +21,7 @@ pub(crate) struct Mode {
 /// The two streams of a command. What is written is shown by `flush`.
 pub(crate) struct Console<'a> {
     /// How to write.
-    pub(crate) mode: Mode,
+    pub(crate) mode: OutputMode,
     /// Data.
     pub(crate) out: Box<dyn Write + 'a>,
     /// Words for people.
@@ -31,12 +31,12 @@ pub(crate) struct Console<'a> {
 }
 
 /// Counts what is written through it.
-struct Counted<W> {
+struct CountingWriter<W> {
     inner: W,
     bytes: Rc<Cell<u64>>,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.bytes.set(self.bytes.get().saturating_add(written as u64));
@@ -50,18 +50,18 @@ impl<W: Write> Write for Counted<W> {
 
 impl Console<'static> {
     /// Stdout and stderr of the program. Text to a terminal loses its control characters, and JSON escapes them.
-    pub(crate) fn of_program(mode: Mode) -> Self {
+    pub(crate) fn of_program(mode: OutputMode) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let shown = Rc::new(Cell::new(0));
         let is_terminal = stdout.is_terminal();
         let buffered = BufWriter::new(stdout);
         let out: Box<dyn Write> = if is_terminal {
-            Box::new(Clean::new(Counted { inner: buffered, bytes: shown.clone() }, mode.format))
+            Box::new(Clean::new(CountingWriter { inner: buffered, bytes: shown.clone() }, mode.format))
         } else {
             Box::new(buffered)
         };
         let err: Box<dyn Write> = if stderr.is_terminal() {
-            Box::new(Clean::new(Counted { inner: stderr, bytes: shown.clone() }, Format::Text))
+            Box::new(Clean::new(CountingWriter { inner: stderr, bytes: shown.clone() }, Format::Text))
         } else {
             Box::new(stderr)
         };
@@ -72,7 +72,7 @@ impl Console<'static> {
 #[cfg(test)]
 impl<'a> Console<'a> {
     /// A console over any two streams.
-    pub(crate) fn over(mode: Mode, out: impl Write + 'a, err: impl Write + 'a) -> Self {
+    pub(crate) fn over(mode: OutputMode, out: impl Write + 'a, err: impl Write + 'a) -> Self {
         Self { mode, out: Box::new(out), err: Box::new(err), shown: Rc::default() }
     }
 }

@@ -14,7 +14,7 @@ const WIDTH: usize = 240;
 
 /// One line of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line<'a> {
+enum DiffLine<'a> {
     Same(&'a str),
     Gone(&'a str),
     Come(&'a str),
@@ -44,10 +44,10 @@ pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
         let mut gone = if within.len() > room { room / 2 } else { within.len() };
         for line in within {
             let (sign, text) = match line {
-                Line::Gone(_) if gone == 0 => continue,
-                Line::Gone(text) => ('-', text),
-                Line::Same(text) => (' ', text),
-                Line::Come(text) => ('+', text),
+                DiffLine::Gone(_) if gone == 0 => continue,
+                DiffLine::Gone(text) => ('-', text),
+                DiffLine::Same(text) => (' ', text),
+                DiffLine::Come(text) => ('+', text),
             };
             if room == 0 {
                 break;
@@ -70,22 +70,22 @@ fn cut(line: &str) -> String {
     }
 }
 
-fn is_old(line: &Line<'_>) -> bool {
-    !matches!(line, Line::Come(_))
+fn is_old(line: &DiffLine<'_>) -> bool {
+    !matches!(line, DiffLine::Come(_))
 }
 
-fn is_new(line: &Line<'_>) -> bool {
-    !matches!(line, Line::Gone(_))
+fn is_new(line: &DiffLine<'_>) -> bool {
+    !matches!(line, DiffLine::Gone(_))
 }
 
-fn count(lines: &[Line<'_>], which: fn(&Line<'_>) -> bool) -> usize {
+fn count(lines: &[DiffLine<'_>], which: fn(&DiffLine<'_>) -> bool) -> usize {
     lines.iter().filter(|line| which(line)).count()
 }
 
 /// The changes with what stands around them; those that are near each other are one.
-fn hunks(lines: &[Line<'_>]) -> Vec<std::ops::Range<usize>> {
+fn hunks(lines: &[DiffLine<'_>]) -> Vec<std::ops::Range<usize>> {
     let mut hunks: Vec<std::ops::Range<usize>> = Vec::new();
-    for (index, _) in lines.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Same(_))) {
+    for (index, _) in lines.iter().enumerate().filter(|(_, line)| !matches!(line, DiffLine::Same(_))) {
         let (start, end) = (index.saturating_sub(CONTEXT), (index + 1 + CONTEXT).min(lines.len()));
         match hunks.last_mut() {
             Some(last) if start <= last.end => last.end = end,
@@ -96,7 +96,7 @@ fn hunks(lines: &[Line<'_>]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// Both texts line by line.
-fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
+fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());
     input.update_after(new.iter().copied());
@@ -109,12 +109,12 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
             place(hunk.before.start)..place(hunk.before.end),
             place(hunk.after.start)..place(hunk.after.end),
         );
-        lines.extend(old[at..before.start].iter().copied().map(Line::Same));
+        lines.extend(old[at..before.start].iter().copied().map(DiffLine::Same));
         at = before.end;
-        lines.extend(old[before].iter().copied().map(Line::Gone));
-        lines.extend(new[after].iter().copied().map(Line::Come));
+        lines.extend(old[before].iter().copied().map(DiffLine::Gone));
+        lines.extend(new[after].iter().copied().map(DiffLine::Come));
     }
-    lines.extend(old[at..].iter().copied().map(Line::Same));
+    lines.extend(old[at..].iter().copied().map(DiffLine::Same));
     lines
 }
 
@@ -209,9 +209,9 @@ mod tests {
             let (old, new): (Vec<&str>, Vec<&str>) =
                 (old.iter().map(String::as_str).collect(), new.iter().map(String::as_str).collect());
             let lines = compare(&old, &new);
-            let text = |which: fn(&Line<'_>) -> bool| -> Vec<&str> {
+            let text = |which: fn(&DiffLine<'_>) -> bool| -> Vec<&str> {
                 lines.iter().filter(|line| which(line)).map(|line| match line {
-                    Line::Same(text) | Line::Gone(text) | Line::Come(text) => *text,
+                    DiffLine::Same(text) | DiffLine::Gone(text) | DiffLine::Come(text) => *text,
                 }).collect()
             };
             prop_assert_eq!(text(is_old), old);

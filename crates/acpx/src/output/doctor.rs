@@ -62,7 +62,7 @@ impl Finding {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct FindingObject<'a> {
     action: &'static str,
     #[serde(flatten)]
     finding: &'a Finding,
@@ -73,7 +73,7 @@ pub(crate) fn finding(finding: &Finding, console: &mut Console<'_>) -> io::Resul
     let out = &mut *console.out;
     match console.mode.format {
         Format::Quiet => {}
-        Format::Json => json_line(&Line { action: "doctor_check", finding }, out)?,
+        Format::Json => json_line(&FindingObject { action: "doctor_check", finding }, out)?,
         Format::Text => {
             let Finding { level, check, detail, hint } = finding;
             line(out, format_args!("{:<4}  {check:<12}  {detail}", level.word()))?;
@@ -87,13 +87,13 @@ pub(crate) fn finding(finding: &Finding, console: &mut Console<'_>) -> io::Resul
 
 /// How many findings of each level there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(crate) struct Verdict {
+pub(crate) struct DoctorSummary {
     ok: usize,
     warn: usize,
     fail: usize,
 }
 
-impl Verdict {
+impl DoctorSummary {
     /// Counts a finding.
     pub(crate) fn count(&mut self, level: Level) {
         match level {
@@ -118,18 +118,18 @@ struct Whole {
     action: &'static str,
     status: Level,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: DoctorSummary,
 }
 
 /// Writes what it all comes to.
-pub(crate) fn verdict(verdict: Verdict, console: &mut Console<'_>) -> io::Result<()> {
+pub(crate) fn verdict(verdict: DoctorSummary, console: &mut Console<'_>) -> io::Result<()> {
     let out = &mut *console.out;
     let status = verdict.worst();
     match console.mode.format {
         Format::Quiet => writeln!(out, "{}", status.word())?,
         Format::Json => json_line(&Whole { action: "doctor", status, verdict }, out)?,
         Format::Text => {
-            let Verdict { ok, warn, fail } = verdict;
+            let DoctorSummary { ok, warn, fail } = verdict;
             writeln!(out, "\n{ok} ok, {warn} warn, {fail} fail")?;
         }
     }
@@ -139,13 +139,13 @@ pub(crate) fn verdict(verdict: Verdict, console: &mut Console<'_>) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Mode;
+    use crate::output::OutputMode;
 
     fn written(format: Format) -> String {
-        let mode = Mode { format, ..Mode::default() };
+        let mode = OutputMode { format, ..OutputMode::default() };
         let mut out = Vec::new();
         let mut console = Console::over(mode, &mut out, io::sink());
-        let mut whole = Verdict::default();
+        let mut whole = DoctorSummary::default();
         let findings = [
             Finding::ok("home", "/h"),
             Finding::warn("agents", "none is installed", "install one"),

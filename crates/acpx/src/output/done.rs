@@ -12,18 +12,18 @@ use crate::cli::Format;
 
 /// A session that is there now.
 #[derive(Debug, Clone)]
-pub(crate) struct Ensured<'a> {
+pub(crate) struct EnsureResult<'a> {
     /// Its ids.
     pub(crate) identity: &'a SessionIdentity,
     /// Its name.
     pub(crate) name: Option<&'a str>,
     /// How it came to be there.
-    pub(crate) how: HowEnsured<'a>,
+    pub(crate) how: EnsureOrigin<'a>,
 }
 
 /// How a session came to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HowEnsured<'a> {
+pub(crate) enum EnsureOrigin<'a> {
     /// `sessions new` made it, and perhaps closed another of its name.
     New {
         /// The one that was closed.
@@ -54,21 +54,21 @@ struct EnsuredObject<'a> {
 }
 
 /// Writes a session that is there now.
-pub(crate) fn ensured(session: &Ensured<'_>, console: &mut Console<'_>) -> io::Result<()> {
+pub(crate) fn ensured(session: &EnsureResult<'_>, console: &mut Console<'_>) -> io::Result<()> {
     let (record, out) = (&session.identity.record, &mut *console.out);
     match console.mode.format {
         Format::Quiet => writeln!(out, "{record}"),
         Format::Text => match session.how {
-            HowEnsured::New { replaced: None } => writeln!(out, "{record}"),
-            HowEnsured::New { replaced: Some(other) } => writeln!(out, "{record}\t(replaced {other})"),
-            HowEnsured::Created => writeln!(out, "{record}\t(created)"),
-            HowEnsured::Existing { .. } => writeln!(out, "{record}\t(existing)"),
+            EnsureOrigin::New { replaced: None } => writeln!(out, "{record}"),
+            EnsureOrigin::New { replaced: Some(other) } => writeln!(out, "{record}\t(replaced {other})"),
+            EnsureOrigin::Created => writeln!(out, "{record}\t(created)"),
+            EnsureOrigin::Existing { .. } => writeln!(out, "{record}\t(existing)"),
         },
         Format::Json => {
             let (created, replaced_record_id, not_applied) = match session.how {
-                HowEnsured::New { replaced } => (true, replaced, &[][..]),
-                HowEnsured::Created => (true, None, &[][..]),
-                HowEnsured::Existing { not_applied } => (false, None, not_applied),
+                EnsureOrigin::New { replaced } => (true, replaced, &[][..]),
+                EnsureOrigin::Created => (true, None, &[][..]),
+                EnsureOrigin::Existing { not_applied } => (false, None, not_applied),
             };
             let (identity, name) = (session.identity, session.name);
             let action = "session_ensured";
@@ -81,7 +81,7 @@ pub(crate) fn ensured(session: &Ensured<'_>, console: &mut Console<'_>) -> io::R
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Ended<'a> {
+struct SessionEndObject<'a> {
     action: &'static str,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
@@ -92,7 +92,9 @@ pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> i
     match console.mode.format {
         Format::Quiet => {}
         Format::Text => writeln!(console.out, "{}", identity.record)?,
-        Format::Json => json_line(&Ended { action: "session_closed", identity }, &mut *console.out)?,
+        Format::Json => {
+            json_line(&SessionEndObject { action: "session_closed", identity }, &mut *console.out)?
+        }
     }
     console.flush()
 }
@@ -131,7 +133,7 @@ pub(crate) fn deleted(
 
 /// A session that works in another directory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moved<'a> {
+pub(crate) struct SessionMove<'a> {
     /// Its ids.
     pub(crate) identity: &'a SessionIdentity,
     /// The directory before.
@@ -155,8 +157,8 @@ struct MovedObject<'a> {
 }
 
 /// Writes that a session was moved.
-pub(crate) fn moved(moved: &Moved<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let Moved { identity, from, to: cwd, staying } = *moved;
+pub(crate) fn moved(moved: &SessionMove<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let SessionMove { identity, from, to: cwd, staying } = *moved;
     match console.mode.format {
         Format::Quiet => {}
         Format::Text => {
@@ -253,7 +255,7 @@ pub(crate) fn cancelled(
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Queued<'a> {
+struct QueuedPromptObject<'a> {
     action: &'static str,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
@@ -270,7 +272,10 @@ pub(crate) fn queued(
         Format::Quiet => {}
         Format::Text => writeln!(console.out, "[queued] {request_id}")?,
         Format::Json => {
-            json_line(&Queued { action: "prompt_queued", identity, request_id }, &mut *console.out)?;
+            json_line(
+                &QueuedPromptObject { action: "prompt_queued", identity, request_id },
+                &mut *console.out,
+            )?;
         }
     }
     console.flush()

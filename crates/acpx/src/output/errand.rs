@@ -6,7 +6,7 @@
 use acpx_core::engine::is_denial;
 use acpx_core::model::command_line;
 use acpx_core::protocol::OptionMeta;
-use acpx_core::wire::{Message, RpcError, RpcId};
+use acpx_core::wire::{RpcError, RpcId, RpcMessage};
 use serde_json::Value;
 
 use super::question::{BRIEF, WORDS, one_line};
@@ -18,14 +18,14 @@ const CANCELLED: i64 = -32800;
 
 /// A request of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Errand {
+pub(super) struct AgentRequest {
     pub(super) method: String,
-    pub(super) aim: Aim,
+    pub(super) aim: AgentRequestSubject,
 }
 
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum AgentRequestSubject {
     /// A file, with the line that is wanted first.
     File(String),
     /// A command, as a person would type it.
@@ -40,7 +40,7 @@ pub(super) enum Aim {
 
 /// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum AgentRequestOutcome {
     /// It was done; the result.
     Done(Value),
     /// It was not allowed; the words for that.
@@ -54,9 +54,9 @@ pub(super) enum End {
 /// The requests that are not answered, each with what its reader keeps of it. An agent counts its requests, and starts
 /// again with its process, so an id that is used again is another request.
 #[derive(Debug)]
-pub(super) struct Errands<T>(Vec<(RpcId, T)>);
+pub(super) struct UnansweredRequests<T>(Vec<(RpcId, T)>);
 
-impl Errand {
+impl AgentRequest {
     /// Reads a request.
     pub(super) fn read(method: &str, params: Option<&str>) -> Self {
         let params: Value = serde_json::from_str(params.unwrap_or("null")).unwrap_or_default();
@@ -65,21 +65,23 @@ impl Errand {
             "fs/read_text_file" | "fs/write_text_file" => {
                 let line = params.get("line").and_then(Value::as_u64);
                 let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-                Aim::File(shown(text("/path").unwrap_or("-")) + &line)
+                AgentRequestSubject::File(shown(text("/path").unwrap_or("-")) + &line)
             }
             "terminal/create" => {
                 let args = params.get("args").and_then(Value::as_array).into_iter().flatten();
                 let line = command_line(text("/command").unwrap_or("-"), args.filter_map(Value::as_str));
-                Aim::Command(shown(&line))
+                AgentRequestSubject::Command(shown(&line))
             }
             "session/request_permission" => {
                 // Version 2 has the question itself as a title.
                 let title = text("/toolCall/title").or_else(|| text("/title"));
                 let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
-                Aim::Permission(brief(title), OptionMeta::of_request(&params))
+                AgentRequestSubject::Permission(brief(title), OptionMeta::of_request(&params))
             }
-            _ if method.starts_with("terminal/") => Aim::Terminal(text("/terminalId").unwrap_or("-").into()),
-            _ => Aim::Other,
+            _ if method.starts_with("terminal/") => {
+                AgentRequestSubject::Terminal(text("/terminalId").unwrap_or("-").into())
+            }
+            _ => AgentRequestSubject::Other,
         };
         Self { method: shown(method), aim }
     }
@@ -87,21 +89,21 @@ impl Errand {
     /// What it is about, with a word for what that is, if that can be said in a line.
     pub(super) fn subject(&self) -> Option<(&'static str, &str)> {
         match &self.aim {
-            Aim::File(path) => Some(("files", path)),
-            Aim::Command(line) => Some(("input", line)),
-            Aim::Permission(title, _) => Some(("asks", title)),
-            Aim::Terminal(_) | Aim::Other => None,
+            AgentRequestSubject::File(path) => Some(("files", path)),
+            AgentRequestSubject::Command(line) => Some(("input", line)),
+            AgentRequestSubject::Permission(title, _) => Some(("asks", title)),
+            AgentRequestSubject::Terminal(_) | AgentRequestSubject::Other => None,
         }
     }
 
     /// What a permission request was answered, in words.
-    pub(super) fn outcome(&self, end: &End) -> String {
-        let End::Done(result) = end else {
+    pub(super) fn outcome(&self, end: &AgentRequestOutcome) -> String {
+        let AgentRequestOutcome::Done(result) = end else {
             return end.error().map_or_else(|| end.word().to_owned(), str::to_owned);
         };
         let field = |name: &str| result.get("outcome")?.get(name)?.as_str();
         let options: &[OptionMeta] = match &self.aim {
-            Aim::Permission(_, options) => options,
+            AgentRequestSubject::Permission(_, options) => options,
             _ => &[],
         };
         match (field("outcome"), field("optionId")) {
@@ -116,7 +118,7 @@ impl Errand {
     }
 }
 
-impl End {
+impl AgentRequestOutcome {
     /// How it ended, in one word. What a person was asked to fill in may have been declined.
     pub(super) fn word(&self) -> &'static str {
         match self {
@@ -140,7 +142,7 @@ impl End {
     }
 
     /// Reads an answer to the agent.
-    pub(super) fn read(answer: &Message) -> Self {
+    pub(super) fn read(answer: &RpcMessage) -> Self {
         let Some(error) = answer.error() else {
             return Self::Done(serde_json::from_str(answer.result().unwrap_or("null")).unwrap_or_default());
         };
@@ -153,13 +155,13 @@ impl End {
     }
 }
 
-impl<T> Default for Errands<T> {
+impl<T> Default for UnansweredRequests<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> Errands<T> {
+impl<T> UnansweredRequests<T> {
     /// Takes a request of the agent, and what is kept of it: nothing of one whose answer is of no interest. What was kept
     /// of the oldest, if that had to go: its end will not be known.
     pub(super) fn begin(&mut self, id: &RpcId, kept: Option<T>) -> Option<T> {
@@ -170,7 +172,7 @@ impl<T> Errands<T> {
     }
 
     /// Takes an answer to the agent; what was kept of the request that it answers.
-    pub(super) fn end(&mut self, answer: &Message) -> Option<T> {
+    pub(super) fn end(&mut self, answer: &RpcMessage) -> Option<T> {
         let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
         Some(self.0.remove(index).1)
     }

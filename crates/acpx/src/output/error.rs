@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::clean::line;
-use crate::error::{Origin, Report};
+use crate::error::{ErrorReport, Origin};
 
 /// The message, then what to do next. Either may have an agent's words in it.
-pub(crate) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn text(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
     line(out, format_args!("acpx: {}", report.message))?;
     report.hint.iter().try_for_each(|hint| line(out, format_args!("hint: {hint}")))
 }
 
 /// One line, whatever the message has in it.
-pub(crate) fn quiet(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Report { class, code, message, .. } = report;
+pub(crate) fn quiet(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
+    let ErrorReport { class, code, message, .. } = report;
     line(out, format_args!("[acpx] error: {} [{code}] {message}", class.code()))
 }
 
 /// A JSON-RPC error that answers no request.
-pub(crate) fn json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let line = Envelope {
+pub(crate) fn json(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
+    let line = ErrorObjectEnvelope {
         jsonrpc: "2.0",
         id: (),
         error: ErrorObject {
             code: own_code(report).unwrap_or_else(|| report.class.rpc_code().into()),
             message: &report.message,
-            data: Data {
+            data: ErrorObjectData {
                 acpx_code: report.class.code(),
                 detail_code: &report.code,
                 origin: report.origin,
@@ -44,7 +44,7 @@ pub(crate) fn json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The code of the agent's own error, if the error is the agent's.
-fn own_code(report: &Report) -> Option<i64> {
+fn own_code(report: &ErrorReport) -> Option<i64> {
     #[derive(Deserialize)]
     struct Coded {
         code: i64,
@@ -53,7 +53,7 @@ fn own_code(report: &Report) -> Option<i64> {
 }
 
 #[derive(Serialize)]
-struct Envelope<'a> {
+struct ErrorObjectEnvelope<'a> {
     jsonrpc: &'static str,
     /// The protocol's null: the error answers no request.
     id: (),
@@ -64,12 +64,12 @@ struct Envelope<'a> {
 struct ErrorObject<'a> {
     code: i64,
     message: &'a str,
-    data: Data<'a>,
+    data: ErrorObjectData<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct ErrorObjectData<'a> {
     acpx_code: &'static str,
     detail_code: &'a str,
     origin: Origin,

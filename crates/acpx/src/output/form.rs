@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::clean::visible;
 use super::question::one_line;
 
-use self::field::Field;
+use self::field::FormField;
 
 /// How long a message or a title may be.
 const WORDS: usize = 400;
@@ -29,13 +29,13 @@ pub(crate) struct TerminalForm {
     message: String,
     /// What the agent calls it where it tells that what happens at an address is complete.
     id: Option<String>,
-    what: What,
+    what: FormContent,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum What {
+enum FormContent {
     /// Fields, with what is to be known of them all, in lines, and with what was filled in so far.
-    Form { about: String, fields: Vec<Field>, filled: Map<String, Value>, at: usize },
+    Form { about: String, fields: Vec<FormField>, filled: Map<String, Value>, at: usize },
     /// An address to open.
     Address(String),
     /// Nothing that can be asked here, and why.
@@ -61,7 +61,7 @@ impl TerminalForm {
         let what = match params["mode"].as_str() {
             None | Some("form") => form(&params["requestedSchema"]),
             Some("url") => address(params["url"].as_str().unwrap_or_default()),
-            Some(_) => What::Unaskable("it is asked in a way that is not known here"),
+            Some(_) => FormContent::Unaskable("it is asked in a way that is not known here"),
         };
         let id = params["elicitationId"].as_str().map(str::to_owned);
         Self { message: one_line(message, WORDS), id, what }
@@ -70,9 +70,9 @@ impl TerminalForm {
     /// What the agent asks, in lines.
     pub(crate) fn shown(&self) -> String {
         let more = match &self.what {
-            What::Form { about, .. } => about.clone(),
-            What::Address(url) => format!("  {url}\n"),
-            What::Unaskable(why) => format!("  declined: {why}\n"),
+            FormContent::Form { about, .. } => about.clone(),
+            FormContent::Address(url) => format!("  {url}\n"),
+            FormContent::Unaskable(why) => format!("  declined: {why}\n"),
         };
         visible(&format!("[question] {}\n{more}", self.message))
     }
@@ -80,8 +80,8 @@ impl TerminalForm {
     /// What there is to fill in or to open, in lines, for a list.
     pub(super) fn listed(&self) -> String {
         let more = match &self.what {
-            What::Form { about, fields, .. } => {
-                let names: Vec<String> = fields.iter().map(Field::title).collect();
+            FormContent::Form { about, fields, .. } => {
+                let names: Vec<String> = fields.iter().map(FormField::title).collect();
                 let names = if names.is_empty() {
                     String::new()
                 } else {
@@ -89,8 +89,8 @@ impl TerminalForm {
                 };
                 format!("{about}{names}")
             }
-            What::Address(url) => format!("  {url}\n"),
-            What::Unaskable(why) => format!("  cannot be answered on a terminal: {why}\n"),
+            FormContent::Address(url) => format!("  {url}\n"),
+            FormContent::Unaskable(why) => format!("  cannot be answered on a terminal: {why}\n"),
         };
         visible(&more)
     }
@@ -103,29 +103,31 @@ impl TerminalForm {
     /// The line that asks, and what there is to choose from.
     pub(crate) fn asks(&self) -> String {
         let asks = match &self.what {
-            What::Form { fields, at, .. } => match fields.get(*at) {
+            FormContent::Form { fields, at, .. } => match fields.get(*at) {
                 Some(field) => field.asks(),
                 None => "[question] Agree? (y/N) ".to_owned(),
             },
-            What::Address(_) => "[question] Open it in a browser and type y when done (y/N) ".to_owned(),
-            What::Unaskable(_) => String::new(),
+            FormContent::Address(_) => {
+                "[question] Open it in a browser and type y when done (y/N) ".to_owned()
+            }
+            FormContent::Unaskable(_) => String::new(),
         };
         visible(&asks)
     }
 
     /// Whether what is typed now is not to be seen.
     pub(crate) fn is_secret(&self) -> bool {
-        matches!(&self.what, What::Form { fields, at, .. } if fields.get(*at).is_some_and(Field::is_secret))
+        matches!(&self.what, FormContent::Form { fields, at, .. } if fields.get(*at).is_some_and(FormField::is_secret))
     }
 
     /// Whether nobody can be asked this.
     pub(crate) fn is_unaskable(&self) -> bool {
-        matches!(self.what, What::Unaskable(_))
+        matches!(self.what, FormContent::Unaskable(_))
     }
 
     /// The answer to one that is complete by the agent's own word: who opened the address has agreed to it.
     pub(crate) fn completed(&self, id: &str) -> Option<Value> {
-        let is_meant = matches!(self.what, What::Address(_)) && self.id.as_deref() == Some(id);
+        let is_meant = matches!(self.what, FormContent::Address(_)) && self.id.as_deref() == Some(id);
         is_meant.then(|| json!({ "action": "accept" }))
     }
 
@@ -136,9 +138,9 @@ impl TerminalForm {
             return FormReply::Answer(Self::refusal());
         }
         match &mut self.what {
-            What::Unaskable(_) => FormReply::Answer(Self::refusal()),
-            What::Address(_) => agreed(typed, || json!({ "action": "accept" })),
-            What::Form { fields, filled, at, .. } => {
+            FormContent::Unaskable(_) => FormReply::Answer(Self::refusal()),
+            FormContent::Address(_) => agreed(typed, || json!({ "action": "accept" })),
+            FormContent::Form { fields, filled, at, .. } => {
                 let Some(field) = fields.get(*at) else {
                     return agreed(typed, || json!({ "action": "accept", "content": filled }));
                 };
@@ -167,17 +169,17 @@ impl TerminalForm {
 }
 
 /// A form whose fields are all such as can be typed. One that has none to begin with is a question of yes or no.
-fn form(schema: &Value) -> What {
+fn form(schema: &Value) -> FormContent {
     if !schema.is_object() {
-        return What::Unaskable("the form does not say what may be filled in");
+        return FormContent::Unaskable("the form does not say what may be filled in");
     }
     let required: Vec<&str> = strings(&schema["required"]);
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     if properties.len() > FIELDS {
-        return What::Unaskable("the form has too many fields for a terminal");
+        return FormContent::Unaskable("the form has too many fields for a terminal");
     }
     let read = |(key, property): (&String, &Value)| {
-        Field::read(key, property, required.contains(&key.as_str())).ok_or_else(|| key.clone())
+        FormField::read(key, property, required.contains(&key.as_str())).ok_or_else(|| key.clone())
     };
     let (mut fields, mut left_out) = (Vec::new(), Vec::new());
     for read in properties.iter().map(read) {
@@ -187,10 +189,10 @@ fn form(schema: &Value) -> What {
         }
     }
     if !required.iter().all(|key| fields.iter().any(|field| field.key == *key)) {
-        return What::Unaskable("the form needs something that cannot be typed");
+        return FormContent::Unaskable("the form needs something that cannot be typed");
     }
     if fields.is_empty() && !left_out.is_empty() {
-        return What::Unaskable("the form has nothing that can be typed");
+        return FormContent::Unaskable("the form has nothing that can be typed");
     }
     let about = schema["title"].as_str().or_else(|| schema["description"].as_str());
     let mut lines = about.map(|about| format!("  {}\n", one_line(about, WORDS))).unwrap_or_default();
@@ -198,11 +200,11 @@ fn form(schema: &Value) -> What {
         let names = one_line(&left_out.join(", "), WORDS);
         lines.extend(["  left out, since it cannot be typed: ", &names, "\n"]);
     }
-    What::Form { about: lines, fields, filled: Map::new(), at: 0 }
+    FormContent::Form { about: lines, fields, filled: Map::new(), at: 0 }
 }
 
 /// Only what a browser opens from the web is shown: anything else could be a program.
-fn address(url: &str) -> What {
+fn address(url: &str) -> FormContent {
     let rest = ["https://", "http://"].iter().find_map(|scheme| {
         let (start, rest) = url.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
@@ -213,12 +215,12 @@ fn address(url: &str) -> What {
     match host {
         Some(host) if is_plain && visible(url) == url => {
             if host.contains('@') {
-                What::Unaskable("the address has a name before its host, which hides where it leads")
+                FormContent::Unaskable("the address has a name before its host, which hides where it leads")
             } else {
-                What::Address(url.to_owned())
+                FormContent::Address(url.to_owned())
             }
         }
-        _ => What::Unaskable("the address is none of the web"),
+        _ => FormContent::Unaskable("the address is none of the web"),
     }
 }
 

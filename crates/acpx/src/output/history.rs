@@ -14,7 +14,7 @@ use acpx_core::model::{
 };
 use serde::Serialize;
 
-use self::works::{Work, Works};
+use self::works::{RequestHistory, RequestHistoryEntry};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -70,7 +70,7 @@ pub(crate) struct History {
     /// When each tool call was first heard of: the conversation has their events' numbers alone.
     tool_times: HashMap<Seq, Timestamp>,
     /// What the agent has had done for it, which the conversation has not.
-    works: Works,
+    works: RequestHistory,
     /// Prompts that no agent was sent, and when they were accepted: no event has their words.
     unsent: HashMap<TurnId, (Timestamp, String)>,
     /// What cut a turn short, and when: what the agent said in it is not all that it would have said.
@@ -85,7 +85,7 @@ impl History {
         Self {
             conversation: Conversation::new(record),
             tool_times: HashMap::new(),
-            works: Works::default(),
+            works: RequestHistory::default(),
             unsent: HashMap::new(),
             cut: HashMap::new(),
             left: Vec::new(),
@@ -189,7 +189,7 @@ impl History {
     }
 
     /// What a command shows is told where a tool call has it, and by itself where none has.
-    fn add_work(&self, work: &Work, in_tools: &HashSet<&str>, gathered: &mut Gathered) {
+    fn add_work(&self, work: &RequestHistoryEntry, in_tools: &HashSet<&str>, gathered: &mut Gathered) {
         let terminal = work.terminal.as_deref();
         if terminal.is_some_and(|id| in_tools.contains(id)) {
             return;

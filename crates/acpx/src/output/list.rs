@@ -16,13 +16,13 @@ pub(crate) enum ListRow<'a> {
     /// One that is kept.
     Kept(&'a Record),
     /// One that the agent has and we do not.
-    Remote(RemoteSession),
+    Remote(RemoteSessionRow),
 }
 
 /// A session in an agent's own list. It has no record, so it has no record's id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RemoteSession {
+pub(crate) struct RemoteSessionRow {
     #[serde(rename = "acpxSessionId")]
     pub(crate) session: AcpSessionId,
     /// Its agent, as a person reads it.
@@ -40,7 +40,7 @@ pub(crate) struct RemoteSession {
 #[serde(untagged)]
 enum RowObject<'a> {
     Kept(Box<RecordObject<'a>>),
-    Remote(&'a RemoteSession),
+    Remote(&'a RemoteSessionRow),
 }
 
 /// A page of an agent's own list, as npm acpx has it.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acpx_core::protocol::{ImportMeta, TakenMeta};
+use acpx_core::protocol::{ImportMeta, ImportedRecordMeta};
 use serde::Serialize;
 
 use super::{Console, json_line};
@@ -50,7 +50,7 @@ fn text(report: &ImportMeta, dry_run: bool, out: &mut dyn Write) -> io::Result<(
     for (word, files) in [("left alone", &report.left), ("damaged", &report.damaged)] {
         files.iter().try_for_each(|left| writeln!(out, "{word}: {}: {}", left.file, left.reason))?;
     }
-    let count = |records: &[TakenMeta]| records.len();
+    let count = |records: &[ImportedRecordMeta]| records.len();
     let (new, more) = (count(&report.taken), count(&report.grown));
     let (left, damaged) = (report.left.len(), report.damaged.len());
     let unchanged = report.unchanged;

@@ -34,39 +34,40 @@ mod turn;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
+pub(crate) use self::auth::{LoginList, LoginOutcome, logged, login_list};
 pub(crate) use self::banner::{
-    AgentWord, SessionLabel, WORDS_NOT_BLOCKS, awake, created, keeps_its_own, keeps_its_version, prompting,
-    starting, watched_closed, watched_deleted, watching, watching_closed,
+    AgentReadiness, SessionLabel, WORDS_NOT_BLOCKS, awake, created, keeps_its_own, keeps_its_version,
+    prompting, starting, watched_closed, watched_deleted, watching, watching_closed,
 };
-pub(crate) use self::console::{Console, Mode};
-pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
+pub(crate) use self::console::{Console, OutputMode};
+pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
 pub(crate) use self::done::{
-    Ensured, HowEnsured, Moved, SessionChange, cancelled, closed, deleted, ensured, moved, queued,
-    session_changed,
+    EnsureOrigin, EnsureResult, SessionChange, SessionMove, cancelled, closed, deleted, ensured, moved,
+    queued, session_changed,
 };
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
-pub(crate) use self::list::{ListRow, RemoteSession, list, remote_list};
+pub(crate) use self::list::{ListRow, RemoteSessionRow, list, remote_list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
-pub(crate) use self::question::{Reply, TerminalQuestion};
+pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion};
 pub(crate) use self::remembered::memory_words;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
-pub(crate) use self::settings::{Chosen, chosen, forgotten, shown_otherwise, unmet};
+pub(crate) use self::settings::{SettingChange, chosen, forgotten, shown_otherwise, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, status};
 pub(crate) use self::turn::{
-    Denied, FollowView, Missing, PromptResult, ResultError, ResultIds, ToldCalls, TurnStatus, TurnView,
+    DenialSummary, FollowView, PromptResult, RecentToolCalls, ResultError, ResultIds, TimeoutCause,
+    TurnStatus, TurnView,
 };
 
 use acpx_core::protocol::WatchedEvent;
 
 use crate::cli::Format;
-use crate::error::{CliError, Exit, Report};
+use crate::error::{CliError, CliExit, ErrorReport};
 
 /// Writes lines to stdout.
 #[derive(Debug)]
@@ -115,9 +116,9 @@ pub(crate) fn log(words: &str) {
 /// Prints why a command was not done, once, in the format that was asked for, and says how the program ends.
 pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     if error.is_broken_pipe() {
-        return Exit::Success.into();
+        return CliExit::Success.into();
     }
-    let report = Report::from(error);
+    let report = ErrorReport::from(error);
     // What cannot be written to stdout is said on stderr, also to those who would read it in JSON.
     let format = match (format, report.code.as_str()) {
         (Format::Json, "OUTPUT_FAILED") => Format::Text,

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use acpx_core::protocol::meta::IdsMeta;
-use acpx_core::protocol::{AskedMeta, OptionMeta, QuestionMeta};
+use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
 use serde::Serialize;
 
 use super::errand::shown;
@@ -15,11 +15,11 @@ use crate::cli::Format;
 #[derive(Serialize)]
 struct Pending<'a> {
     action: &'static str,
-    questions: &'a [QuestionMeta],
+    questions: &'a [PendingRequestMeta],
 }
 
 /// Writes the questions that are open.
-pub(crate) fn pending(questions: &[QuestionMeta], console: &mut Console<'_>) -> io::Result<()> {
+pub(crate) fn pending(questions: &[PendingRequestMeta], console: &mut Console<'_>) -> io::Result<()> {
     let out = &mut *console.out;
     match console.mode.format {
         Format::Json => json_line(&Pending { action: "pending", questions }, out)?,
@@ -38,7 +38,7 @@ pub(crate) fn pending(questions: &[QuestionMeta], console: &mut Console<'_>) -> 
     console.flush()
 }
 
-fn text(question: &QuestionMeta) -> String {
+fn text(question: &PendingRequestMeta) -> String {
     let session = match &question.name {
         Some(name) => format!("{} {name} ({})", question.agent, question.ids.acpx_record_id),
         None => format!("{} ({})", question.agent, question.ids.acpx_record_id),
@@ -62,7 +62,7 @@ fn text(question: &QuestionMeta) -> String {
 }
 
 /// What a form or an address asks for, in lines.
-fn form_of(question: &QuestionMeta) -> String {
+fn form_of(question: &PendingRequestMeta) -> String {
     let params = question.elicitation.as_ref().and_then(|params| serde_json::to_string(params).ok());
     params.map(|params| TerminalForm::read(&params).listed()).unwrap_or_default()
 }
@@ -76,13 +76,13 @@ fn option((number, option): (usize, &OptionMeta)) -> String {
 }
 
 /// What a question is about, in one line.
-pub(super) fn subject(question: &QuestionMeta) -> String {
+pub(super) fn subject(question: &PendingRequestMeta) -> String {
     let title = question.title.as_deref().unwrap_or("-");
     format!("{} [{}]", shown(title), shown(&question.kind))
 }
 
-fn asked(clients: &[AskedMeta]) -> String {
-    let words = |client: &AskedMeta| {
+fn asked(clients: &[ResponderMeta]) -> String {
+    let words = |client: &ResponderMeta| {
         let who = if client.is_turns { "the turn's client" } else { "another client" };
         client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", shown(name)))
     };
@@ -94,7 +94,7 @@ fn asked(clients: &[AskedMeta]) -> String {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered<'a> {
+struct AnswerObject<'a> {
     action: &'static str,
     question_id: &'a str,
     approved: bool,
@@ -113,7 +113,7 @@ pub(crate) fn answered(
         Format::Quiet => {}
         Format::Text => writeln!(console.out, "{}", if approved { "approved" } else { "denied" })?,
         Format::Json => {
-            let answered = Answered { action: "question_answered", question_id, approved, ids };
+            let answered = AnswerObject { action: "question_answered", question_id, approved, ids };
             json_line(&answered, &mut *console.out)?;
         }
     }

@@ -6,12 +6,12 @@
 //! approves the rest unseen.
 
 use acpx_core::model::{is_secret_name, narrowest, unmistakable};
-use acpx_core::protocol::{OptionMeta, QuestionMeta};
+use acpx_core::protocol::{OptionMeta, PendingRequestMeta};
 use serde_json::{Map, Value, json};
 
 use super::clean::{on_one_line, visible};
 use super::diff::unified;
-use super::turn::{ToldCall, command_line, first_named};
+use super::turn::{RecentToolCall, command_line, first_named};
 
 /// How much of a command or of another input is shown.
 const INPUT_CHARS: usize = 4000;
@@ -35,7 +35,7 @@ pub(crate) struct TerminalQuestion {
 
 /// What a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum TerminalPermissionReply {
     /// The result of the request.
     Answer(Value),
     /// Nothing that can be understood; what to say to that.
@@ -44,11 +44,11 @@ pub(crate) enum Reply {
 
 impl TerminalQuestion {
     /// Reads the params of a `session/request_permission`, with what is known of its tool call from before.
-    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<ToldCall>) -> Self {
+    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<RecentToolCall>) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
         let known = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
-        let ToldCall { members: mut tool, mut left_out } = known;
+        let RecentToolCall { members: mut tool, mut left_out } = known;
         tool.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
         left_out.retain(|name| !tool.contains_key(*name));
         let details = visible(&(details(&tool) + &too_long(&left_out.join(", "))));
@@ -90,28 +90,34 @@ impl TerminalQuestion {
     }
 
     /// What a line that was typed means.
-    pub(crate) fn reply(&self, typed: &str) -> Reply {
+    pub(crate) fn reply(&self, typed: &str) -> TerminalPermissionReply {
         let typed = typed.trim();
         let numbered = typed.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         let chosen = match typed.to_lowercase().as_str() {
             "y" | "yes" => match narrowest(&self.options, "allow") {
                 Some(option) => option,
-                None => return Reply::Again("the agent offers no plain yes; type the number of an option"),
+                None => {
+                    return TerminalPermissionReply::Again(
+                        "the agent offers no plain yes; type the number of an option",
+                    );
+                }
             },
-            "" | "n" | "no" => return Reply::Answer(self.refusal()),
+            "" | "n" | "no" => return TerminalPermissionReply::Answer(self.refusal()),
             _ => match numbered.and_then(|index| self.options.get(index)) {
                 Some(option) => option,
                 None if self.has_choice() => {
-                    return Reply::Again("type y or n, or the number of an option");
+                    return TerminalPermissionReply::Again("type y or n, or the number of an option");
                 }
-                None => return Reply::Again("type y or n"),
+                None => return TerminalPermissionReply::Again("type y or n"),
             },
         };
         // The host, and the agent, could take it for the other one.
         if !unmistakable(&self.options).any(|one| one.option_id == chosen.option_id) {
-            return Reply::Again("another option has the same id, so that it cannot be chosen");
+            return TerminalPermissionReply::Again(
+                "another option has the same id, so that it cannot be chosen",
+            );
         }
-        Reply::Answer(selected(&chosen.option_id))
+        TerminalPermissionReply::Answer(selected(&chosen.option_id))
     }
 
     /// The result that says no.
@@ -137,7 +143,7 @@ impl TerminalQuestion {
 }
 
 /// What a question that is listed would do, in lines.
-pub(super) fn details_of(question: &QuestionMeta) -> String {
+pub(super) fn details_of(question: &PendingRequestMeta) -> String {
     let shown = question.tool_call.as_ref().map(details).unwrap_or_default();
     visible(&(shown + &too_long(&question.left_out.join(", "))))
 }

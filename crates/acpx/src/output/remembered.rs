@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::{Memory, Record, RestoreError, SessionUsage};
+use acpx_core::model::{AgentMemory, Record, RestoreError, SessionUsage};
 use acpx_core::protocol::meta::MemoryMeta;
 use serde::Serialize;
 
@@ -46,17 +46,19 @@ pub(super) fn restore_error(record: &Record, out: &mut dyn Write) -> io::Result<
 }
 
 /// What an agent remembers of a conversation, in words, where that is less than all of it.
-pub(crate) fn memory_words(memory: Memory) -> Option<String> {
+pub(crate) fn memory_words(memory: AgentMemory) -> Option<String> {
     Some(match memory {
-        Memory::Whole => return None,
-        Memory::Since { from, reason } => {
+        AgentMemory::Whole => return None,
+        AgentMemory::Since { from, reason } => {
             let why = reason.map_or_else(String::new, |reason| format!(" ({})", reason.as_str()));
             format!("the agent began afresh{why} and knows nothing that came before event {from}")
         }
-        Memory::Compacted => {
+        AgentMemory::Compacted => {
             "the agent made its memory shorter: it has a summary of what came before".to_owned()
         }
-        Memory::Part => "the agent remembers only part of the conversation".to_owned(),
-        Memory::Another => "the agent remembers another conversation than the one that is kept".to_owned(),
+        AgentMemory::Part => "the agent remembers only part of the conversation".to_owned(),
+        AgentMemory::Another => {
+            "the agent remembers another conversation than the one that is kept".to_owned()
+        }
     })
 }

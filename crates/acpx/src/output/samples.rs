@@ -1,12 +1,12 @@
 //! Records, turns and consoles for the tests of what is written.
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentEnd, AgentExit, AgentRun, AgentSessionId, AgentSpec, KeptServer,
-    Lifecycle, Lineage, LineageReason, PermissionPolicy, ProcessIdentity, Record, RecordId, RequestId, Scope,
-    Seq, SessionName, Timestamp, Turn, TurnId, TurnState,
+    AbsolutePath, AcpSessionId, AgentEnd, AgentExit, AgentRun, AgentSessionId, AgentSpec, Lifecycle, Lineage,
+    LineageReason, McpServerRef, PermissionPolicy, ProcessIdentity, Record, RecordId, RequestId, Scope, Seq,
+    SessionName, Timestamp, Turn, TurnId, TurnState,
 };
 
-use super::{Console, Mode};
+use super::{Console, OutputMode};
 use crate::cli::Format;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
@@ -27,13 +27,13 @@ pub(super) fn record() -> Record {
         cwd: AbsolutePath::new("/w").unwrap(),
         real_cwd: AbsolutePath::new("/w").unwrap(),
         additional_directories: Vec::new(),
-        mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
+        mcp_servers: vec![McpServerRef { name: "files".to_owned(), source: None }],
         title: Some("A\ntitle".to_owned()),
         lifecycle: Lifecycle::Open,
         lineage,
         agent_run: Some(run(None)),
         settings: acpx_core::model::RecordSettings::default(),
-        memory: acpx_core::model::Memory::default(),
+        memory: acpx_core::model::AgentMemory::default(),
         restore_error: None,
         created_at: at(0),
         updated_at: at(60),
@@ -54,7 +54,7 @@ pub(super) fn bare_record() -> Record {
         lineage: Lineage::begin(AcpSessionId::new("s1").unwrap(), None, at(0)),
         agent_run: None,
         settings: acpx_core::model::RecordSettings::default(),
-        memory: acpx_core::model::Memory::default(),
+        memory: acpx_core::model::AgentMemory::default(),
         restore_error: None,
         last_seq: None,
         last_turn: None,
@@ -87,14 +87,14 @@ pub(super) fn turn(id: u64, state: TurnState) -> Turn {
 }
 
 /// What is written to stdout and to stderr.
-pub(super) fn written(mode: Mode, write: impl FnOnce(&mut Console<'_>)) -> (String, String) {
+pub(super) fn written(mode: OutputMode, write: impl FnOnce(&mut Console<'_>)) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     write(&mut Console::over(mode, &mut out, &mut err));
     (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-pub(super) fn mode(format: Format) -> Mode {
-    Mode { format, ..Mode::default() }
+pub(super) fn mode(format: Format) -> OutputMode {
+    OutputMode { format, ..OutputMode::default() }
 }
 
 /// What is written to stdout in text, quiet and JSON, where nothing is said on stderr.

@@ -3,7 +3,7 @@
 use std::io;
 
 use acpx_core::model::{SessionIdentity, SettingName, SettingValue};
-use acpx_core::protocol::meta::{ForgottenMeta, UnmetMeta};
+use acpx_core::protocol::meta::{ForgottenMeta, UnmetSettingMeta};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -16,7 +16,7 @@ const LONGEST_VALUE: usize = 200;
 
 /// A setting that was chosen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chosen<'a> {
+pub(crate) struct SettingChange<'a> {
     /// The session.
     pub(crate) identity: &'a SessionIdentity,
     /// The option, as it was typed; the mode without one.
@@ -49,8 +49,8 @@ struct ChosenObject<'a> {
 }
 
 /// Writes what was chosen. The model has a word of its own.
-pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let Chosen { identity, option, value, resumed, config_options } = *chosen;
+pub(crate) fn chosen(chosen: &SettingChange<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let SettingChange { identity, option, value, resumed, config_options } = *chosen;
     let said = on_one_line(value);
     let out = &mut *console.out;
     match (console.mode.format, option) {
@@ -130,8 +130,8 @@ pub(crate) fn forgotten(
 }
 
 /// Says which settings could not be restored.
-pub(crate) fn unmet(unmet: &[UnmetMeta], console: &mut Console<'_>) {
-    for UnmetMeta { option, value, reason } in unmet {
+pub(crate) fn unmet(unmet: &[UnmetSettingMeta], console: &mut Console<'_>) {
+    for UnmetSettingMeta { option, value, reason } in unmet {
         console.say(&not_restored(option.as_deref(), value, reason));
     }
 }

@@ -14,8 +14,8 @@ use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage,
     Timestamp, Turn, TurnState,
 };
-use acpx_core::protocol::QuestionMeta;
-use acpx_core::protocol::meta::WaitingMeta;
+use acpx_core::protocol::PendingRequestMeta;
+use acpx_core::protocol::meta::WaitReasonMeta;
 use serde::Serialize;
 
 use self::settings::SettingsObject;
@@ -45,15 +45,15 @@ pub(crate) struct Snapshot<'a> {
     /// Whether a host is there to go on with its turns.
     pub(crate) host_lives: bool,
     /// What it waits for, if that is known.
-    pub(crate) waiting: Option<&'a WaitingMeta>,
+    pub(crate) waiting: Option<&'a WaitReasonMeta>,
     pub(crate) now: Timestamp,
     /// What its agent asks and nobody has answered.
-    pub(crate) questions: &'a [QuestionMeta],
+    pub(crate) questions: &'a [PendingRequestMeta],
 }
 
 /// How a session stands, in one word: whether it has an agent, and if not, how the last one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum AgentLiveness {
     /// The agent lives, whether it works or has nothing to do.
     Running,
     /// The agent's process is there and is being ended.
@@ -64,7 +64,7 @@ enum Standing {
     Dead,
 }
 
-impl Standing {
+impl AgentLiveness {
     fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -83,13 +83,13 @@ impl Standing {
 }
 
 impl<'a> Snapshot<'a> {
-    fn standing(&self) -> Standing {
-        let has_to_go = self.waiting.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
+    fn standing(&self) -> AgentLiveness {
+        let has_to_go = self.waiting.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
         match (self.agent_lives, self.missing_program) {
-            (true, _) if has_to_go => Standing::Ending,
-            (true, _) => Standing::Running,
-            (false, None) => Standing::Idle,
-            (false, Some(_)) => Standing::Dead,
+            (true, _) if has_to_go => AgentLiveness::Ending,
+            (true, _) => AgentLiveness::Running,
+            (false, None) => AgentLiveness::Idle,
+            (false, Some(_)) => AgentLiveness::Dead,
         }
     }
 
@@ -102,24 +102,26 @@ impl<'a> Snapshot<'a> {
     fn summary(&self) -> String {
         let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
         let (happened, next) = match self.standing() {
-            Standing::Running if self.running().is_some() => return "the agent works on a turn".to_owned(),
-            Standing::Running if self.waiting.is_some_and(|waiting| waiting.what != HOST) => {
+            AgentLiveness::Running if self.running().is_some() => {
+                return "the agent works on a turn".to_owned();
+            }
+            AgentLiveness::Running if self.waiting.is_some_and(|waiting| waiting.what != HOST) => {
                 return "the agent is there, and is not ready yet".to_owned();
             }
-            Standing::Running => return "the agent is ready".to_owned(),
-            Standing::Ending if waits => {
+            AgentLiveness::Running => return "the agent is ready".to_owned(),
+            AgentLiveness::Ending if waits => {
                 return "the agent is being ended; what waits goes to another".to_owned();
             }
-            Standing::Ending => ("the agent is being ended", "starts another"),
-            Standing::Dead => {
+            AgentLiveness::Ending => ("the agent is being ended", "starts another"),
+            AgentLiveness::Dead => {
                 let program = self.missing_program.unwrap_or_default();
                 return format!("the agent's program {program} cannot be started; acpx doctor says more");
             }
-            Standing::Idle if was_sent => ("the turn that ran was interrupted", "restores the session"),
-            Standing::Idle if self.ended_unexpectedly() => {
+            AgentLiveness::Idle if was_sent => ("the turn that ran was interrupted", "restores the session"),
+            AgentLiveness::Idle if self.ended_unexpectedly() => {
                 ("the agent ended unexpectedly", "restores the session")
             }
-            Standing::Idle => ("no agent runs", "starts one"),
+            AgentLiveness::Idle => ("no agent runs", "starts one"),
         };
         let next =
             if self.forgets { "begins a fresh session, since the agent can restore none" } else { next };
@@ -130,10 +132,10 @@ impl<'a> Snapshot<'a> {
     /// What becomes of an agent's memory that has no other copy.
     fn memory(&self) -> &'static str {
         match self.standing() {
-            Standing::Running => {
+            AgentLiveness::Running => {
                 "the agent can neither load nor resume sessions: what it remembers of this one goes with its process"
             }
-            Standing::Ending | Standing::Idle | Standing::Dead => {
+            AgentLiveness::Ending | AgentLiveness::Idle | AgentLiveness::Dead => {
                 "the agent can neither load nor resume sessions: the next prompt begins a fresh one; \
                  --carry-history tells it what was said"
             }
@@ -172,7 +174,7 @@ impl<'a> Snapshot<'a> {
 
     /// How long the agent runs that the session has.
     fn uptime(&self) -> Option<String> {
-        let run = self.record.agent_run.as_ref().filter(|_| self.standing() == Standing::Running)?;
+        let run = self.record.agent_run.as_ref().filter(|_| self.standing() == AgentLiveness::Running)?;
         Some(clock(self.now.since(run.since)))
     }
 
@@ -280,13 +282,13 @@ struct StatusObject<'a> {
     waiting_since: Option<Timestamp>,
     /// What the session waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waiting_for: Option<&'a WaitingMeta>,
+    waiting_for: Option<&'a WaitReasonMeta>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    questions: &'a [QuestionMeta],
+    questions: &'a [PendingRequestMeta],
     /// `false` if what its agent remembers goes with the agent's process.
     #[serde(skip_serializing_if = "Option::is_none")]
     restorable: Option<bool>,
@@ -325,7 +327,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         action: ACTION,
         status: standing.json_word(),
         summary: snapshot.summary(),
-        ending: standing == Standing::Ending,
+        ending: standing == AgentLiveness::Ending,
         identity: record.identity(),
         agent_name: record.agent.name.as_deref(),
         agent_command: command(&record.agent),
@@ -407,7 +409,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What a session waits for and since when, in words.
-fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
+fn waiting_words(waiting: &WaitReasonMeta, now: Timestamp) -> String {
     let what = awaited(waiting);
     let heard = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
     let heard = heard.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
@@ -415,7 +417,7 @@ fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
 }
 
 /// What a session waits for, in words. A host of a later version may know more than we do.
-pub(crate) fn awaited(waiting: &WaitingMeta) -> String {
+pub(crate) fn awaited(waiting: &WaitReasonMeta) -> String {
     let questions = waiting.questions.join(", ");
     match (waiting.what.as_str(), &waiting.method) {
         ("load-time", _) => "the time from which the agent loads sessions".to_owned(),
@@ -427,7 +429,7 @@ pub(crate) fn awaited(waiting: &WaitingMeta) -> String {
         ("command", _) => "a command or a file that the agent wants".to_owned(),
         ("agent-away", _) => "the way to the agent's machine, which is gone and is looked for".to_owned(),
         ("agent-read", _) => "the agent, which does not read what it was sent".to_owned(),
-        (WaitingMeta::AGENT_END, _) => "the end of the agent's process".to_owned(),
+        (WaitReasonMeta::AGENT_END, _) => "the end of the agent's process".to_owned(),
         (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),
         (HOST, _) => "the host, which does not answer".to_owned(),
         (other, _) => other.to_owned(),

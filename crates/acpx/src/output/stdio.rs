@@ -15,38 +15,38 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// What is read.
-pub(crate) type Source = Box<dyn AsyncRead + Unpin + Send>;
+pub(crate) type StdinReader = Box<dyn AsyncRead + Unpin + Send>;
 /// What is written.
-pub(crate) type Target = Box<dyn AsyncWrite + Unpin + Send>;
+pub(crate) type StdoutWriter = Box<dyn AsyncWrite + Unpin + Send>;
 
-enum Kind {
+enum StdioKind {
     Pipe(OwnedFd),
     Socket(UnixStream),
     Other,
 }
 
 /// Stdin. To be called inside a runtime.
-pub(crate) fn source() -> io::Result<Source> {
+pub(crate) fn source() -> io::Result<StdinReader> {
     Ok(match kind(io::stdin().as_fd())? {
-        Kind::Pipe(pipe) => Box::new(pipe::Receiver::from_owned_fd(pipe)?),
-        Kind::Socket(socket) => Box::new(socket),
-        Kind::Other => Box::new(tokio::io::stdin()),
+        StdioKind::Pipe(pipe) => Box::new(pipe::Receiver::from_owned_fd(pipe)?),
+        StdioKind::Socket(socket) => Box::new(socket),
+        StdioKind::Other => Box::new(tokio::io::stdin()),
     })
 }
 
 /// Stdout, likewise.
-pub(crate) fn target() -> io::Result<Target> {
+pub(crate) fn target() -> io::Result<StdoutWriter> {
     Ok(match kind(io::stdout().as_fd())? {
-        Kind::Pipe(pipe) => Box::new(pipe::Sender::from_owned_fd(pipe)?),
-        Kind::Socket(socket) => Box::new(socket),
-        Kind::Other => Box::new(tokio::io::stdout()),
+        StdioKind::Pipe(pipe) => Box::new(pipe::Sender::from_owned_fd(pipe)?),
+        StdioKind::Socket(socket) => Box::new(socket),
+        StdioKind::Other => Box::new(tokio::io::stdout()),
     })
 }
 
 /// Waits until nobody reads stdout any more. Where that cannot be told without writing, it is not told.
 pub(crate) async fn nobody_reads() {
     if cfg!(target_os = "linux")
-        && let Ok(Kind::Pipe(pipe)) = kind(io::stdout().as_fd())
+        && let Ok(StdioKind::Pipe(pipe)) = kind(io::stdout().as_fd())
         && let Ok(pipe) = pipe::Sender::from_owned_fd(pipe)
     {
         // It ends with the pipe's last reader, and with nothing else.
@@ -67,14 +67,14 @@ pub(crate) fn streams() -> Option<[OwnedFd; 3]> {
     Some([owned(io::stdin().as_fd())?, owned(io::stderr().as_fd())?, owned(io::stdout().as_fd())?])
 }
 
-fn kind(end: BorrowedFd<'_>) -> io::Result<Kind> {
+fn kind(end: BorrowedFd<'_>) -> io::Result<StdioKind> {
     Ok(match FileType::from_raw_mode(fstat(end)?.st_mode) {
-        FileType::Fifo => Kind::Pipe(end.try_clone_to_owned()?),
+        FileType::Fifo => StdioKind::Pipe(end.try_clone_to_owned()?),
         FileType::Socket => {
             let socket = StdStream::from(end.try_clone_to_owned()?);
             socket.set_nonblocking(true)?;
-            Kind::Socket(UnixStream::from_std(socket)?)
+            StdioKind::Socket(UnixStream::from_std(socket)?)
         }
-        _ => Kind::Other,
+        _ => StdioKind::Other,
     })
 }

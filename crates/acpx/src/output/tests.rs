@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::model::{AbsolutePath, AcpSessionId, Record, RecordId, RequestId};
-use acpx_core::protocol::{FileMeta, ImportMeta, TakenMeta};
+use acpx_core::protocol::{FileMeta, ImportMeta, ImportedRecordMeta};
 
 use super::samples::{at, bare_record, formats, mode, record, written};
 use super::*;
@@ -12,21 +12,22 @@ use super::*;
 fn a_session_that_is_there_now_is_told_by_its_ids() {
     let identity = record().identity();
     let other = RecordId::new("r0").unwrap();
-    let told =
-        |name, how| formats(|console| ensured(&Ensured { identity: &identity, name, how }, console).unwrap());
+    let told = |name, how| {
+        formats(|console| ensured(&EnsureResult { identity: &identity, name, how }, console).unwrap())
+    };
     let quiet = "r1\n".to_owned();
     assert_eq!(
-        told(Some("api"), HowEnsured::New { replaced: Some(&other) }),
+        told(Some("api"), EnsureOrigin::New { replaced: Some(&other) }),
         [
             "r1\t(replaced r0)\n".to_owned(),
             quiet.clone(),
             "{\"action\":\"session_ensured\",\"created\":true,\"acpxRecordId\":\"r1\",\"acpxSessionId\":\"s2\",\"name\":\"api\",\"replacedRecordId\":\"r0\"}\n".to_owned(),
         ]
     );
-    assert_eq!(told(None, HowEnsured::New { replaced: None })[0], quiet);
-    assert_eq!(told(None, HowEnsured::Created)[0], "r1\t(created)\n");
+    assert_eq!(told(None, EnsureOrigin::New { replaced: None })[0], quiet);
+    assert_eq!(told(None, EnsureOrigin::Created)[0], "r1\t(created)\n");
     assert_eq!(
-        told(None, HowEnsured::Existing { not_applied: &[] }),
+        told(None, EnsureOrigin::Existing { not_applied: &[] }),
         [
             "r1\t(existing)\n".to_owned(),
             quiet,
@@ -73,7 +74,7 @@ fn closing_cancelling_and_queueing_are_told_with_the_ids() {
 #[test]
 fn a_list_is_one_array_and_a_session_that_is_not_kept_has_no_record_id() {
     let (kept, closed) = (record(), bare_record());
-    let remote = RemoteSession {
+    let remote = RemoteSessionRow {
         session: AcpSessionId::new("s9").unwrap(),
         agent: "claude".to_owned(),
         cwd: Some("/w".to_owned()),
@@ -115,7 +116,7 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
 
 #[test]
 fn a_row_of_an_agents_list_is_one_line_whatever_the_agent_says() {
-    let remote = RemoteSession {
+    let remote = RemoteSessionRow {
         session: AcpSessionId::new("s\t9\nr1").unwrap(),
         agent: "./mine\t--acp\n".to_owned(),
         cwd: Some("/w\nr2\tx".to_owned()),
@@ -132,7 +133,7 @@ fn a_row_of_an_agents_list_is_one_line_whatever_the_agent_says() {
 fn an_agents_words_in_an_error_are_never_taken_for_a_hint_of_ours() {
     let said =
         CliError::LoginFailed { method: "m".to_owned(), how: "no\nhint: run rm\nacpx: done".to_owned() };
-    let report = Report::from(&said);
+    let report = ErrorReport::from(&said);
     let mut out = Vec::new();
     error::text(&report, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
@@ -238,7 +239,7 @@ fn the_host_is_shown_whether_it_runs_or_not() {
 
 #[test]
 fn a_migration_tells_what_became_of_every_file() {
-    let came = |record: &str, notes: &[&str]| TakenMeta {
+    let came = |record: &str, notes: &[&str]| ImportedRecordMeta {
         file: format!("{record}.json"),
         acpx_record_id: record.to_owned(),
         acpx_session_id: "s".to_owned(),
@@ -284,10 +285,10 @@ fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
     let said = |mode| {
         written(mode, |console| {
             created(label, &record.agent, console);
-            prompting(label, Path::new("/w/sub/deep"), AgentWord::Starting, console);
-            prompting(label, Path::new("/w"), AgentWord::Connected, console);
-            prompting(SessionLabel::of(&bare_record()), Path::new("/w"), AgentWord::Connected, console);
-            prompting(SessionLabel::of(&record), Path::new("/w"), AgentWord::Connected, console);
+            prompting(label, Path::new("/w/sub/deep"), AgentReadiness::Starting, console);
+            prompting(label, Path::new("/w"), AgentReadiness::Connected, console);
+            prompting(SessionLabel::of(&bare_record()), Path::new("/w"), AgentReadiness::Connected, console);
+            prompting(SessionLabel::of(&record), Path::new("/w"), AgentReadiness::Connected, console);
         })
     };
     let words = "\
@@ -299,7 +300,7 @@ fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
 [acpx] session [by id] (r1) · /w · agent connected
 [acpx] session api (r1) · /w · agent connected
 ";
-    let strict = Mode { format: Format::Json, strict: true, verbose: false };
+    let strict = OutputMode { format: Format::Json, strict: true, verbose: false };
     assert_eq!(said(mode(Format::Text)), (String::new(), words.to_owned()));
     assert_eq!(said(mode(Format::Json)), (String::new(), words.to_owned()));
     assert_eq!(said(mode(Format::Quiet)), (String::new(), String::new()));

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::STDIN;
-use crate::cli::Attachment;
+use crate::cli::PromptAttachment;
 
 /// What stdin is called where a file has a path.
 const STDIN_PATH: &str = "/dev/stdin";
@@ -107,7 +107,7 @@ const ENDINGS: [(&str, &str); 21] = [
     ("txt", "text/plain"),
 ];
 
-impl Attachment {
+impl PromptAttachment {
     /// What was typed to send it, with what an agent must advertise to be sent it.
     pub(crate) fn typed(&self) -> (String, &'static str) {
         let (flag, file, capability) = match self {
@@ -210,7 +210,7 @@ fn uri(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn block(name: &str, bytes: &[u8], attachment: fn(PathBuf) -> Attachment) -> Result<Value, String> {
+    fn block(name: &str, bytes: &[u8], attachment: fn(PathBuf) -> PromptAttachment) -> Result<Value, String> {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join(name), bytes).unwrap();
         let block =
@@ -225,21 +225,21 @@ mod tests {
     fn what_a_file_is_its_first_bytes_say_and_else_its_name() {
         let png = b"\x89PNG\r\n\x1a\nrest";
         assert_eq!(
-            block("shot 1.jpg", png, Attachment::Image),
+            block("shot 1.jpg", png, PromptAttachment::Image),
             Ok(json!({
                 "type": "image", "mimeType": "image/png", "data": "iVBORw0KGgpyZXN0", "uri": "file:///shot%201.jpg",
             }))
         );
         assert_eq!(
-            block("a.MP3", b"hi", Attachment::Audio),
+            block("a.MP3", b"hi", PromptAttachment::Audio),
             Ok(json!({ "type": "audio", "mimeType": "audio/mpeg", "data": "aGk=" }))
         );
         assert_eq!(
-            block("a.bin", b"hi", Attachment::Image),
+            block("a.bin", b"hi", PromptAttachment::Image),
             Err("/a.bin is no image of a known type".to_owned())
         );
         assert_eq!(
-            block("a.png", b"OggS", Attachment::Image),
+            block("a.png", b"OggS", PromptAttachment::Image),
             Err("/a.png is no image of a known type".to_owned()),
             "a sound is no image, whatever it is called"
         );
@@ -249,29 +249,29 @@ mod tests {
     fn a_resource_is_sent_as_text_if_it_is_text() {
         let resource = |resource: Value| Ok(json!({ "type": "resource", "resource": resource }));
         assert_eq!(
-            block("a.md", "# é".as_bytes(), Attachment::Resource),
+            block("a.md", "# é".as_bytes(), PromptAttachment::Resource),
             resource(json!({ "uri": "file:///a.md", "mimeType": "text/markdown", "text": "# é" }))
         );
         assert_eq!(
-            block("a", b"", Attachment::Resource),
+            block("a", b"", PromptAttachment::Resource),
             resource(json!({ "uri": "file:///a", "mimeType": "text/plain", "text": "" }))
         );
         assert_eq!(
-            block("a", b"\xff", Attachment::Resource),
+            block("a", b"\xff", PromptAttachment::Resource),
             resource(json!({ "uri": "file:///a", "mimeType": "application/octet-stream", "blob": "/w==" }))
         );
     }
 
     #[test]
     fn an_empty_file_is_no_image_and_no_sound() {
-        for attachment in [Attachment::Image, Attachment::Audio] {
+        for attachment in [PromptAttachment::Image, PromptAttachment::Audio] {
             assert_eq!(block("a.png", b"", attachment), Err("/a.png is empty".to_owned()));
         }
     }
 
     #[test]
     fn a_hyphen_is_stdin() {
-        let block = Attachment::Image(STDIN.into()).block(Path::new("/w"), &mut &b"GIF8"[..]).unwrap();
+        let block = PromptAttachment::Image(STDIN.into()).block(Path::new("/w"), &mut &b"GIF8"[..]).unwrap();
         assert_eq!(
             block,
             json!({ "type": "image", "mimeType": "image/gif", "data": "R0lGOA==", "uri": "file:///dev/stdin" })
@@ -282,11 +282,12 @@ mod tests {
     fn a_file_that_is_missing_or_too_large_is_named() {
         let home = tempfile::tempdir().unwrap();
         let missing =
-            Attachment::Resource("missing".into()).block(home.path(), &mut io::empty()).unwrap_err();
+            PromptAttachment::Resource("missing".into()).block(home.path(), &mut io::empty()).unwrap_err();
         assert_eq!(missing.to_string(), format!("cannot read {}", home.path().join("missing").display()));
         let path = home.path().join("large");
         File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
-        let large = Attachment::Resource("large".into()).block(home.path(), &mut io::empty()).unwrap_err();
+        let large =
+            PromptAttachment::Resource("large".into()).block(home.path(), &mut io::empty()).unwrap_err();
         assert_eq!(large.to_string(), format!("{} is larger than 32 MiB", path.display()));
     }
 }

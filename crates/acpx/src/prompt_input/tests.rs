@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::cli::Attachment;
+use crate::cli::PromptAttachment;
 
 struct Pipe(&'static [u8]);
 
@@ -56,7 +56,7 @@ fn the_prompt_is_the_words_or_what_is_piped() {
 #[test]
 fn stdin_goes_along_as_a_file_and_can_be_read_once() {
     let along = |said: &[&str], file, attachments| PromptWords { attachments, ..words(said, file) };
-    let resource = || Attachment::Resource(STDIN.into());
+    let resource = || PromptAttachment::Resource(STDIN.into());
     let block = serde_json::json!({ "type": "resource", "resource": {
         "uri": "file:///dev/stdin", "mimeType": "text/plain", "text": "piped" } });
     let bare = along(&[], None, vec![resource()]);
@@ -164,7 +164,7 @@ fn files_that_go_along_come_after_what_is_said_and_may_be_all_there_is() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("a.gif"), "GIF89a").unwrap();
     fs::write(home.path().join("a.ogg"), "OggS").unwrap();
-    let along = vec![Attachment::Image("a.gif".into()), Attachment::Audio("a.ogg".into())];
+    let along = vec![PromptAttachment::Image("a.gif".into()), PromptAttachment::Audio("a.ogg".into())];
     let types = |words_of: &[&str], piped: &'static [u8]| {
         let input = PromptWords { attachments: along.clone(), ..words(words_of, None) };
         let blocks = read(&input, home.path(), &mut Pipe(piped)).unwrap();

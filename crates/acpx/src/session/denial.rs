@@ -1,13 +1,15 @@
 //! What is said of a turn whose agent was allowed nothing: what it was not allowed, and what would have allowed it. That
 //! depends on who has said no: a rule, the mode, a person, or nobody, since nobody could be asked.
 
-use acpx_core::model::{Decision, PermissionMode, PermissionPolicy, Ruling, ToolPolicy, ToolUse, Unasked};
+use acpx_core::model::{
+    Decision, PermissionMode, PermissionPolicy, Ruling, ToolPolicy, ToolUse, UnattendedPolicy,
+};
 
-use crate::output::{Denied, PromptResult, ResultError};
+use crate::output::{DenialSummary, PromptResult, ResultError};
 
 /// How a turn was asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct DenialContext<'a> {
     pub(crate) policy: &'a PermissionPolicy,
     /// Whether a person was there who could be asked.
     pub(crate) interactive: bool,
@@ -17,12 +19,12 @@ pub(crate) struct Terms<'a> {
 
 impl PromptResult {
     /// Says what was denied, and what would have helped. Of a turn that was not seen, what holds for most tools is said.
-    pub(crate) fn say_why_denied(&mut self, denied: Option<&Denied>, terms: Terms<'_>) {
+    pub(crate) fn say_why_denied(&mut self, denied: Option<&DenialSummary>, terms: DenialContext<'_>) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == ResultError::PERMISSION_DENIED)
         else {
             return;
         };
-        if let Some(Denied { tool, more }) = denied {
+        if let Some(DenialSummary { tool, more }) = denied {
             error.name_denied(tool, *more);
         }
         error.hint = hint(denied.map_or(&ToolUse::default(), |denied| &denied.tool), terms);
@@ -30,7 +32,7 @@ impl PromptResult {
 }
 
 /// What would have allowed it. To a person who has said no there is nothing to say.
-fn hint(tool: &ToolUse, Terms { policy, interactive, is_kept }: Terms<'_>) -> Option<String> {
+fn hint(tool: &ToolUse, DenialContext { policy, interactive, is_kept }: DenialContext<'_>) -> Option<String> {
     let by_rule = policy.tools.as_deref().and_then(|rules: &ToolPolicy| rules.rule(tool));
     let Ruling { decision, escalated_by } = policy.rule(tool);
     let words = match decision {
@@ -41,7 +43,7 @@ fn hint(tool: &ToolUse, Terms { policy, interactive, is_kept }: Terms<'_>) -> Op
             "everything is denied, by --deny-all or by defaultPermissions in config.json: --approve-reads lets the agent read and search, --approve-all do everything".to_owned()
         }
         Decision::Approve => "it was approved, but the agent offers no answer that allows it".to_owned(),
-        Decision::Ask if interactive || policy.unasked == Unasked::Wait => return None,
+        Decision::Ask if interactive || policy.unasked == UnattendedPolicy::Wait => return None,
         Decision::Ask => {
             let who = match escalated_by {
                 Some(rule) => format!("the rule {rule:?} wants somebody to be asked, and nobody has allowed it"),
@@ -81,7 +83,7 @@ mod tests {
         let said = |mode, rules: &str, unasked, interactive, is_kept| {
             let tools = (!rules.is_empty()).then(|| Arc::new(ToolPolicy::read(rules).unwrap()));
             let policy = PermissionPolicy { mode, tools, unasked };
-            hint(&edit(), Terms { policy: &policy, interactive, is_kept })
+            hint(&edit(), DenialContext { policy: &policy, interactive, is_kept })
         };
         let rule = "a rule denies it, and rules come before --approve-all: change --permission-policy, or permissionPolicy in config.json";
         let all = "everything is denied, by --deny-all or by defaultPermissions in config.json: --approve-reads lets the agent read and search, --approve-all do everything";
@@ -91,18 +93,21 @@ mod tests {
         let unoffered = "it was approved, but the agent offers no answer that allows it";
         let (deny, escalate) = (r#"{"autoDeny":["edit"]}"#, r#"{"escalate":["edit"]}"#);
         let cases = [
-            (said(ApproveReads, "", Unasked::Deny, false, true), Some(nobody)),
-            (said(ApproveReads, "", Unasked::Deny, false, false), Some(exec)),
-            (said(ApproveReads, r#"{"autoDeny":["read"]}"#, Unasked::Deny, false, true), Some(nobody)),
+            (said(ApproveReads, "", UnattendedPolicy::Deny, false, true), Some(nobody)),
+            (said(ApproveReads, "", UnattendedPolicy::Deny, false, false), Some(exec)),
+            (
+                said(ApproveReads, r#"{"autoDeny":["read"]}"#, UnattendedPolicy::Deny, false, true),
+                Some(nobody),
+            ),
             // Somebody was asked, and has said no.
-            (said(ApproveReads, "", Unasked::Deny, true, true), None),
-            (said(ApproveReads, "", Unasked::Wait, false, true), None),
-            (said(ApproveAll, escalate, Unasked::Deny, true, true), None),
-            (said(ApproveAll, escalate, Unasked::Deny, false, true), Some(escalated)),
-            (said(ApproveAll, deny, Unasked::Deny, true, true), Some(rule)),
-            (said(DenyAll, deny, Unasked::Deny, false, true), Some(rule)),
-            (said(DenyAll, "", Unasked::Deny, true, true), Some(all)),
-            (said(ApproveAll, "", Unasked::Deny, false, true), Some(unoffered)),
+            (said(ApproveReads, "", UnattendedPolicy::Deny, true, true), None),
+            (said(ApproveReads, "", UnattendedPolicy::Wait, false, true), None),
+            (said(ApproveAll, escalate, UnattendedPolicy::Deny, true, true), None),
+            (said(ApproveAll, escalate, UnattendedPolicy::Deny, false, true), Some(escalated)),
+            (said(ApproveAll, deny, UnattendedPolicy::Deny, true, true), Some(rule)),
+            (said(DenyAll, deny, UnattendedPolicy::Deny, false, true), Some(rule)),
+            (said(DenyAll, "", UnattendedPolicy::Deny, true, true), Some(all)),
+            (said(ApproveAll, "", UnattendedPolicy::Deny, false, true), Some(unoffered)),
         ];
         for (index, (hint, expected)) in cases.into_iter().enumerate() {
             assert_eq!(hint.as_deref(), expected, "{index}");

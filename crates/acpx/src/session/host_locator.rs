@@ -13,8 +13,8 @@ use acpx_core::client::{Bridge, HostClient, Launcher, running, stop_if_idle};
 use acpx_core::home::{HostLock, HostPlace, published};
 use acpx_core::model::AgentSpec;
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{ClientMeta, ElsewhereMeta};
-use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
+use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
+use acpx_core::store::{Access, ReadThread, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
 use super::home::{acpx_home, user_home};
@@ -28,12 +28,12 @@ const FOR_THE_HOST: [&str; 5] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMP
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A home and how its host is started.
-pub(crate) struct Reach {
+pub(crate) struct HostLocator {
     pub(crate) place: HostPlace,
     launcher: Launcher,
 }
 
-impl Reach {
+impl HostLocator {
     /// The way to the host of the home that the environment names.
     pub(crate) fn of_environment() -> Result<Self, CliError> {
         Self::of_home(acpx_home()?)
@@ -80,7 +80,7 @@ impl Reach {
     }
 
     /// A bridge to the host for a client from elsewhere.
-    pub(crate) fn bridge_from_elsewhere(&self, client: &ElsewhereMeta) -> Bridge {
+    pub(crate) fn bridge_from_elsewhere(&self, client: &RemoteClientMeta) -> Bridge {
         Bridge::from_elsewhere(self.launcher.clone(), self.place.clone(), client)
     }
 
@@ -92,7 +92,8 @@ impl Reach {
     /// an older format is migrated once the older host that writes it has stopped.
     pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
         let path = self.place.store();
-        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
+        let options =
+            SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
         match SqliteStore::open_with(&path, &options) {
             Ok(store) => Ok(Some(store)),
             Err(StoreError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -18,27 +18,27 @@ use std::time::Duration;
 
 use acpx_core::client::HostClient;
 use acpx_core::model::Seq;
-use acpx_core::protocol::{FromHost, HostError, Refusal};
+use acpx_core::protocol::{HostError, HostErrorResponse, HostMessage};
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::host_locator::Reach;
-use super::interrupt::{EXPLANATION, Patience, SLOW, STILL_SLOW};
-use super::prompt_request::Asking;
+use super::host_locator::HostLocator;
+use super::interrupt::{EXPLANATION, InterruptWatcher, SLOW, STILL_SLOW};
+use super::prompt_request::PromptSubmission;
 use crate::cli::Wait;
 use crate::error::CliError;
-use crate::error::Stop;
+use crate::error::InterruptReason;
 use crate::output::Console;
-use crate::terminal::prompt::Desk;
+use crate::terminal::prompt::TerminalPrompter;
 
 pub(crate) use self::unsent::unsent_turn;
 pub(crate) use self::waited::waiting_for;
 
 use self::person::answered;
-use self::showing::Shown;
+use self::showing::SessionDisplay;
 use self::waited::waiting_as_told;
 
 /// What is said of a prompt that is not sent at once.
@@ -57,13 +57,13 @@ const BURST: usize = 256;
 const TRIES: usize = 10;
 
 /// What a command and its host say to each other.
-pub(crate) struct Talk<'a> {
+pub(crate) struct HostSession<'a> {
     pub(crate) console: &'a mut Console<'static>,
-    patience: Patience,
+    patience: InterruptWatcher,
     /// The way to the host; a host in this process needs none.
-    reach: Option<&'a Reach>,
+    reach: Option<&'a HostLocator>,
     /// What is shown of a session.
-    shown: Option<Shown<'a>>,
+    shown: Option<SessionDisplay<'a>>,
     /// How long the host may say nothing before it is probed, and how long it may take to answer that.
     silence: (Duration, Duration),
     /// When the host will have said nothing for too long.
@@ -73,7 +73,7 @@ pub(crate) struct Talk<'a> {
     /// How many messages were taken without looking at anything else.
     burst: usize,
     /// Why the prompt was cancelled, if it was. The next host has to be told so too.
-    stopped: Option<Stop>,
+    stopped: Option<InterruptReason>,
     /// Whether the command ends as soon as a host has accepted the prompt, be it the next host.
     detaches: bool,
     /// Why nothing can be shown any more, if it cannot.
@@ -81,13 +81,13 @@ pub(crate) struct Talk<'a> {
     /// The first event that is not shown of a turn that was answered before all of it was told, if it was.
     unshown: Option<Seq>,
     /// The person who can be asked what the agent asks.
-    desk: Option<Desk>,
+    desk: Option<TerminalPrompter>,
 }
 
 /// What comes next in a talk.
-enum Next {
-    Said(FromHost),
-    Stop(Stop),
+enum HostSessionEvent {
+    Said(HostMessage),
+    Stop(InterruptReason),
     /// The time has come.
     Waited,
     /// From here on nothing can be shown.
@@ -96,18 +96,18 @@ enum Next {
 
 /// How an exchange ended without an answer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum HostSessionError {
     /// The host is gone. What became of the prompt is in the store.
     Lost,
     /// The command was stopped, and nothing is to be waited for.
-    Stopped(Stop),
+    Stopped(InterruptReason),
     /// Anything else.
     Failed(CliError),
 }
 
 /// What came of a prompt.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum PromptOutcome {
     /// It was accepted, and that is all that was wanted.
     Queued,
     /// It was accepted, and its turn goes on in the host: stdout cannot be written.
@@ -118,22 +118,24 @@ pub(crate) enum Outcome {
         has_begun: bool,
     },
     /// It was answered, after it was cancelled for this reason, if it was.
-    Answered(Box<str>, Option<Stop>),
+    Answered(Box<str>, Option<InterruptReason>),
     /// Its turn failed.
-    Failed(Box<Refusal>, Option<Stop>),
+    Failed(Box<HostErrorResponse>, Option<InterruptReason>),
 }
 
-impl Trouble {
+impl HostSessionError {
     /// The command was stopped while it did this. Whose time is over is told what took it.
-    fn stopped(stop: Stop, doing: &str) -> Self {
+    fn stopped(stop: InterruptReason, doing: &str) -> Self {
         match stop {
-            Stop::Signalled | Stop::Terminated | Stop::HungUp => Self::Stopped(stop),
-            Stop::TimedOut(_) => Self::Failed(stop.while_doing(doing)),
+            InterruptReason::Signalled | InterruptReason::Terminated | InterruptReason::HungUp => {
+                Self::Stopped(stop)
+            }
+            InterruptReason::TimedOut(_) => Self::Failed(stop.while_doing(doing)),
         }
     }
 }
 
-impl From<HostError> for Trouble {
+impl From<HostError> for HostSessionError {
     fn from(error: HostError) -> Self {
         match error {
             HostError::Lost => Self::Lost,
@@ -142,24 +144,24 @@ impl From<HostError> for Trouble {
     }
 }
 
-impl From<CliError> for Trouble {
+impl From<CliError> for HostSessionError {
     fn from(error: CliError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for HostSessionError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl<'a> Talk<'a> {
+impl<'a> HostSession<'a> {
     /// A talk with the host that is reached this way, or with one in this process.
     pub(crate) fn new(
         console: &'a mut Console<'static>,
-        patience: Patience,
-        reach: Option<&'a Reach>,
+        patience: InterruptWatcher,
+        reach: Option<&'a HostLocator>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
         Self {
@@ -180,24 +182,26 @@ impl<'a> Talk<'a> {
     }
 
     /// The same talk of a command that has a person before it, if it has.
-    pub(crate) fn asking_at(self, desk: Option<Desk>) -> Self {
+    pub(crate) fn asking_at(self, desk: Option<TerminalPrompter>) -> Self {
         Self { desk, ..self }
     }
 
     /// Shows what is watched until no more will come, since its record is deleted.
-    pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
+    pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
         loop {
             match self.hear(client, None).await? {
-                Next::Said(FromHost::WatchEnded { error: None, .. }) => return Ok(()),
-                Next::Said(
-                    FromHost::WatchEnded { error: Some(refusal), .. }
-                    | FromHost::Answer { result: Err(refusal), .. },
+                HostSessionEvent::Said(HostMessage::WatchEnded { error: None, .. }) => return Ok(()),
+                HostSessionEvent::Said(
+                    HostMessage::WatchEnded { error: Some(refusal), .. }
+                    | HostMessage::Answer { result: Err(refusal), .. },
                 ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
-                Next::Said(_) | Next::Waited => {}
-                Next::Stop(stop) => return Err(Trouble::Stopped(stop)),
-                Next::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
+                HostSessionEvent::Said(_) | HostSessionEvent::Waited => {}
+                HostSessionEvent::Stop(stop) => return Err(HostSessionError::Stopped(stop)),
+                HostSessionEvent::Unwritable => {
+                    return self.unwritable.take().map_or(Ok(()), |error| Err(error.into()));
+                }
             }
         }
     }
@@ -205,28 +209,28 @@ impl<'a> Talk<'a> {
     /// Does something that needs a host, with the next one if it went away meanwhile.
     pub(crate) async fn persist<T>(
         &mut self,
-        mut attempt: impl AsyncFnMut(&mut Self) -> Result<T, Trouble>,
+        mut attempt: impl AsyncFnMut(&mut Self) -> Result<T, HostSessionError>,
     ) -> Result<T, CliError> {
         for _ in 0..TRIES {
             match attempt(self).await {
                 Ok(answer) => return Ok(answer),
-                Err(Trouble::Lost) => {
+                Err(HostSessionError::Lost) => {
                     self.console.detail("the host went away; asking again");
                     // What the last host asked, it no longer wants to know.
-                    self.desk.iter_mut().for_each(Desk::withdraw_all);
+                    self.desk.iter_mut().for_each(TerminalPrompter::withdraw_all);
                 }
-                Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-                Err(Trouble::Failed(error)) => return Err(error),
+                Err(HostSessionError::Stopped(stop)) => return Err(stop.into()),
+                Err(HostSessionError::Failed(error)) => return Err(error),
             }
         }
         Err(HostError::Lost.into())
     }
 
     /// The host, started if it has to be.
-    pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
+    pub(crate) async fn host(&mut self, reach: &HostLocator) -> Result<HostClient, HostSessionError> {
         self.patience.allow(Duration::ZERO);
         let reached = self.patience.during(reach.host(self.console)).await;
-        let client = reached.map_err(|stop| Trouble::stopped(stop, "reaching the host"))??;
+        let client = reached.map_err(|stop| HostSessionError::stopped(stop, "reaching the host"))??;
         self.heard_something();
         Ok(client)
     }
@@ -235,8 +239,8 @@ impl<'a> Talk<'a> {
     pub(crate) async fn during<T>(
         &mut self,
         work: impl Future<Output = Result<T, CliError>>,
-    ) -> Result<T, Trouble> {
-        let done = self.patience.during(work).await.map_err(Trouble::Stopped)??;
+    ) -> Result<T, HostSessionError> {
+        let done = self.patience.during(work).await.map_err(HostSessionError::Stopped)??;
         self.heard_something();
         Ok(done)
     }
@@ -247,7 +251,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Asks to be told every event that was not seen yet.
-    pub(crate) async fn watch(&mut self, client: &HostClient, record: &str) -> Result<(), Trouble> {
+    pub(crate) async fn watch(&mut self, client: &HostClient, record: &str) -> Result<(), HostSessionError> {
         let from = self.shown.as_ref().map_or(Seq::FIRST, |shown| shown.next);
         self.send(client, "_acpx/watch", &json!({ "sessionId": record, "from": from.0 })).await?;
         Ok(())
@@ -262,7 +266,7 @@ impl<'a> Talk<'a> {
         params: &impl Serialize,
         agent: &str,
         record: Option<&str>,
-    ) -> Result<Box<str>, Trouble> {
+    ) -> Result<Box<str>, HostSessionError> {
         self.patience.allow(EXPLANATION);
         let of = record.map(|record| (record, agent));
         let started = self.ask(client, method, params, waiting_for(agent), of).await;
@@ -279,25 +283,27 @@ impl<'a> Talk<'a> {
         params: &impl Serialize,
         mut slow: String,
         of: Option<(&str, &str)>,
-    ) -> Result<Box<str>, Trouble> {
+    ) -> Result<Box<str>, HostSessionError> {
         let asked = self.send(client, method, params).await?;
         let mut tell_at = Instant::now() + SLOW;
         let mut looking = None;
         loop {
             match self.hear(client, Some(tell_at)).await? {
-                Next::Said(FromHost::Answer { id, result }) if id == asked => {
+                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == asked => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
-                Next::Said(FromHost::Answer { id, result }) if Some(&id) == looking.as_ref() => {
+                HostSessionEvent::Said(HostMessage::Answer { id, result })
+                    if Some(&id) == looking.as_ref() =>
+                {
                     looking = None;
                     let told =
                         result.ok().zip(of).and_then(|(told, (_, agent))| waiting_as_told(&told, agent));
                     slow = told.unwrap_or(slow);
                     self.console.banner(&slow);
                 }
-                Next::Said(_) | Next::Unwritable => {}
-                Next::Stop(stop) => return Err(Trouble::stopped(stop, &slow)),
-                Next::Waited => {
+                HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
+                HostSessionEvent::Stop(stop) => return Err(HostSessionError::stopped(stop, &slow)),
+                HostSessionEvent::Waited => {
                     tell_at = Instant::now() + STILL_SLOW;
                     match of {
                         Some((record, _)) if looking.is_none() => {
@@ -317,7 +323,7 @@ impl<'a> Talk<'a> {
         client: &mut HostClient,
         method: &str,
         params: &impl Serialize,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, HostSessionError> {
         let slow = "waiting for the host to answer".to_owned();
         let answer = self.ask(client, method, params, slow, None).await?;
         let bad = |_| HostError::BadAnswer { method: method.to_owned() };
@@ -329,8 +335,8 @@ impl<'a> Talk<'a> {
         client: &HostClient,
         method: &str,
         params: &impl Serialize,
-    ) -> Result<RpcId, Trouble> {
-        Ok(self.patience.during(client.ask(method, params)).await.map_err(Trouble::Stopped)??)
+    ) -> Result<RpcId, HostSessionError> {
+        Ok(self.patience.during(client.ask(method, params)).await.map_err(HostSessionError::Stopped)??)
     }
 
     /// Prompts, and shows the turn to its end; or only until it is accepted. The host sees to the turn's limits, and
@@ -339,8 +345,8 @@ impl<'a> Talk<'a> {
         &mut self,
         client: &mut HostClient,
         record: &str,
-        asking: &Asking,
-    ) -> Result<Outcome, Trouble> {
+        asking: &PromptSubmission,
+    ) -> Result<PromptOutcome, HostSessionError> {
         let params = asking.params(record, self.patience.spent());
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
@@ -356,60 +362,72 @@ impl<'a> Talk<'a> {
                 && !self.is_stopped()
                 && let Some(error) = self.unwritable.take()
             {
-                return Ok(Outcome::Unshown(error));
+                return Ok(PromptOutcome::Unshown(error));
             }
             if accepted && self.detaches {
-                return Ok(Outcome::Detached { has_begun: self.has_begun() });
+                return Ok(PromptOutcome::Detached { has_begun: self.has_begun() });
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
                 // The turn of a host that does not answer is not ended for that.
-                Err(Trouble::Failed(error)) if !self.is_probed => {
+                Err(HostSessionError::Failed(error)) if !self.is_probed => {
                     give_up(client, record, asking, &asked).await;
-                    return Err(Trouble::Failed(error));
+                    return Err(HostSessionError::Failed(error));
                 }
                 heard => heard?,
             };
             match heard {
-                Next::Said(FromHost::Answer { id, result }) if id == asked => {
+                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == asked => {
                     return match result {
-                        Ok(answer) => Ok(Outcome::Answered(answer, self.stopped)),
+                        Ok(answer) => Ok(PromptOutcome::Answered(answer, self.stopped)),
                         Err(refusal) if refusal.turn().is_some() => {
                             self.note_unshown(&refusal);
-                            Ok(Outcome::Failed(refusal.into(), self.stopped))
+                            Ok(PromptOutcome::Failed(refusal.into(), self.stopped))
                         }
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Next::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
+                HostSessionEvent::Said(HostMessage::Accepted { request, .. }) if self.is_ours(&request) => {
                     if asking.wait == Wait::JustQueue {
-                        return Ok(Outcome::Queued);
+                        return Ok(PromptOutcome::Queued);
                     }
                     accepted = true;
                     tell_at = Some(Instant::now() + SLOW);
                 }
-                Next::Said(_) | Next::Unwritable => {}
-                Next::Waited if until.is_none() => {
+                HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
+                HostSessionEvent::Waited if until.is_none() => {
                     if tell_at.take().is_some() && !self.has_begun() {
                         self.console.banner(NOT_SENT_YET);
                     }
                 }
-                Next::Stop(Stop::Terminated) if self.stopped.is_none() && !self.detaches => {
+                HostSessionEvent::Stop(InterruptReason::Terminated)
+                    if self.stopped.is_none() && !self.detaches =>
+                {
                     self.detaches = true;
                 }
-                Next::Stop(stop) if self.stopped.is_none() && !self.detaches => {
+                HostSessionEvent::Stop(stop) if self.stopped.is_none() && !self.detaches => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
-                    self.desk.iter_mut().for_each(Desk::cancel);
+                    self.desk.iter_mut().for_each(TerminalPrompter::cancel);
                     until = Some(cancel(client, record, asking).await?);
                 }
-                Next::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
-                Next::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
+                HostSessionEvent::Stop(stop) => {
+                    return Err(HostSessionError::Stopped(self.stopped.unwrap_or(stop)));
+                }
+                HostSessionEvent::Waited => {
+                    return Err(HostSessionError::Stopped(
+                        self.stopped.unwrap_or(InterruptReason::Signalled),
+                    ));
+                }
             }
         }
     }
 
     /// What comes next. Events are shown as they come; what was shown is seen once nothing more waits.
-    async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Next, Trouble> {
+    async fn hear(
+        &mut self,
+        client: &mut HostClient,
+        until: Option<Instant>,
+    ) -> Result<HostSessionEvent, HostSessionError> {
         loop {
             let ready = if self.burst < BURST { client.try_next() } else { None };
             let said = if let Some(said) = ready {
@@ -418,7 +436,7 @@ impl<'a> Talk<'a> {
             } else {
                 self.burst = 0;
                 if !self.flushed() {
-                    return Ok(Next::Unwritable);
+                    return Ok(HostSessionEvent::Unwritable);
                 }
                 if let Some(desk) = &mut self.desk {
                     desk.remind();
@@ -428,56 +446,56 @@ impl<'a> Talk<'a> {
                         Some(stop) => return Ok(self.stop(stop)),
                         None => continue,
                     },
-                    said = client.next() => said.ok_or(Trouble::Lost)?,
+                    said = client.next() => said.ok_or(HostSessionError::Lost)?,
                     stop = self.patience.over() => return Ok(self.stop(stop)),
-                    () = at(until) => return Ok(Next::Waited),
+                    () = at(until) => return Ok(HostSessionEvent::Waited),
                     () = sleep_until(self.silent_at) => match self.probe(client).await? {
-                        Some(stop) => return Ok(Next::Stop(stop)),
+                        Some(stop) => return Ok(HostSessionEvent::Stop(stop)),
                         None => continue,
                     },
                 }
             };
             self.heard_something();
             match said {
-                FromHost::Event(event) => {
+                HostMessage::Event(event) => {
                     let unsent = self.unsent(&event).await?;
                     if let Err(error) = self.show(&event, unsent.as_ref()) {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
                         self.show(&event, None)?;
-                        return Ok(Next::Unwritable);
+                        return Ok(HostSessionEvent::Unwritable);
                     }
                     self.say_if_closed(&event).await?;
                 }
-                FromHost::Question { id, params } => {
+                HostMessage::Question { id, params } => {
                     let flushed = self.flushed();
                     if let Some(desk) = &mut self.desk {
                         desk.ask(id, &params);
                     }
                     if !flushed {
-                        return Ok(Next::Unwritable);
+                        return Ok(HostSessionEvent::Unwritable);
                     }
                 }
-                FromHost::Elicitation { id, params } => {
+                HostMessage::Elicitation { id, params } => {
                     let flushed = self.flushed();
                     self.elicited(client, id, &params).await?;
                     if !flushed {
-                        return Ok(Next::Unwritable);
+                        return Ok(HostSessionEvent::Unwritable);
                     }
                 }
-                FromHost::Withdrawn { id } => {
+                HostMessage::Withdrawn { id } => {
                     if let Some(desk) = &mut self.desk {
                         desk.withdraw(&id);
                     }
                 }
-                other => return Ok(Next::Said(other)),
+                other => return Ok(HostSessionEvent::Said(other)),
             }
         }
     }
 
     /// Asks a host that has said nothing for long for its status, over the connection that is there: a host that is
     /// full lets nobody else in and works all the same. One that does not answer that either is an error.
-    async fn probe(&mut self, client: &HostClient) -> Result<Option<Stop>, Trouble> {
+    async fn probe(&mut self, client: &HostClient) -> Result<Option<InterruptReason>, HostSessionError> {
         // A host in this process is as alive as we are.
         let Some(reach) = self.reach else {
             self.heard_something();
@@ -502,17 +520,21 @@ impl<'a> Talk<'a> {
 }
 
 /// Cancels the turn of our prompt, and no other that may run before it; until when its end is waited for.
-async fn cancel(client: &HostClient, record: &str, asking: &Asking) -> Result<Instant, Trouble> {
+async fn cancel(
+    client: &HostClient,
+    record: &str,
+    asking: &PromptSubmission,
+) -> Result<Instant, HostSessionError> {
     client.tell("session/cancel", &asking.cancel_params(record)).await?;
     Ok(Instant::now() + FAREWELL)
 }
 
 /// Cancels a turn that cannot be shown any more, and waits a moment for its end.
-async fn give_up(client: &mut HostClient, record: &str, asking: &Asking, asked: &RpcId) {
+async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmission, asked: &RpcId) {
     let farewell = async {
         client.tell("session/cancel", &asking.cancel_params(record)).await.ok()?;
         loop {
-            if matches!(client.next().await?, FromHost::Answer { id, .. } if id == *asked) {
+            if matches!(client.next().await?, HostMessage::Answer { id, .. } if id == *asked) {
                 return Some(());
             }
         }

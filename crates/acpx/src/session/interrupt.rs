@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use crate::error::{CliError, Stop};
+use crate::error::{CliError, InterruptReason};
 use crate::output::Console;
 
 /// When a person is told that something takes long, for the first time and from then on.
@@ -19,7 +19,7 @@ pub(crate) const EXPLANATION: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_secs(8);
 
 /// Waits for a reason to stop.
-pub(crate) struct Patience {
+pub(crate) struct InterruptWatcher {
     limit: Option<(Duration, Instant)>,
     /// How much later than at its limit the command stops by itself.
     grace: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct Patience {
     hung_up: bool,
 }
 
-impl Patience {
+impl InterruptWatcher {
     /// Patience from now on, for as long as the limit says.
     pub(crate) fn new(limit: Option<Duration>) -> Result<Self, CliError> {
         Self::since(Instant::now(), limit)
@@ -72,7 +72,7 @@ impl Patience {
     }
 
     /// Does something, unless there is a reason to stop first. That the terminal is gone is told afterwards.
-    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, InterruptReason> {
         let mut work = pin!(work);
         let mut hung_up = false;
         let done = loop {
@@ -80,7 +80,7 @@ impl Patience {
                 biased;
                 done = &mut work => break done,
                 stop = self.over() => match stop {
-                    Stop::HungUp => hung_up = true,
+                    InterruptReason::HungUp => hung_up = true,
                     stop => return Err(stop),
                 },
             }
@@ -113,28 +113,28 @@ impl Patience {
     }
 
     /// The next reason to stop. The time is over once; every signal counts.
-    pub(crate) async fn over(&mut self) -> Stop {
+    pub(crate) async fn over(&mut self) -> InterruptReason {
         if std::mem::take(&mut self.hung_up) {
-            return Stop::HungUp;
+            return InterruptReason::HungUp;
         }
         let limit = self.limit.and_then(|(limit, at)| Some((limit, at.checked_add(self.grace)?)));
         let timed_out = async move {
             match limit {
                 Some((limit, deadline)) => {
                     sleep_until(deadline).await;
-                    Stop::TimedOut(limit)
+                    InterruptReason::TimedOut(limit)
                 }
                 None => pending().await,
             }
         };
         let [interrupt, terminate, hangup] = &mut self.signals;
         let stop = tokio::select! {
-            _ = interrupt.recv() => Stop::Signalled,
-            _ = terminate.recv() => if self.goes_on_alone { Stop::Terminated } else { Stop::Signalled },
-            _ = hangup.recv() => if self.goes_on_alone { Stop::HungUp } else { Stop::Signalled },
+            _ = interrupt.recv() => InterruptReason::Signalled,
+            _ = terminate.recv() => if self.goes_on_alone { InterruptReason::Terminated } else { InterruptReason::Signalled },
+            _ = hangup.recv() => if self.goes_on_alone { InterruptReason::HungUp } else { InterruptReason::Signalled },
             stop = timed_out => stop,
         };
-        if let Stop::TimedOut(_) = stop {
+        if let InterruptReason::TimedOut(_) = stop {
             self.limit = None;
         }
         stop

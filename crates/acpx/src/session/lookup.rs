@@ -8,35 +8,35 @@ use std::time::Duration;
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::{agent_build, has_answered, last_answers};
 use acpx_core::home::{HostPlace, listens, published};
-use acpx_core::host::KeptEvents;
+use acpx_core::host::RecordEvents;
 use acpx_core::model::{
     Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
 };
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
-use super::host_locator::Reach;
-use super::scope::Walk;
-use super::settings::Settings;
+use super::host_locator::HostLocator;
+use super::scope::ScopeDirectories;
+use super::settings::CommandSettings;
 use crate::agents;
-use crate::error::{CliError, LostSession, Other, Remedy, Wanted};
+use crate::error::{Alternatives, CliError, Intent, LostSession, NoSessionHelp};
 
 /// The store of a home, opened to be read.
-pub(crate) struct Kept {
+pub(crate) struct RecordLookup {
     store: Option<SqliteStore>,
 }
 
 /// Whether closed sessions may be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum SessionFilter {
     Open,
     OpenOrClosed,
 }
 
-impl Kept {
+impl RecordLookup {
     /// Opens the store of the home.
     pub(crate) fn open() -> Result<Self, CliError> {
-        Ok(Self { store: Reach::of_environment()?.kept()? })
+        Ok(Self { store: HostLocator::of_environment()?.kept()? })
     }
 
     /// Leaves the store without closing it, at the end of a command: what SQLite would free piece by piece goes with the
@@ -51,20 +51,28 @@ impl Kept {
     }
 
     /// The session that is meant, in the nearest directory that has one.
-    pub(crate) async fn find(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
+    pub(crate) async fn find(
+        &self,
+        settings: &CommandSettings,
+        which: SessionFilter,
+    ) -> Result<Option<Record>, CliError> {
         let Some(store) = &self.store else { return Ok(None) };
         let query = ScopeQuery {
             agent: settings.agent.key(),
-            directories: Walk::from(settings.cwd.as_path())?.directories()?,
+            directories: ScopeDirectories::from(settings.cwd.as_path())?.directories()?,
             name: settings.session.clone(),
-            closed: which == Which::OpenOrClosed,
+            closed: which == SessionFilter::OpenOrClosed,
         };
         Ok(store.find(query).await?)
     }
 
     /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
     /// one session wherever it is, and whether it is closed or not; where an agent is typed, one of that agent.
-    pub(crate) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
+    pub(crate) async fn meant(
+        &self,
+        settings: &CommandSettings,
+        which: SessionFilter,
+    ) -> Result<Option<Record>, CliError> {
         match self.find(settings, which).await? {
             None => self.by_id(settings).await,
             found => Ok(found),
@@ -72,7 +80,7 @@ impl Kept {
     }
 
     /// The session whose id the name is.
-    pub(crate) async fn by_id(&self, settings: &Settings) -> Result<Option<Record>, CliError> {
+    pub(crate) async fn by_id(&self, settings: &CommandSettings) -> Result<Option<Record>, CliError> {
         let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
         let record = store.record(id).await?;
@@ -87,39 +95,43 @@ impl Kept {
     }
 
     /// The open session that is meant, or else what to do to have one.
-    pub(crate) async fn open_one(&self, settings: &Settings) -> Result<Record, CliError> {
-        if let Some(record) = self.meant(settings, Which::Open).await? {
+    pub(crate) async fn open_one(&self, settings: &CommandSettings) -> Result<Record, CliError> {
+        if let Some(record) = self.meant(settings, SessionFilter::Open).await? {
             return Ok(record);
         }
-        Err(self.missing(settings, Wanted::Said).await?)
+        Err(self.missing(settings, Intent::Said).await?)
     }
 
     /// That there is no open session of those that are meant, with what there is in its place.
-    pub(crate) async fn missing(&self, settings: &Settings, wanted: Wanted) -> Result<CliError, CliError> {
+    pub(crate) async fn missing(
+        &self,
+        settings: &CommandSettings,
+        wanted: Intent,
+    ) -> Result<CliError, CliError> {
         let other = self.other(settings).await?;
-        no_session(settings, Remedy { wanted, other })
+        no_session(settings, NoSessionHelp { wanted, other })
     }
 
     /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
     /// one whose directory is gone.
-    pub(crate) async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
+    pub(crate) async fn other(&self, settings: &CommandSettings) -> Result<Alternatives, CliError> {
         let open = self.without_scope(settings).await?;
         if !open.is_empty() {
-            return Ok(Other::Open(open));
+            return Ok(Alternatives::Open(open));
         }
-        if let Some(closed) = self.find(settings, Which::OpenOrClosed).await? {
-            return Ok(Other::Closed(closed.id));
+        if let Some(closed) = self.find(settings, SessionFilter::OpenOrClosed).await? {
+            return Ok(Alternatives::Closed(closed.id));
         }
         let lost: Vec<Record> = self.lost_of(settings).await?;
         if !lost.is_empty() {
-            return Ok(Other::Lost(lost.iter().map(told).collect()));
+            return Ok(Alternatives::Lost(lost.iter().map(told).collect()));
         }
-        Ok(if self.may_be_remote(settings).await? { Other::Remote } else { Other::None })
+        Ok(if self.may_be_remote(settings).await? { Alternatives::Remote } else { Alternatives::None })
     }
 
     /// Whether the name is an id that nothing here ever had, and that the agent may have: it has said, when it was last
     /// asked, that it lists its sessions and can bring them back.
-    async fn may_be_remote(&self, settings: &Settings) -> Result<bool, CliError> {
+    async fn may_be_remote(&self, settings: &CommandSettings) -> Result<bool, CliError> {
         let (Some(store), Some(id)) = (&self.store, id_of(settings)) else { return Ok(false) };
         // What is deleted is wanted no more, also not from the agent.
         let Ok(id) = RecordId::new(id.as_str()) else { return Ok(false) };
@@ -133,9 +145,9 @@ impl Kept {
 
     /// The open sessions without a scope in the nearest directory that has any, but for those that an editor opened and
     /// never prompted. Only the records of these directories are read.
-    pub(crate) async fn without_scope(&self, settings: &Settings) -> Result<Vec<RecordId>, CliError> {
+    pub(crate) async fn without_scope(&self, settings: &CommandSettings) -> Result<Vec<RecordId>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let directories = Walk::from(settings.cwd.as_path())?.directories()?;
+        let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
         // Whoever names a session does not mean one that has no name.
         for directory in directories.into_iter().filter(|_| settings.session.is_none()) {
             let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: Some(directory) };
@@ -153,21 +165,24 @@ impl Kept {
 
     /// The open sessions of this agent and name whose own directories are gone. Where they were, nobody who works in
     /// another directory can say.
-    pub(crate) async fn lost_of(&self, settings: &Settings) -> Result<Vec<Record>, CliError> {
+    pub(crate) async fn lost_of(&self, settings: &CommandSettings) -> Result<Vec<Record>, CliError> {
         let lost = self.lost(Some(settings)).await?;
         Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
     }
 
     /// The open sessions, of the agent that is meant or of all, whose own directories are gone, but for those that an
     /// editor opened and never prompted.
-    pub(crate) async fn lost(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
+    pub(crate) async fn lost(&self, settings: Option<&CommandSettings>) -> Result<Vec<Record>, CliError> {
         let mut open = self.open_with(settings).await?;
         open.retain(|record| !record.is_unprompted());
         Ok(lost_among(open).await)
     }
 
     /// The open sessions of the agent that is meant, or of all, last used first.
-    pub(crate) async fn open_with(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
+    pub(crate) async fn open_with(
+        &self,
+        settings: Option<&CommandSettings>,
+    ) -> Result<Vec<Record>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let filter = RecordFilter { agent: settings.map(|settings| settings.agent.key()), real_cwd: None };
         let records = store.records(filter, None, usize::MAX).await?;
@@ -177,19 +192,19 @@ impl Kept {
     /// The session that is meant, for a command behind `sessions` that shows it and cannot go on without it.
     pub(crate) async fn need(
         &self,
-        settings: &Settings,
+        settings: &CommandSettings,
         verb: &'static str,
     ) -> Result<(Record, &SqliteStore), CliError> {
-        match (self.meant(settings, Which::OpenOrClosed).await?, &self.store) {
+        match (self.meant(settings, SessionFilter::OpenOrClosed).await?, &self.store) {
             (Some(record), Some(store)) => Ok((record, store)),
-            _ => Err(self.missing(settings, Wanted::Shown(verb)).await?),
+            _ => Err(self.missing(settings, Intent::Shown(verb)).await?),
         }
     }
 
     /// The events of a record as they are kept by now.
-    pub(crate) fn into_events(self, record: &Record) -> Option<(Arc<dyn Store>, KeptEvents)> {
+    pub(crate) fn into_events(self, record: &Record) -> Option<(Arc<dyn Store>, RecordEvents)> {
         let store: Arc<dyn Store> = Arc::new(self.store?);
-        let events = KeptEvents::new(Arc::clone(&store), record.id.clone(), record.last_seq);
+        let events = RecordEvents::new(Arc::clone(&store), record.id.clone(), record.last_seq);
         Some((store, events))
     }
 
@@ -201,7 +216,11 @@ impl Kept {
 
     /// Whether the agent of a record has said that it can bring no session back, and its program is still the one that
     /// said it.
-    pub(crate) async fn forgets(&self, record: &Record, settings: &Settings) -> Result<bool, CliError> {
+    pub(crate) async fn forgets(
+        &self,
+        record: &Record,
+        settings: &CommandSettings,
+    ) -> Result<bool, CliError> {
         let Some(store) = &self.store else { return Ok(false) };
         let mut last = last_answers(store, record.agent.command()).await?;
         last.retain(|last| !Capabilities::of_answer(&last.answer).sessions.restores());
@@ -287,19 +306,21 @@ pub(crate) fn told(record: &Record) -> LostSession {
 }
 
 /// The name, if it is an id: nobody names a session so.
-pub(crate) fn id_of(settings: &Settings) -> Option<String> {
+pub(crate) fn id_of(settings: &CommandSettings) -> Option<String> {
     let name = settings.session.as_ref()?.as_str();
     uuid::Uuid::try_parse(name).is_ok().then(|| name.to_owned())
 }
 
 /// That there is no such session, with where it was looked for and what to do about it.
-pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError, CliError> {
-    if let Some(id) = id_of(settings).filter(|_| matches!(remedy.other, Other::None | Other::Remote)) {
+pub(crate) fn no_session(settings: &CommandSettings, remedy: NoSessionHelp) -> Result<CliError, CliError> {
+    if let Some(id) =
+        id_of(settings).filter(|_| matches!(remedy.other, Alternatives::None | Alternatives::Remote))
+    {
         // Nobody makes a session of that name.
-        let remedy = if remedy.other == Other::None { Remedy::LOOK } else { remedy };
+        let remedy = if remedy.other == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
         return Ok(CliError::NoId { id, hint: remedy.hint(&settings.typed_agent(), None) });
     }
-    let walk = Walk::from(settings.cwd.as_path())?;
+    let walk = ScopeDirectories::from(settings.cwd.as_path())?;
     Ok(CliError::NoSession {
         agent: settings.typed_agent(),
         name: settings.session.as_ref().map(ToString::to_string),

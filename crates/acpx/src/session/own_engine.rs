@@ -5,15 +5,15 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use acpx_core::engine::{Engine, Settings as EngineSettings};
+use acpx_core::engine::{Engine, EngineSettings};
 use acpx_core::home::{Holding, HostPlace, end_leavings, has_leavings};
 use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
-use acpx_core::tools::{Grace, SweptProcess, Tag};
+use acpx_core::tools::{GracePeriods, SweptProcess, Tag};
 
-use super::host_locator::{Reach, relay};
-use super::interrupt::Patience;
-use super::settings::Settings;
+use super::host_locator::{HostLocator, relay};
+use super::interrupt::InterruptWatcher;
+use super::settings::CommandSettings;
 use crate::error::CliError;
 use crate::output::Console;
 
@@ -52,19 +52,19 @@ impl Deref for OwnEngine {
 }
 
 /// An engine whose agents log in.
-pub(crate) async fn login_engine(settings: &Settings) -> Result<OwnEngine, CliError> {
+pub(crate) async fn login_engine(settings: &CommandSettings) -> Result<OwnEngine, CliError> {
     engine("auth", settings, kept_by_login(settings), Arc::new(MemoryStore::new())).await
 }
 
 /// The programs that are not ended with a login.
-pub(crate) fn kept_by_login(settings: &Settings) -> Arc<[String]> {
+pub(crate) fn kept_by_login(settings: &CommandSettings) -> Arc<[String]> {
     settings.keep_programs.iter().cloned().chain(BROWSERS.map(str::to_owned)).collect()
 }
 
 /// An engine under this name, over a store in memory.
 pub(crate) async fn own_engine(
     name: &'static str,
-    settings: &Settings,
+    settings: &CommandSettings,
     store: Arc<MemoryStore>,
 ) -> Result<OwnEngine, CliError> {
     engine(name, settings, Arc::clone(&settings.keep_programs), store).await
@@ -72,11 +72,11 @@ pub(crate) async fn own_engine(
 
 async fn engine(
     name: &'static str,
-    settings: &Settings,
+    settings: &CommandSettings,
     keep_programs: Arc<[String]>,
     store: Arc<MemoryStore>,
 ) -> Result<OwnEngine, CliError> {
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let home = reach.tag();
     let tag = home.clone().and_then(Tag::of_this_process);
     // A home that cannot be written to knows of no command: the next host finds what it leaves all the same.
@@ -91,10 +91,11 @@ async fn engine(
 
 /// Ends what killed commands have left, and says so. It is bounded in time, and whoever does not want to wait for it ends
 /// the command.
-async fn sweep(place: HostPlace, home: String, settings: &Settings) -> Result<(), CliError> {
+async fn sweep(place: HostPlace, home: String, settings: &CommandSettings) -> Result<(), CliError> {
     let keep = Arc::clone(&settings.keep_programs);
-    let sweeping = move || end_leavings(&place, &home, &keep, Grace::default());
-    let swept = Patience::new(None)?.during(tokio::task::spawn_blocking(sweeping)).await?.unwrap_or_default();
+    let sweeping = move || end_leavings(&place, &home, &keep, GracePeriods::default());
+    let swept =
+        InterruptWatcher::new(None)?.during(tokio::task::spawn_blocking(sweeping)).await?.unwrap_or_default();
     let mut console = Console::of_program(settings.mode);
     for (processes, what) in [(&swept.ended, "ended"), (&swept.left, "could not end")] {
         for SweptProcess { identity, name, .. } in processes {

@@ -9,21 +9,21 @@ use acpx_core::model::{
     AgentError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError,
     TurnLimits, WakeOptions,
 };
-use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TermsMeta, TurnMeta};
+use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TurnMeta, TurnTermsMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::denial::Terms;
-use super::host_session::Outcome;
-use super::settings::Settings;
-use crate::cli::Attachment;
+use super::denial::DenialContext;
+use super::host_session::PromptOutcome;
+use super::settings::CommandSettings;
+use crate::cli::PromptAttachment;
 use crate::cli::Wait;
-use crate::error::Stop;
-use crate::error::{CliError, Exit, hint_without_record, login_hint};
-use crate::output::{Missing, PromptResult, ResultError, ResultIds, TurnStatus};
+use crate::error::InterruptReason;
+use crate::error::{CliError, CliExit, hint_without_record, login_hint};
+use crate::output::{PromptResult, ResultError, ResultIds, TimeoutCause, TurnStatus};
 
 /// A prompt to be sent.
-pub(crate) struct Asking {
+pub(crate) struct PromptSubmission {
     blocks: Box<RawValue>,
     /// What the agent is called that it is for.
     agent: String,
@@ -40,19 +40,19 @@ pub(crate) struct Asking {
 }
 
 /// How a command ends: with a result and an exit.
-pub(crate) struct Ending {
+pub(crate) struct PromptCompletion {
     pub(crate) result: PromptResult,
-    pub(crate) exit: Exit,
+    pub(crate) exit: CliExit,
 }
 
 /// The params of `session/prompt`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PromptParams<'a> {
+pub(crate) struct HostPromptParams<'a> {
     session_id: &'a str,
     prompt: &'a RawValue,
     #[serde(rename = "_meta")]
-    meta: Under<PromptMeta>,
+    meta: AcpxMeta<PromptMeta>,
 }
 
 /// The params of `session/cancel`.
@@ -61,31 +61,31 @@ pub(crate) struct PromptParams<'a> {
 pub(crate) struct CancelParams<'a> {
     session_id: &'a str,
     #[serde(rename = "_meta")]
-    meta: Under<CancelMeta>,
+    meta: AcpxMeta<CancelMeta>,
 }
 
 /// What stands under `_meta`.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Under<T> {
+pub(crate) struct AcpxMeta<T> {
     pub(crate) acpx: T,
 }
 
 /// The answer to a prompt.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PromptAnswer {
+struct HostPromptAnswer {
     stop_reason: String,
     #[serde(default)]
     usage: Option<Box<RawValue>>,
     #[serde(rename = "_meta")]
-    meta: Under<TurnMeta>,
+    meta: AcpxMeta<TurnMeta>,
 }
 
-impl Asking {
+impl PromptSubmission {
     /// A prompt of these content blocks.
     pub(crate) fn new(
         blocks: &Arc<str>,
-        settings: &Settings,
+        settings: &CommandSettings,
         policy: &PermissionPolicy,
         wake: WakeOptions,
         wait: Wait,
@@ -124,37 +124,39 @@ impl Asking {
     }
 
     /// What the agent may do in its turn, and who was there to be asked; `is_kept` says whether there is a record of it.
-    pub(crate) fn permission_terms(&self, is_kept: bool) -> Terms<'_> {
-        Terms { policy: &self.policy, interactive: self.interactive, is_kept }
+    pub(crate) fn permission_terms(&self, is_kept: bool) -> DenialContext<'_> {
+        DenialContext { policy: &self.policy, interactive: self.interactive, is_kept }
     }
 
     /// The params that ask it, when so much of the time is over.
-    pub(crate) fn params<'a>(&'a self, record: &'a str, spent: Option<Duration>) -> PromptParams<'a> {
+    pub(crate) fn params<'a>(&'a self, record: &'a str, spent: Option<Duration>) -> HostPromptParams<'a> {
         let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            terms: TermsMeta::of(Some(mode), tools.as_deref(), Some(unasked), self.limits),
+            terms: TurnTermsMeta::of(Some(mode), tools.as_deref(), Some(unasked), self.limits),
             interactive: Some(self.interactive),
             spent_ms: spent.map(|spent| u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)),
             answer_at_limit: true,
             wishes: self.wake.into(),
         };
-        PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
+        HostPromptParams { session_id: record, prompt: &self.blocks, meta: AcpxMeta { acpx: meta } }
     }
 
     /// The params that cancel it.
     pub(crate) fn cancel_params<'a>(&self, record: &'a str) -> CancelParams<'a> {
         let meta = CancelMeta { request_id: Some(self.request.to_string()) };
-        CancelParams { session_id: record, meta: Under { acpx: meta } }
+        CancelParams { session_id: record, meta: AcpxMeta { acpx: meta } }
     }
 
     /// What an answer, or the failure of the turn, means for the command. `None` for an answer that says
     /// nothing of the kind.
-    pub(crate) fn ending(&self, outcome: &Outcome, ids: ResultIds) -> Option<Ending> {
+    pub(crate) fn ending(&self, outcome: &PromptOutcome, ids: ResultIds) -> Option<PromptCompletion> {
         let (result, stop) = match outcome {
-            Outcome::Queued | Outcome::Unshown(_) | Outcome::Detached { .. } => return None,
-            Outcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
-            Outcome::Failed(refusal, stop) => {
+            PromptOutcome::Queued | PromptOutcome::Unshown(_) | PromptOutcome::Detached { .. } => {
+                return None;
+            }
+            PromptOutcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
+            PromptOutcome::Failed(refusal, stop) => {
                 let status = match refusal.code() {
                     "INTERRUPTED" => TurnStatus::Interrupted,
                     _ => TurnStatus::Failed,
@@ -166,11 +168,11 @@ impl Asking {
                 (result, *stop)
             }
         };
-        Some(Ending::new(result, stop, &self.agent))
+        Some(PromptCompletion::new(result, stop, &self.agent))
     }
 
     fn answered(&self, answer: &str, ids: ResultIds) -> Option<PromptResult> {
-        let PromptAnswer { stop_reason, usage, mut meta } = serde_json::from_str(answer).ok()?;
+        let HostPromptAnswer { stop_reason, usage, mut meta } = serde_json::from_str(answer).ok()?;
         let stop_reason = meta.acpx.stop_reason.take().unwrap_or(stop_reason);
         let cancelled = stop_reason == StopReason::cancelled().as_str();
         let status = if cancelled { TurnStatus::Cancelled } else { TurnStatus::Completed };
@@ -182,26 +184,26 @@ impl Asking {
     }
 }
 
-impl Ending {
+impl PromptCompletion {
     /// What a turn that is kept means for a command that lost its host.
     pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
         let result = PromptResult::of_turn(identity.into(), turn, None).explained();
         Self { exit: result.exit(), result }
     }
 
-    fn new(mut result: PromptResult, stop: Option<Stop>, agent: &str) -> Self {
+    fn new(mut result: PromptResult, stop: Option<InterruptReason>, agent: &str) -> Self {
         match stop {
             None => {
                 let result = result.explained();
                 Self { exit: result.exit(), result }
             }
-            Some(Stop::Signalled | Stop::Terminated | Stop::HungUp) => {
-                Self { result, exit: Exit::Interrupted }
+            Some(InterruptReason::Signalled | InterruptReason::Terminated | InterruptReason::HungUp) => {
+                Self { result, exit: CliExit::Interrupted }
             }
-            Some(Stop::TimedOut(limit)) => {
+            Some(InterruptReason::TimedOut(limit)) => {
                 result.status = TurnStatus::Failed;
                 result.error = Some(ResultError::timed_out(agent, limit));
-                Self { exit: Exit::Timeout, result }
+                Self { exit: CliExit::Timeout, result }
             }
         }
     }
@@ -219,7 +221,7 @@ impl PromptResult {
 
     /// Puts the hint right where the agent wants a login, or has said nothing at all in the time it had, which may be
     /// for want of one, or has waited for a person. The agent is named as it stands on a command line.
-    pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<Missing>) {
+    pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<TimeoutCause>) {
         let Some(error) = &mut self.error else { return };
         match error.code.as_str() {
             "AUTH_REQUIRED" if error.hint.as_deref() == Some(AgentError::LOGIN_FIRST) => {}
@@ -228,10 +230,10 @@ impl PromptResult {
                 let flag = if code == "TIMEOUT" { "--timeout" } else { "--idle-timeout" };
                 error.hint = match missing {
                     None => return,
-                    Some(Missing::Sign) => Some(format!(
+                    Some(TimeoutCause::Sign) => Some(format!(
                         "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with {flag}"
                     )),
-                    Some(Missing::Answer) => Some(format!(
+                    Some(TimeoutCause::Answer) => Some(format!(
                         "it waited for an answer that nobody gave: while it waits, acpx pending has the question, and acpx approve or deny answers it; {flag} gives it more time"
                     )),
                 };
@@ -254,11 +256,11 @@ impl PromptResult {
     }
 
     /// Puts the hint right where the agent takes no such file as was to go along.
-    pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[Attachment]) {
+    pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[PromptAttachment]) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == "CONTENT_UNSUPPORTED") else {
             return;
         };
-        let typed = attachments.iter().map(Attachment::typed);
+        let typed = attachments.iter().map(PromptAttachment::typed);
         let refused = typed.filter(|(_, capability)| error.message.ends_with(capability));
         let flags: Vec<String> = refused.map(|(flag, _)| flag).collect();
         if !flags.is_empty() {
@@ -276,7 +278,7 @@ impl PromptResult {
 
 /// How a command ends that has done its work, whether or not it could be shown. A reader who has gone wants to hear
 /// nothing; to anybody else it is an error, with what has become of the work.
-pub(crate) fn done(shown: io::Result<()>, exit: Exit, fate: &'static str) -> Result<ExitCode, CliError> {
+pub(crate) fn done(shown: io::Result<()>, exit: CliExit, fate: &'static str) -> Result<ExitCode, CliError> {
     match shown {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Unshown { source, fate }),
         _ => Ok(exit.into()),
@@ -284,14 +286,14 @@ pub(crate) fn done(shown: io::Result<()>, exit: Exit, fate: &'static str) -> Res
 }
 
 /// The ids that a host's answer tells of a turn.
-pub(crate) fn told_ids(outcome: &Outcome) -> Option<SessionIdentity> {
+pub(crate) fn told_ids(outcome: &PromptOutcome) -> Option<SessionIdentity> {
     match outcome {
-        Outcome::Queued | Outcome::Unshown(_) | Outcome::Detached { .. } => None,
-        Outcome::Answered(answer, _) => {
-            let answer: PromptAnswer = serde_json::from_str(answer).ok()?;
+        PromptOutcome::Queued | PromptOutcome::Unshown(_) | PromptOutcome::Detached { .. } => None,
+        PromptOutcome::Answered(answer, _) => {
+            let answer: HostPromptAnswer = serde_json::from_str(answer).ok()?;
             answer.meta.acpx.ids?.identity()
         }
-        Outcome::Failed(refusal, _) => refusal.turn()?.ids.as_ref()?.identity(),
+        PromptOutcome::Failed(refusal, _) => refusal.turn()?.ids.as_ref()?.identity(),
     }
 }
 

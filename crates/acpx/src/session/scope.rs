@@ -9,13 +9,13 @@ use crate::error::{CliError, system_words};
 
 /// The directories that are searched, nearest first. There is always one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Walk {
+pub(crate) struct ScopeDirectories {
     directories: Vec<PathBuf>,
     /// Whether the last one is the root of a git repository.
     has_root: bool,
 }
 
-impl Walk {
+impl ScopeDirectories {
     /// The walk from a directory, every link in it followed.
     pub(crate) fn from(cwd: &Path) -> Result<Self, CliError> {
         let unusable = |source: io::Error| CliError::Directory {
@@ -61,9 +61,9 @@ mod tests {
         // A worktree has a file of this name, and a nested repository ends the walk first.
         fs::write(top.join("repository/.git"), "gitdir: elsewhere").unwrap();
         std::os::unix::fs::symlink(&deep, top.join("link")).unwrap();
-        let walk = Walk::from(&top.join("link")).unwrap();
+        let walk = ScopeDirectories::from(&top.join("link")).unwrap();
         let expected = [deep, top.join("repository/a"), top.join("repository")];
-        assert_eq!(walk, Walk { directories: expected.to_vec(), has_root: true });
+        assert_eq!(walk, ScopeDirectories { directories: expected.to_vec(), has_root: true });
         assert_eq!(
             (walk.start(), walk.root()),
             (&*top.join("repository/a/b"), Some(&*top.join("repository")))
@@ -74,12 +74,15 @@ mod tests {
     fn without_a_git_root_only_the_directory_itself_is_searched() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().canonicalize().unwrap();
-        assert_eq!(Walk::from(home.path()).unwrap(), Walk { directories: vec![directory], has_root: false });
+        assert_eq!(
+            ScopeDirectories::from(home.path()).unwrap(),
+            ScopeDirectories { directories: vec![directory], has_root: false }
+        );
     }
 
     #[test]
     fn a_directory_that_is_not_there_is_named() {
-        let error = Walk::from(Path::new("/nowhere/at/all")).unwrap_err();
+        let error = ScopeDirectories::from(Path::new("/nowhere/at/all")).unwrap_err();
         assert_eq!(error.message(), "cannot work in /nowhere/at/all: No such file or directory");
     }
 }

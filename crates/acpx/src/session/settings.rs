@@ -12,10 +12,10 @@ use std::time::Duration;
 use acpx_core::engine::NewSession;
 use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
-    ToolPolicy, TurnLimits, Unasked,
+    ToolPolicy, TurnLimits, UnattendedPolicy,
 };
 use acpx_core::protocol::ConfiguredAgent;
-use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
+use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TurnTermsMeta};
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
 
@@ -23,13 +23,13 @@ use super::agent_lookup;
 use super::home::acpx_home;
 use crate::agents;
 use crate::agents::UnknownAgent;
-use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
+use crate::cli::{AgentChoice, CliOptions, FormatWish, OutputOptions, UsageError};
 use crate::config::credentials::Credentials;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
 use crate::http::address::Address;
-use crate::output::{Console, Mode};
-use crate::session::host_locator::{Reach, block_on, for_agents};
+use crate::output::{Console, OutputMode};
+use crate::session::host_locator::{HostLocator, block_on, for_agents};
 use crate::terminal::tty;
 
 /// How long an agent may be idle unless something else is said.
@@ -76,25 +76,29 @@ impl LazyConfig {
     /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
     /// agent alone, and not even that where a session is named by its id. Any other name means a session of that agent,
     /// and without the file another agent's would be taken for it.
-    pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
+    pub(crate) fn without_start(&self, options: &CliOptions) -> Result<CommandSettings, CliError> {
         self.without_file_if(options, || {
             options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(is_id_of_a_record)
         })
     }
 
     /// The same for a command that is about all agents where none is named.
-    pub(crate) fn of_any_agent(&self, options: &Options) -> Result<Settings, CliError> {
+    pub(crate) fn of_any_agent(&self, options: &CliOptions) -> Result<CommandSettings, CliError> {
         self.without_file_if(options, || true)
     }
 
-    fn without_file_if(&self, options: &Options, is_told: impl Fn() -> bool) -> Result<Settings, CliError> {
+    fn without_file_if(
+        &self,
+        options: &CliOptions,
+        is_told: impl Fn() -> bool,
+    ) -> Result<CommandSettings, CliError> {
         match self.get() {
             Err(error @ CliError::Config(_)) if is_told() => {
-                let settings = Settings::without_start(options, &self.nothing)?;
+                let settings = CommandSettings::without_start(options, &self.nothing)?;
                 Console::of_program(settings.mode).say(&unread(&error));
                 Ok(settings)
             }
-            config => Settings::without_start(options, config?),
+            config => CommandSettings::without_start(options, config?),
         }
     }
 
@@ -107,7 +111,7 @@ impl LazyConfig {
 
 /// Whether there is a session with an agent of this name in the home. What cannot be looked up is none.
 fn has_records(agent: &str) -> bool {
-    let Ok(Some(store)) = Reach::of_environment().and_then(|reach| reach.kept()) else { return false };
+    let Ok(Some(store)) = HostLocator::of_environment().and_then(|reach| reach.kept()) else { return false };
     let filter = RecordFilter { agent: Some(named_only(agent).key()), real_cwd: None };
     let found = block_on(async { Ok(store.records(filter, None, 1).await?) });
     found.is_ok_and(|records| !records.is_empty())
@@ -116,7 +120,7 @@ fn has_records(agent: &str) -> bool {
 /// Whether a name is the id of a session of the home. What cannot be looked up is none.
 fn is_id_of_a_record(name: &SessionName) -> bool {
     let Ok(id) = RecordId::new(name.as_str()) else { return false };
-    let Ok(Some(store)) = Reach::of_environment().and_then(|reach| reach.kept()) else { return false };
+    let Ok(Some(store)) = HostLocator::of_environment().and_then(|reach| reach.kept()) else { return false };
     matches!(block_on(async { Ok(store.record(id).await?) }), Ok(Some(_)))
 }
 
@@ -126,9 +130,9 @@ fn unread(error: &CliError) -> String {
 
 /// What a session command works with.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct CommandSettings {
     /// How to write.
-    pub(crate) mode: Mode,
+    pub(crate) mode: OutputMode,
     /// The agent.
     pub(crate) agent: AgentSpec,
     /// Whether it was typed, and is not the default.
@@ -144,7 +148,7 @@ pub(crate) struct Settings {
     /// The mode of that, if it was typed or configured. An editor that was told none is asked everything.
     pub(crate) said_mode: Option<PermissionMode>,
     /// `--non-interactive-permissions` or its config key, if set.
-    said_unasked: Option<Unasked>,
+    said_unasked: Option<UnattendedPolicy>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may say nothing in a turn.
@@ -168,15 +172,15 @@ pub(crate) struct Settings {
 /// Variables: names and values.
 type Pairs = Vec<(OsString, OsString)>;
 
-impl Settings {
+impl CommandSettings {
     /// Settles everything a session command needs.
-    pub(crate) fn new(options: &Options, config: &Config) -> Result<Self, CliError> {
+    pub(crate) fn new(options: &CliOptions, config: &Config) -> Result<Self, CliError> {
         Self::with(agent(&options.agent, config)?, options, config)
     }
 
     /// The same for a command that starts no agent and reaches none: of one whose entry in the configuration is wrong,
     /// its name is enough to find its sessions.
-    pub(crate) fn without_start(options: &Options, config: &Config) -> Result<Self, CliError> {
+    pub(crate) fn without_start(options: &CliOptions, config: &Config) -> Result<Self, CliError> {
         let agent = match chosen(&options.agent, config) {
             Err(CliError::Config(ConfigError::Wrong(_))) => named_only(&name(&options.agent, config)),
             // One that is named is known to the file, or by its sessions where that cannot be read.
@@ -188,7 +192,7 @@ impl Settings {
         Self::with(agent, options, config)
     }
 
-    fn with(agent: AgentSpec, options: &Options, config: &Config) -> Result<Self, CliError> {
+    fn with(agent: AgentSpec, options: &CliOptions, config: &Config) -> Result<Self, CliError> {
         let cwd = directory(options.cwd.as_deref())?;
         let policy = policy(options, config, cwd.as_path())?;
         let variables = config.variables();
@@ -305,7 +309,7 @@ impl Settings {
     /// were made by its name or by its command line.
     pub(crate) fn client(&self) -> ClientMeta {
         let tools = self.policy.tools.as_deref();
-        let terms = TermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());
+        let terms = TurnTermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());
         let (environment, variables) = self.environments(&for_agents());
         let secrets = self.variables.iter().map(|(name, own)| (name.clone(), own.secrets()));
         ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
@@ -340,7 +344,7 @@ impl Settings {
     }
 
     /// The MCP servers for the agent, with the file they are from.
-    pub(crate) fn mcp_servers(&self, options: &Options, config: &Config) -> Result<McpFile, CliError> {
+    pub(crate) fn mcp_servers(&self, options: &CliOptions, config: &Config) -> Result<McpFile, CliError> {
         match &options.mcp_config {
             Some(file) => Ok(McpFile::load(self.cwd.as_path().join(file))?),
             None => Ok(McpFile::of(config)),
@@ -359,7 +363,7 @@ pub(crate) fn own_environment(own: Option<&AgentVariables>) -> Vec<(OsString, Os
 }
 
 /// What a turn allows its agent. Rules that are typed take the place of those in the configuration.
-fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
+fn policy(options: &CliOptions, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
     let tools = match options.tool_policy.as_deref().map(str::trim_start) {
         // Rules that were written for all commands do not approve in one that is to deny all.
         None if options.mode == Some(PermissionMode::DenyAll) => None,
@@ -375,17 +379,17 @@ fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPo
 }
 
 /// Default for unanswered requests: wait on a terminal, otherwise deny.
-fn of_run() -> Unasked {
-    if tty::has_terminal_stream() { Unasked::Wait } else { Unasked::Deny }
+fn of_run() -> UnattendedPolicy {
+    if tty::has_terminal_stream() { UnattendedPolicy::Wait } else { UnattendedPolicy::Deny }
 }
 
 /// How a command writes.
-pub(crate) fn mode(options: OutputOptions, config: &Config) -> Result<Mode, CliError> {
+pub(crate) fn mode(options: OutputOptions, config: &Config) -> Result<OutputMode, CliError> {
     let format = options.format.or(config.format).unwrap_or_default();
     if options.strict && format != crate::cli::Format::Json {
         return Err(UsageError::StrictWithoutJson.into());
     }
-    Ok(Mode { format, strict: options.strict, verbose: options.verbose })
+    Ok(OutputMode { format, strict: options.strict, verbose: options.verbose })
 }
 
 /// The agent that is meant. One on another machine is reached safely, or not at all.
@@ -435,7 +439,7 @@ fn name(choice: &AgentChoice, config: &Config) -> String {
 }
 
 /// The agent, to be spoken to in the version of the protocol that is wanted, and taken to behave as its user says.
-fn as_configured(agent: AgentSpec, options: &Options, config: &Config) -> AgentSpec {
+fn as_configured(agent: AgentSpec, options: &CliOptions, config: &Config) -> AgentSpec {
     let configured = || config.protocol(agent.name.as_deref()?);
     let version = options.protocol.or_else(configured).unwrap_or_default();
     let profile = agent.name.as_deref().and_then(|name| config.profile(name));

@@ -7,10 +7,10 @@ use acpx_core::protocol::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::prompt_request::Under;
-use super::settings::Settings;
+use super::prompt_request::AcpxMeta;
+use super::settings::CommandSettings;
 use crate::agents;
-use crate::cli::Options;
+use crate::cli::CliOptions;
 use crate::config::McpFile;
 use crate::error::CliError;
 use crate::output::{self, Console};
@@ -24,7 +24,7 @@ pub(crate) struct NewParams<'a> {
     additional_directories: &'a [AbsolutePath],
     mcp_servers: Vec<Value>,
     #[serde(rename = "_meta")]
-    meta: Metas<NewMeta>,
+    meta: SetupMeta<NewMeta>,
 }
 
 /// The params of `session/resume`. Without servers or directories it changes none.
@@ -38,19 +38,19 @@ pub(crate) struct ResumeParams<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mcp_servers: Option<Vec<Value>>,
     #[serde(rename = "_meta")]
-    meta: Metas<RestoreMeta>,
+    meta: SetupMeta<RestoreMeta>,
 }
 
 /// What stands under `_meta`: ours, and the agent's own.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Metas<T> {
+struct SetupMeta<T> {
     acpx: T,
     #[serde(skip_serializing_if = "Option::is_none")]
     claude_code: Option<Value>,
 }
 
-impl<T> Metas<T> {
+impl<T> SetupMeta<T> {
     /// Ours, and for claude the settings that a session of a shell reads, as npm acpx has it: those of the project, and
     /// those of the user only if `ACPX_CLAUDE_INCLUDE_USER_SETTINGS` is 1.
     fn new(agent: &AgentSpec, acpx: T) -> Self {
@@ -67,14 +67,14 @@ impl<T> Metas<T> {
 
 /// The servers that a command brings, with the file they are from.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct McpServerSet {
     pub(crate) servers: Vec<McpServer>,
     pub(crate) source: Option<String>,
 }
 
-impl Given {
+impl McpServerSet {
     /// The servers that are typed for a session that is there. Without the flag it brings none and changes none.
-    pub(crate) fn typed(settings: &Settings, options: &Options) -> Result<Option<Self>, CliError> {
+    pub(crate) fn typed(settings: &CommandSettings, options: &CliOptions) -> Result<Option<Self>, CliError> {
         let Some(file) = &options.mcp_config else { return Ok(None) };
         let file = McpFile::load(settings.cwd.as_path().join(file))?;
         Ok(Some(Self::of(&file, &settings.cwd)?))
@@ -83,7 +83,7 @@ impl Given {
     /// The servers of a file, their programs found.
     pub(crate) fn of(file: &McpFile, cwd: &AbsolutePath) -> Result<Self, CliError> {
         let path = std::env::var_os("PATH");
-        let around = crate::config::Surroundings { cwd: cwd.as_path(), path: path.as_deref() };
+        let around = crate::config::ProgramSearch { cwd: cwd.as_path(), path: path.as_deref() };
         let servers = file.servers(around)?;
         let source = (!servers.is_empty()).then(|| file.source.to_str().map(str::to_owned)).flatten();
         Ok(Self { servers, source })
@@ -91,11 +91,11 @@ impl Given {
 }
 
 impl<'a> NewParams<'a> {
-    pub(crate) fn new(settings: &'a Settings, given: &Given, mut meta: NewMeta) -> Self {
+    pub(crate) fn new(settings: &'a CommandSettings, given: &McpServerSet, mut meta: NewMeta) -> Self {
         meta.start.mcp_source.clone_from(&given.source);
-        let Settings { cwd, additional_directories, .. } = settings;
+        let CommandSettings { cwd, additional_directories, .. } = settings;
         let mcp_servers = given.servers.iter().map(server).collect();
-        let meta = Metas::new(&settings.agent, meta);
+        let meta = SetupMeta::new(&settings.agent, meta);
         Self { cwd, additional_directories, mcp_servers, meta }
     }
 
@@ -108,8 +108,8 @@ impl<'a> NewParams<'a> {
 impl<'a> ResumeParams<'a> {
     pub(crate) fn new(
         record: &'a Record,
-        settings: &'a Settings,
-        given: Option<&Given>,
+        settings: &'a CommandSettings,
+        given: Option<&McpServerSet>,
         mut meta: RestoreMeta,
     ) -> Self {
         meta.start.mcp_source = given.and_then(|given| given.source.clone());
@@ -121,7 +121,7 @@ impl<'a> ResumeParams<'a> {
         let cwd = if is_here { &record.real_cwd } else { &record.cwd };
         let additional_directories = &settings.additional_directories;
         meta.same_directories = additional_directories.is_empty();
-        let meta = Metas::new(&record.agent, meta);
+        let meta = SetupMeta::new(&record.agent, meta);
         Self { session_id, cwd, additional_directories, mcp_servers, meta }
     }
 
@@ -141,7 +141,7 @@ pub(crate) fn read(answer: &str) -> Option<(SessionIdentity, SessionMeta)> {
     #[derive(Deserialize)]
     struct Answer {
         #[serde(rename = "_meta")]
-        meta: Under<SessionMeta>,
+        meta: AcpxMeta<SessionMeta>,
     }
     let meta = serde_json::from_str::<Answer>(answer).ok()?.meta.acpx;
     Some((meta.ids.identity()?, meta))

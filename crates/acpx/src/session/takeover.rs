@@ -14,11 +14,11 @@ use acpx_core::protocol::{ConfiguredAgent, HostError, ImportMeta, ImportParams};
 use acpx_core::store::import_acpx::{HeldSession, ImportMode, NpmSessions};
 use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 
-use super::host_locator::{Reach, block_on};
-use super::host_session::Talk;
-use super::interrupt::Patience;
-use super::scope::Walk;
-use super::settings::Settings;
+use super::host_locator::{HostLocator, block_on};
+use super::host_session::HostSession;
+use super::interrupt::InterruptWatcher;
+use super::scope::ScopeDirectories;
+use super::settings::CommandSettings;
 use crate::agents::name_of;
 use crate::error::CliError;
 use crate::output::Console;
@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Which sessions a command is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Concerns {
+pub(crate) enum ImportScope {
     /// The one that its agent, directory and name find.
     One,
     /// Any.
@@ -38,8 +38,8 @@ pub(crate) enum Concerns {
 }
 
 /// Imports what is new in the home, and prints how much that was.
-pub(crate) fn first(settings: &Settings, concerns: Concerns) -> Result<(), CliError> {
-    let reach = Reach::of_environment()?;
+pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result<(), CliError> {
+    let reach = HostLocator::of_environment()?;
     let directory = reach.place.npm_sessions();
     if !directory.is_dir() {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) fn first(settings: &Settings, concerns: Concerns) -> Result<(), CliEr
         let store = reach.kept()?;
         let found = NpmSessions::look(store.as_ref(), &directory, ProcessIdentity::living).await?;
         for held in &found.held {
-            if concerns == Concerns::One && is_meant(held, settings, store.as_ref()).await? {
+            if concerns == ImportScope::One && is_meant(held, settings, store.as_ref()).await? {
                 return Err(CliError::HeldByNpm { record: held.record.to_string(), pid: held.pid });
             }
             let HeldSession { record, pid, .. } = held;
@@ -59,7 +59,8 @@ pub(crate) fn first(settings: &Settings, concerns: Concerns) -> Result<(), CliEr
         }
         drop(store);
         if found.has_news {
-            let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+            let mut talk =
+                HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
             let agents = &settings.configured_agents;
             let report = take(&reach, &directory, agents, ImportMode::Keep, &mut talk).await?;
             tell(&report, &mut console);
@@ -72,13 +73,13 @@ pub(crate) fn first(settings: &Settings, concerns: Concerns) -> Result<(), CliEr
 /// of ours is found by them.
 async fn is_meant(
     held: &HeldSession,
-    settings: &Settings,
+    settings: &CommandSettings,
     store: Option<&SqliteStore>,
 ) -> Result<bool, CliError> {
     if settings.session.as_ref().is_some_and(|name| name.as_str() == held.record.as_str()) {
         return Ok(true);
     }
-    let directories = Walk::from(settings.cwd.as_path())?.directories()?;
+    let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
     let real_cwd = held.cwd.as_path().canonicalize().ok();
     let is_here = directories.iter().any(|directory| real_cwd.as_deref() == Some(directory.as_path()));
     if !is_here || held.name != settings.session || !is_of(held, &settings.agent, &settings.configured_agents)
@@ -102,11 +103,11 @@ fn is_of(held: &HeldSession, agent: &AgentSpec, configured: &[ConfiguredAgent]) 
 
 /// Takes the sessions of a directory over, or says what would be taken.
 pub(crate) async fn take(
-    reach: &Reach,
+    reach: &HostLocator,
     directory: &Path,
     agents: &[ConfiguredAgent],
     mode: ImportMode,
-    talk: &mut Talk<'_>,
+    talk: &mut HostSession<'_>,
 ) -> Result<ImportMeta, CliError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -130,7 +131,7 @@ pub(crate) async fn take(
 }
 
 async fn alone(
-    reach: &Reach,
+    reach: &HostLocator,
     directory: &Path,
     agents: &[ConfiguredAgent],
     mode: ImportMode,

@@ -11,18 +11,18 @@ use acpx_core::wire::RpcId;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::tty::Terminal;
-use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion, ToldCalls};
+use super::tty::ControllingTerminal;
+use crate::output::{FormReply, RecentToolCalls, TerminalForm, TerminalPermissionReply, TerminalQuestion};
 
 /// The person at the terminal, and what they are asked.
-pub(crate) struct Desk {
-    terminal: Terminal,
+pub(crate) struct TerminalPrompter {
+    terminal: ControllingTerminal,
     /// The one that is asked.
-    open: Option<(RpcId, Sheet)>,
+    open: Option<(RpcId, TerminalDialog)>,
     /// Those that are asked after it.
-    waiting: VecDeque<(RpcId, Sheet)>,
+    waiting: VecDeque<(RpcId, TerminalDialog)>,
     /// For questions that do not repeat what they are about.
-    calls: ToldCalls,
+    calls: RecentToolCalls,
     /// Answers that nobody has typed: to what proved to be complete.
     settled: VecDeque<(RpcId, Value)>,
     /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
@@ -30,20 +30,20 @@ pub(crate) struct Desk {
 }
 
 /// What lies on the desk.
-enum Sheet {
+enum TerminalDialog {
     Permission(TerminalQuestion),
     Form(TerminalForm),
 }
 
 /// What comes from the terminal.
-pub(crate) enum Typed {
+pub(crate) enum TerminalAnswer {
     /// The answer to a question.
     Answer(RpcId, Value),
     /// The terminal was closed before an answer; holds the refusal to send.
     HungUp(RpcId, Value),
 }
 
-impl Typed {
+impl TerminalAnswer {
     /// The answer, where the question cannot outlive the terminal.
     pub(crate) fn or_refusal(self) -> (RpcId, Value) {
         match self {
@@ -53,13 +53,13 @@ impl Typed {
 }
 
 /// What comes of a line that was typed.
-enum Said {
+enum TerminalInputOutcome {
     Answer(Value),
     /// The same is asked again, or the next of it; what is said before that.
     Ask(String),
 }
 
-impl Sheet {
+impl TerminalDialog {
     fn shown(&self) -> String {
         match self {
             Self::Permission(question) => question.shown(),
@@ -90,16 +90,18 @@ impl Sheet {
         matches!(self, Self::Form(form) if form.is_unaskable())
     }
 
-    fn reply(&mut self, line: &str) -> Said {
+    fn reply(&mut self, line: &str) -> TerminalInputOutcome {
         match self {
             Self::Permission(question) => match question.reply(line) {
-                Reply::Answer(answer) => Said::Answer(answer),
-                Reply::Again(words) => Said::Ask(format!("[permission] {words}\n")),
+                TerminalPermissionReply::Answer(answer) => TerminalInputOutcome::Answer(answer),
+                TerminalPermissionReply::Again(words) => {
+                    TerminalInputOutcome::Ask(format!("[permission] {words}\n"))
+                }
             },
             Self::Form(form) => match form.reply(line) {
-                FormReply::Answer(answer) => Said::Answer(answer),
-                FormReply::Next => Said::Ask(String::new()),
-                FormReply::Again(words) => Said::Ask(format!("[question] {words}\n")),
+                FormReply::Answer(answer) => TerminalInputOutcome::Answer(answer),
+                FormReply::Next => TerminalInputOutcome::Ask(String::new()),
+                FormReply::Again(words) => TerminalInputOutcome::Ask(format!("[question] {words}\n")),
             },
         }
     }
@@ -113,24 +115,24 @@ impl Sheet {
     }
 }
 
-impl Desk {
+impl TerminalPrompter {
     /// The desk of a program that has a person before it. To be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
-        let terminal = Terminal::of_program()?;
-        let (waiting, calls, settled) = (VecDeque::new(), ToldCalls::default(), VecDeque::new());
+        let terminal = ControllingTerminal::of_program()?;
+        let (waiting, calls, settled) = (VecDeque::new(), RecentToolCalls::default(), VecDeque::new());
         Some(Self { terminal, open: None, waiting, calls, settled, is_covered: false })
     }
 
     /// Takes a question: it is asked now, or after those before it.
     pub(crate) fn ask(&mut self, id: RpcId, params: &str) {
         let question = TerminalQuestion::read(params, |call| self.calls.get(call).cloned());
-        self.waiting.push_back((id, Sheet::Permission(question)));
+        self.waiting.push_back((id, TerminalDialog::Permission(question)));
         self.next();
     }
 
     /// Takes a question that is no permission, likewise.
     pub(crate) fn ask_form(&mut self, id: RpcId, params: &str) {
-        self.waiting.push_back((id, Sheet::Form(TerminalForm::read(params))));
+        self.waiting.push_back((id, TerminalDialog::Form(TerminalForm::read(params))));
         self.next();
     }
 
@@ -162,17 +164,17 @@ impl Desk {
     }
 
     /// Says what has become of a question that is answered no more.
-    fn take_off(&mut self, sheet: &Sheet, words: &str) {
+    fn take_off(&mut self, sheet: &TerminalDialog, words: &str) {
         self.terminal.hide(false);
         self.terminal.forget();
         self.terminal.write(&format!("\n{} {words}\n", sheet.mark()));
     }
 
     /// The next answer; never, while nothing is asked.
-    pub(crate) async fn answered(&mut self) -> Typed {
+    pub(crate) async fn answered(&mut self) -> TerminalAnswer {
         loop {
             if let Some((id, answer)) = self.settled.pop_front() {
-                return Typed::Answer(id, answer);
+                return TerminalAnswer::Answer(id, answer);
             }
             let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
             let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
@@ -181,8 +183,8 @@ impl Desk {
             let is_gone = line.is_err() || matches!(line, Ok(None)) && self.terminal.is_gone();
             let answer = match line {
                 Ok(Some(line)) => match sheet.reply(&line) {
-                    Said::Answer(answer) => answer,
-                    Said::Ask(words) => {
+                    TerminalInputOutcome::Answer(answer) => answer,
+                    TerminalInputOutcome::Ask(words) => {
                         self.terminal.hide(sheet.is_secret());
                         self.terminal.write(&format!("{end}{words}{}", sheet.asks()));
                         continue;
@@ -195,7 +197,11 @@ impl Desk {
             self.terminal.hide(false);
             self.terminal.write(end);
             self.open = None;
-            return if is_gone { Typed::HungUp(id, answer) } else { Typed::Answer(id, answer) };
+            return if is_gone {
+                TerminalAnswer::HungUp(id, answer)
+            } else {
+                TerminalAnswer::Answer(id, answer)
+            };
         }
     }
 
@@ -225,9 +231,9 @@ impl Desk {
     /// The agent tells that what happens at an address is complete. It has not been answered that yet, and nobody has to
     /// type it.
     fn complete(&mut self, elicitation: &str) {
-        let answer = |sheet: &Sheet| match sheet {
-            Sheet::Form(form) => form.completed(elicitation),
-            Sheet::Permission(_) => None,
+        let answer = |sheet: &TerminalDialog| match sheet {
+            TerminalDialog::Form(form) => form.completed(elicitation),
+            TerminalDialog::Permission(_) => None,
         };
         for (id, sheet) in std::mem::take(&mut self.waiting) {
             match answer(&sheet) {

@@ -22,7 +22,7 @@ use tokio::net::unix::pipe;
 const LONGEST: usize = 4096;
 
 /// The terminal.
-pub(crate) struct Terminal {
+pub(crate) struct ControllingTerminal {
     /// A terminal is waited for as a pipe is: it can be read, or not yet.
     input: pipe::Receiver,
     output: File,
@@ -32,7 +32,7 @@ pub(crate) struct Terminal {
     before: Option<Termios>,
 }
 
-impl Terminal {
+impl ControllingTerminal {
     /// The terminal of the program, if a person is before it. To be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         Self::at(&path()?).ok().filter(Self::is_in_foreground)
@@ -119,7 +119,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for ControllingTerminal {
     /// Whoever comes next finds the terminal as it was.
     fn drop(&mut self) {
         self.hide(false);

@@ -39,7 +39,7 @@ fn record(id: &str, name: Option<&str>, directory: &Path) -> Record {
         lineage,
         agent_run: None,
         settings: acpx_core::model::RecordSettings::default(),
-        memory: acpx_core::model::Memory::default(),
+        memory: acpx_core::model::AgentMemory::default(),
         restore_error: None,
         created_at: at(0),
         updated_at: at(9),

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
-use acpx_core::machine::{Awakening, Rung};
+use acpx_core::engine::{Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session};
+use acpx_core::machine::{Rung, WakeOutcome};
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, Memory, MessageKind,
-    PermissionMode, RequestId, Seq, Timestamp, Turn, TurnOutcome, TurnState, Verdict, WakeOptions,
+    AbsolutePath, AgentMemory, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, MessageKind,
+    PermissionMode, ReplayVerdict, RequestId, Seq, Timestamp, Turn, TurnOutcome, TurnState, WakeOptions,
 };
 use acpx_core::store::{Access, SqliteStore, Store};
-use acpx_core::tools::{Environment, Grace};
+use acpx_core::tools::{Environment, GracePeriods};
 use acpx_testkit::TempHome;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -25,14 +25,14 @@ mod ladder;
 mod replay;
 mod turns;
 
-const RESUMED: Awakening = Awakening::Restored { rung: Rung::Resume, replay: None };
+const RESUMED: WakeOutcome = WakeOutcome::Restored { rung: Rung::Resume, replay: None };
 
-const fn loaded(verdict: Verdict) -> Awakening {
-    Awakening::Restored { rung: Rung::Load, replay: Some(verdict) }
+const fn loaded(verdict: ReplayVerdict) -> WakeOutcome {
+    WakeOutcome::Restored { rung: Rung::Load, replay: Some(verdict) }
 }
 
-const fn fresh(reason: LineageReason) -> Awakening {
-    Awakening::Fresh { reason, announced: true }
+const fn fresh(reason: LineageReason) -> WakeOutcome {
+    WakeOutcome::Fresh { reason, announced: true }
 }
 
 /// A home with a store, a demo agent and a directory to work in.
@@ -47,7 +47,7 @@ impl Bench {
         Self::with(flags, quick())
     }
 
-    fn with(flags: &str, settings: Settings) -> Self {
+    fn with(flags: &str, settings: EngineSettings) -> Self {
         let home = TempHome::new();
         fs::create_dir(home.join("work")).unwrap();
         let engine = host("one", &home, settings);
@@ -88,7 +88,7 @@ impl Bench {
         RestoreSession { options, ..self.restore() }
     }
 
-    async fn wake(&self, session: &Session) -> Awakening {
+    async fn wake(&self, session: &Session) -> WakeOutcome {
         session.wake(self.restore()).await.unwrap()
     }
 
@@ -125,7 +125,7 @@ impl Bench {
 }
 
 /// An engine over the store of a home, as a host makes it.
-fn host(name: &str, home: &TempHome, settings: Settings) -> Engine {
+fn host(name: &str, home: &TempHome, settings: EngineSettings) -> Engine {
     let store = SqliteStore::open(&home.join("acpx.db"), Access::ReadWrite).unwrap();
     Engine::new(Arc::new(store), HostId::new(name).unwrap(), settings)
 }
@@ -142,9 +142,9 @@ fn environment(home: &TempHome) -> Environment {
     std::env::vars_os().chain([("ACPX_HOME".into(), home.path().into())]).collect()
 }
 
-fn quick() -> Settings {
+fn quick() -> EngineSettings {
     let grace = Duration::from_millis(500);
-    Settings { process: Grace { eof: grace, term: grace }, ..Settings::default() }
+    EngineSettings { process: GracePeriods { eof: grace, term: grace }, ..EngineSettings::default() }
 }
 
 fn session_id(session: &Session) -> String {

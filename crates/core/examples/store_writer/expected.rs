@@ -31,7 +31,7 @@ pub(crate) fn record(number: usize) -> Record {
         lineage: Lineage::begin(session, None, at(0)),
         agent_run: None,
         settings: acpx_core::model::RecordSettings::default(),
-        memory: acpx_core::model::Memory::default(),
+        memory: acpx_core::model::AgentMemory::default(),
         restore_error: None,
         created_at: at(0),
         updated_at: at(0),

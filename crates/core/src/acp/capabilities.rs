@@ -50,7 +50,7 @@ pub struct PromptContent {
 
 /// A content block that an agent does not take.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Untaken {
+pub struct UnsupportedBlock {
     /// Which one of the prompt's, from 0.
     pub index: usize,
     /// Its type.
@@ -62,7 +62,7 @@ pub struct Untaken {
 impl PromptContent {
     /// The first of a prompt's content blocks, a JSON array, that is not taken. Text and links are for every agent; a
     /// type from the future is the agent's to judge.
-    pub fn untaken(self, blocks: &str) -> Result<Option<Untaken>, serde_json::Error> {
+    pub fn untaken(self, blocks: &str) -> Result<Option<UnsupportedBlock>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Block<'a> {
             #[serde(borrow, rename = "type")]
@@ -76,7 +76,7 @@ impl PromptContent {
                 "resource" => (Feature::EmbeddedContext, self.embedded_context),
                 _ => return None,
             };
-            (!is_offered).then(|| Untaken { index, kind: kind.into_owned(), feature })
+            (!is_offered).then(|| UnsupportedBlock { index, kind: kind.into_owned(), feature })
         };
         Ok(blocks.into_iter().enumerate().find_map(untaken))
     }

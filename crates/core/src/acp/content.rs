@@ -16,7 +16,7 @@ use crate::model::{
     AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, ProtocolVersion,
     Update,
 };
-use crate::wire::Message;
+use crate::wire::RpcMessage;
 
 pub use v2::{StateUpdate, has_background, idle_meta, state_update, update_v2};
 pub(crate) use words::carried_words;
@@ -26,7 +26,7 @@ pub use words::{block_words, blocks_words, prompt_words};
 pub fn content(event: &Event) -> Content {
     match (event.direction, event.kind) {
         (Direction::Ours, _) => Fact::from_body(&event.body).map_or(Content::Nothing, Content::Fact),
-        (Direction::FromAgent, EventKind::Update) => match Message::parse(event.body.clone()) {
+        (Direction::FromAgent, EventKind::Update) => match RpcMessage::parse(event.body.clone()) {
             Ok(message) => {
                 let params = message.params().unwrap_or("null");
                 match ProtocolVersion::from_number(event.protocol) {
@@ -37,7 +37,7 @@ pub fn content(event: &Event) -> Content {
             }
             Err(_) => Content::Nothing,
         },
-        (Direction::ToAgent, EventKind::Request) => match Message::parse(event.body.clone()) {
+        (Direction::ToAgent, EventKind::Request) => match RpcMessage::parse(event.body.clone()) {
             Ok(message) if message.method() == Some("session/prompt") => {
                 prompt(message.params().unwrap_or("null"))
             }
@@ -54,7 +54,7 @@ pub(in crate::acp) struct UpdateParams<V> {
 }
 
 #[derive(Deserialize)]
-struct UpdateView<'a> {
+struct UpdateViewV1<'a> {
     #[serde(borrow, rename = "sessionUpdate")]
     what: Cow<'a, str>,
     #[serde(borrow, default, rename = "messageId")]
@@ -74,7 +74,7 @@ pub(super) fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a
 
 /// Reads the params of a `session/update` of version 1.
 pub fn update(params: &str) -> Update {
-    let Ok(UpdateParams::<UpdateView<'_>> { update: view }) = serde_json::from_str(params) else {
+    let Ok(UpdateParams::<UpdateViewV1<'_>> { update: view }) = serde_json::from_str(params) else {
         return Update::Unknown;
     };
     let chunk = |kind| match view.content {
@@ -133,7 +133,7 @@ fn title(told: Option<&RawValue>) -> Update {
 }
 
 #[derive(Deserialize)]
-struct Block<'a> {
+struct ContentBlockView<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -152,10 +152,10 @@ pub(crate) fn carried_block(history: &str) -> String {
 
 /// Whether a content block is one of those.
 pub(super) fn is_carried(block: &str) -> bool {
-    serde_json::from_str::<Block<'_>>(block).is_ok_and(|block| block.is_carried())
+    serde_json::from_str::<ContentBlockView<'_>>(block).is_ok_and(|block| block.is_carried())
 }
 
-impl Block<'_> {
+impl ContentBlockView<'_> {
     fn is_carried(&self) -> bool {
         self.meta.is_some_and(|meta| meta.get() == CARRIED)
     }
@@ -172,22 +172,25 @@ impl Block<'_> {
 
 /// A block of content: its text, or the block itself if it is no text.
 pub(super) fn chunk_content(content: &RawValue) -> ChunkContent {
-    let text = serde_json::from_str::<Block<'_>>(content.get()).ok().and_then(Block::into_text);
+    let text = serde_json::from_str::<ContentBlockView<'_>>(content.get())
+        .ok()
+        .and_then(ContentBlockView::into_text);
     text.map_or_else(|| ChunkContent::Block(content.get().into()), ChunkContent::Text)
 }
 
 #[derive(Deserialize)]
-struct PromptParams<'a> {
+struct PromptParamsView<'a> {
     #[serde(borrow)]
     prompt: &'a RawValue,
 }
 
 fn prompt(params: &str) -> Content {
-    match serde_json::from_str::<PromptParams<'_>>(params) {
-        Ok(PromptParams { prompt }) => {
+    match serde_json::from_str::<PromptParamsView<'_>>(params) {
+        Ok(PromptParamsView { prompt }) => {
             let blocks: Vec<&RawValue> = serde_json::from_str(prompt.get()).unwrap_or_default();
             let is_text = |block: &&RawValue| {
-                serde_json::from_str(block.get()).is_ok_and(|block: Block<'_>| block.kind == "text")
+                serde_json::from_str(block.get())
+                    .is_ok_and(|block: ContentBlockView<'_>| block.kind == "text")
             };
             let others = blocks.into_iter().filter(|block| !is_text(block)).map(|block| block.get().into());
             Content::Prompt { text: prompt_text(prompt.get()), blocks: others.collect() }
@@ -199,7 +202,8 @@ fn prompt(params: &str) -> Content {
 /// The text of a prompt's text blocks, joined.
 pub fn prompt_text(blocks: &str) -> String {
     let blocks: Vec<&RawValue> = serde_json::from_str(blocks).unwrap_or_default();
-    let block = |block: &&RawValue| serde_json::from_str(block.get()).ok().and_then(Block::into_own_text);
+    let block =
+        |block: &&RawValue| serde_json::from_str(block.get()).ok().and_then(ContentBlockView::into_own_text);
     blocks.iter().filter_map(block).map(String::from).collect()
 }
 

@@ -4,8 +4,8 @@
 //! the names that they were given, so whoever comes back knows which are its own.
 
 use crate::model::{Direction, Event, EventKind, RecordId};
-use crate::wire::Message;
-use crate::wire::splice::{Step, locate, text_of};
+use crate::wire::RpcMessage;
+use crate::wire::splice::{PathStep, locate, text_of};
 
 /// The notification by which a host tells a client of version 1 of turns that are not the client's. Its params are those
 /// of a `session/update` of version 2.
@@ -18,14 +18,14 @@ pub(crate) const BACK: &str = "_acpx/back";
 
 /// Whether the answer to `initialize` is that of a host of ours.
 pub(crate) fn is_host(answer: &str) -> bool {
-    locate(answer, &["_meta", "acpx", "protocol"].map(Step::Key)).is_some()
+    locate(answer, &["_meta", "acpx", "protocol"].map(PathStep::Key)).is_some()
 }
 
 /// The number of the last event that an answer tells of. The answer to a turn that failed tells it too.
-pub(crate) fn seq_of_answer(answer: &Message) -> Option<u64> {
-    let (told, path): (_, &[Step<'_>]) = match (answer.result(), answer.error()) {
-        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(Step::Key)),
-        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(Step::Key)),
+pub(crate) fn seq_of_answer(answer: &RpcMessage) -> Option<u64> {
+    let (told, path): (_, &[PathStep<'_>]) = match (answer.result(), answer.error()) {
+        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(PathStep::Key)),
+        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(PathStep::Key)),
     };
     serde_json::from_str(&told[locate(told, path)?]).ok()
 }
@@ -37,12 +37,12 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
     {
         return None;
     }
-    let message = Message::parse(event.body.clone()).ok()?;
+    let message = RpcMessage::parse(event.body.clone()).ok()?;
     match event.kind {
         // One of another session is kept as a notification, and has that one's numbers.
         EventKind::Update => {
             let params = message.params()?;
-            let range = locate(params, &["_meta", "acpx", "seq"].map(Step::Key))?;
+            let range = locate(params, &["_meta", "acpx", "seq"].map(PathStep::Key))?;
             serde_json::from_str(&params[range]).ok()
         }
         EventKind::Response => seq_of_answer(&message),
@@ -52,7 +52,7 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
 
 /// The prompt that params of a notification are about, by its name.
 pub(crate) fn prompt_of(params: &str) -> Option<String> {
-    let range = locate(params, &["_meta", "acpx", "requestId"].map(Step::Key))?;
+    let range = locate(params, &["_meta", "acpx", "requestId"].map(PathStep::Key))?;
     text_of(&params[range]).map(Into::into)
 }
 

@@ -3,20 +3,20 @@
 
 use serde_json::Value;
 
-use crate::model::{LoginHow, LoginVariable, LoginWay, ProtocolVersion};
+use crate::model::{LoginMethod, LoginMethodKind, LoginVariable, ProtocolVersion};
 
 /// How many ways of one agent are looked at.
 const MOST: usize = 64;
 
 /// The ways to log in of an agent that answered this.
-pub fn login_ways(answer: &str) -> Vec<LoginWay> {
+pub fn login_ways(answer: &str) -> Vec<LoginMethod> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let version = if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
     told_ways(version, &answer)
 }
 
 /// The ways to log in that an agent of this version tells in an answer, or in the data of an error.
-pub(super) fn told_ways(version: ProtocolVersion, told: &Value) -> Vec<LoginWay> {
+pub(super) fn told_ways(version: ProtocolVersion, told: &Value) -> Vec<LoginMethod> {
     let ways = told["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
     let key = login_key(version);
     ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
@@ -30,10 +30,10 @@ pub(super) fn login_key(version: ProtocolVersion) -> &'static str {
     }
 }
 
-fn read(key: &str, way: &Value) -> Option<LoginWay> {
+fn read(key: &str, way: &Value) -> Option<LoginMethod> {
     let text = |name: &str| way[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let id = text(key)?;
-    Some(LoginWay {
+    Some(LoginMethod {
         name: text("name").unwrap_or_else(|| id.clone()),
         description: text("description"),
         how: how(way),
@@ -42,15 +42,18 @@ fn read(key: &str, way: &Value) -> Option<LoginWay> {
 }
 
 /// In version 1 a way without a type is the agent's own.
-fn how(way: &Value) -> LoginHow {
+fn how(way: &Value) -> LoginMethodKind {
     match way["type"].as_str() {
-        None | Some("agent") => LoginHow::Agent,
-        Some("env_var") => LoginHow::Variables(variables(way)),
+        None | Some("agent") => LoginMethodKind::Agent,
+        Some("env_var") => LoginMethodKind::Variables(variables(way)),
         Some("terminal") => {
             let args = way["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            LoginHow::Terminal { args: args.map(str::to_owned).collect(), env: environment(&way["env"]) }
+            LoginMethodKind::Terminal {
+                args: args.map(str::to_owned).collect(),
+                env: environment(&way["env"]),
+            }
         }
-        Some(other) => LoginHow::Other(other.to_owned()),
+        Some(other) => LoginMethodKind::Other(other.to_owned()),
     }
 }
 
@@ -82,8 +85,8 @@ mod tests {
 
     use super::*;
 
-    fn way(id: &str, name: &str, how: LoginHow) -> LoginWay {
-        LoginWay { id: id.to_owned(), name: name.to_owned(), description: None, how }
+    fn way(id: &str, name: &str, how: LoginMethodKind) -> LoginMethod {
+        LoginMethod { id: id.to_owned(), name: name.to_owned(), description: None, how }
     }
 
     #[test]
@@ -98,18 +101,18 @@ mod tests {
         ]});
         let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
         let expected = [
-            LoginWay {
+            LoginMethod {
                 description: Some("with a browser".into()),
-                ..way("oauth", "Log in", LoginHow::Agent)
+                ..way("oauth", "Log in", LoginMethodKind::Agent)
             },
             way(
                 "tui",
                 "Terminal",
-                LoginHow::Terminal { args: vec!["login".into()], env: vec![("A".into(), "b".into())] },
+                LoginMethodKind::Terminal { args: vec!["login".into()], env: vec![("A".into(), "b".into())] },
             ),
-            way("key", "Key", LoginHow::Variables(vec![variable("K", false), variable("O", true)])),
-            way("old", "Old", LoginHow::Variables(vec![variable("V", false)])),
-            way("new", "new", LoginHow::Other("passkey".into())),
+            way("key", "Key", LoginMethodKind::Variables(vec![variable("K", false), variable("O", true)])),
+            way("old", "Old", LoginMethodKind::Variables(vec![variable("V", false)])),
+            way("new", "new", LoginMethodKind::Other("passkey".into())),
         ];
         assert_eq!(login_ways(&answer.to_string()), expected);
         for nothing in ["null", "{}", r#"{"authMethods":7}"#, "not json"] {
@@ -124,7 +127,7 @@ mod tests {
             { "id": "not-this", "name": "N", "type": "agent" },
         ]});
         let env = vec![("A".into(), "b".into())];
-        let expected = [way("tui", "T", LoginHow::Terminal { args: Vec::new(), env })];
+        let expected = [way("tui", "T", LoginMethodKind::Terminal { args: Vec::new(), env })];
         assert_eq!(login_ways(&answer.to_string()), expected);
     }
 }

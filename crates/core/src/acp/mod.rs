@@ -23,7 +23,7 @@ pub(crate) mod settings;
 pub(crate) mod told_error;
 
 pub use agent_info::AgentInfo;
-pub use capabilities::{Capabilities, PromptContent, Untaken};
+pub use capabilities::{Capabilities, PromptContent, UnsupportedBlock};
 pub use content::{
     StateUpdate, block_words, blocks_words, content, has_background, idle_meta, prompt_text, prompt_words,
     state_update, update, update_v2,
@@ -31,7 +31,7 @@ pub use content::{
 pub(crate) use content::{carried_block, carried_words};
 pub use cursor::Cursor;
 pub use login::login_ways;
-pub use passing::Besides;
+pub use passing::ExtraParams;
 pub use passing::session_of;
 pub(crate) use passing::{pass_on_params, with_told_calls};
 pub use reading::read as read_error;

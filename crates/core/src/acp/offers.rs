@@ -4,23 +4,23 @@
 use std::borrow::Cow;
 
 use super::agent::{ClientFacts, UpdateBody};
-use super::client::Offered;
+use super::client::SessionOffer;
 use super::render::without_booleans;
 use super::settings;
 use super::translate::{
-    Call, MODE_OPTION, Untranslatable, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2,
+    MODE_OPTION, TranslatedCall, TranslationError, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2,
 };
 use crate::model::ProtocolVersion::{self, V1, V2};
 use crate::model::{Choices, MODEL_OPTION, OfferedSetting};
-use crate::wire::splice::{Splice, Step, locate, put, range_in, without};
+use crate::wire::splice::{PathStep, Splice, locate, put, range_in, without};
 
 const SET_MODEL: &str = "session/set_model";
 
 /// What a session offers, between its agent and one client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offers<'a> {
+pub(crate) struct OfferTranslator<'a> {
     /// As the agent told it.
-    pub(crate) offered: &'a Offered,
+    pub(crate) offered: &'a SessionOffer,
     /// The agent's version.
     pub(crate) agent: ProtocolVersion,
     pub(crate) client: &'a ClientFacts,
@@ -28,32 +28,32 @@ pub(crate) struct Offers<'a> {
 
 /// A client's choice as its agent is asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Choice<'a> {
+pub(crate) struct SettingRequest<'a> {
     pub(crate) method: &'static str,
     pub(crate) params: Cow<'a, str>,
 }
 
 /// What of a choice the session does not have, and what it has instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum UnknownSetting {
     Option(Vec<Box<str>>),
     Value(Vec<Box<str>>),
 }
 
-impl<'a> Choice<'a> {
+impl<'a> SettingRequest<'a> {
     /// The request that chooses a model of version 1.
     pub(crate) fn of_model(params: &'a str) -> Self {
         Self { method: SET_MODEL, params: params.into() }
     }
 }
 
-impl From<Call> for Choice<'_> {
-    fn from(call: Call) -> Self {
+impl From<TranslatedCall> for SettingRequest<'_> {
+    fn from(call: TranslatedCall) -> Self {
         Self { method: call.method, params: call.params.into_string().into() }
     }
 }
 
-impl<'a> Offers<'a> {
+impl<'a> OfferTranslator<'a> {
     /// What stands in the answer that sets a session up, as an object, and the update that tells a client of version 1
     /// the commands of an agent whose updates do not.
     pub(crate) fn setup(self) -> (String, Option<UpdateBody>) {
@@ -83,46 +83,46 @@ impl<'a> Offers<'a> {
     }
 
     /// The request that puts the session into a mode.
-    pub(crate) fn set_mode(self, params: &'a str) -> Result<Choice<'a>, Untranslatable> {
+    pub(crate) fn set_mode(self, params: &'a str) -> Result<SettingRequest<'a>, TranslationError> {
         match self.agent {
-            V1 => Ok(Choice { method: "session/set_mode", params: params.into() }),
+            V1 => Ok(SettingRequest { method: "session/set_mode", params: params.into() }),
             V2 => Ok(self.told_to_v1().set_mode(params)?.into()),
         }
     }
 
     /// The request that sets an option.
-    pub(crate) fn set_option(self, params: &'a str) -> Result<Choice<'a>, Untranslatable> {
+    pub(crate) fn set_option(self, params: &'a str) -> Result<SettingRequest<'a>, TranslationError> {
         let method = "session/set_config_option";
         match (self.agent, self.client.protocol) {
             (V1, V2) => Ok(request_to_v1(method, params)?.into()),
             (V2, V1) => Ok(request_to_v2(method, params)?.into()),
-            (V1, V1) | (V2, V2) => Ok(Choice { method, params: params.into() }),
+            (V1, V1) | (V2, V2) => Ok(SettingRequest { method, params: params.into() }),
         }
     }
 
     /// Whether the session has what a client chooses. What it says nothing readable of is the agent's to judge, and so
     /// is a method that it does not offer at all.
-    pub(crate) fn check(self, choice: &Choice<'_>) -> Result<(), Wrong> {
+    pub(crate) fn check(self, choice: &SettingRequest<'_>) -> Result<(), UnknownSetting> {
         if choice.method == "session/set_mode" {
             let is_named = member(&choice.params, "modeId").is_some_and(|mode| mode.starts_with('"'));
             return match settings::modes(self.offered) {
                 Some(modes) => fits(&modes, choice),
                 None if is_named => Ok(()),
                 // What is chosen of the option that modes are to version 2 is always a name.
-                None => Err(Wrong::Option(Vec::new())),
+                None => Err(UnknownSetting::Option(Vec::new())),
             };
         }
         if choice.method == SET_MODEL {
             return match settings::models(self.offered) {
                 Some(models) => fits(&models, choice),
                 None if self.client.protocol == V1 => Ok(()),
-                None => Err(Wrong::Option(self.own_options())),
+                None => Err(UnknownSetting::Option(self.own_options())),
             };
         }
         let Some(options) = settings::options(self.offered, self.agent) else {
             // A client of version 2 knows modes and models as the only options that there are.
             let own = self.own_options();
-            return if own.is_empty() { Ok(()) } else { Err(Wrong::Option(own)) };
+            return if own.is_empty() { Ok(()) } else { Err(UnknownSetting::Option(own)) };
         };
         let wanted: Option<String> =
             member(&choice.params, "configId").and_then(|id| serde_json::from_str(id).ok());
@@ -130,7 +130,7 @@ impl<'a> Offers<'a> {
             return fits(option, choice);
         }
         let ids = options.iter().filter_map(|option| option.name.option()).map(Into::into);
-        Err(Wrong::Option(self.own_options().into_iter().chain(ids).collect()))
+        Err(UnknownSetting::Option(self.own_options().into_iter().chain(ids).collect()))
     }
 
     /// What a client of version 2 calls the modes and the models of an agent that has them beside its options.
@@ -151,7 +151,7 @@ impl<'a> Offers<'a> {
     }
 
     /// The answer to a client that set an option, from the agent's answer to this choice of it.
-    pub(crate) fn options_answer(self, choice: &Choice<'_>, result: &str) -> String {
+    pub(crate) fn options_answer(self, choice: &SettingRequest<'_>, result: &str) -> String {
         match (self.agent, self.client.protocol) {
             (V1, V2) => {
                 let mut told = UpdatesToV2::new();
@@ -194,8 +194,8 @@ impl<'a> Offers<'a> {
 
 /// What is offered, as the result of a setup request says it: the one that the agent gave, with what it has told since.
 /// Which session it is about is left to whoever answers.
-pub(crate) fn as_result(offered: &Offered) -> String {
-    let Offered { modes, models, config_options, commands, setup } = offered;
+pub(crate) fn as_result(offered: &SessionOffer) -> String {
+    let SessionOffer { modes, models, config_options, commands, setup } = offered;
     let setup = setup.as_deref().unwrap_or("{}");
     let mut result = without(setup, &["sessionId"]).unwrap_or_else(|| setup.to_owned());
     let parts = [
@@ -214,13 +214,13 @@ pub(crate) fn as_result(offered: &Offered) -> String {
 }
 
 /// Whether a setting can be what a client chooses.
-fn fits(offered: &OfferedSetting, choice: &Choice<'_>) -> Result<(), Wrong> {
+fn fits(offered: &OfferedSetting, choice: &SettingRequest<'_>) -> Result<(), UnknownSetting> {
     let chosen = settings::chosen(choice.method, &choice.params);
     match (&offered.choices, chosen) {
         (Choices::Unknown, _) => Ok(()),
         (_, Some(chosen)) if offered.can_be(&chosen.value) => Ok(()),
-        (Choices::Of(choices), _) => Err(Wrong::Value(choices.clone())),
-        (Choices::Flag, _) => Err(Wrong::Value(vec!["true".into(), "false".into()])),
+        (Choices::Of(choices), _) => Err(UnknownSetting::Value(choices.clone())),
+        (Choices::Flag, _) => Err(UnknownSetting::Value(vec!["true".into(), "false".into()])),
     }
 }
 
@@ -231,7 +231,7 @@ fn commands_to_v2(commands: &str) -> Option<String> {
 }
 
 fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
-    object.get(locate(object, &[Step::Key(name)])?)
+    object.get(locate(object, &[PathStep::Key(name)])?)
 }
 
 #[cfg(test)]
@@ -264,9 +264,9 @@ mod tests {
     fn modes_of_version_1_are_an_option_to_a_client_of_version_2_who_sets_them_as_one() {
         let commands = Some(r#"[{"name":"fix","description":"mend"}]"#.into());
         let setup = Some(r#"{"sessionId":"s","_meta":{"w":1.0},"availableCommands":[]}"#.into());
-        let offered = Offered { modes: Some(MODES.into()), commands, setup, ..Offered::default() };
+        let offered = SessionOffer { modes: Some(MODES.into()), commands, setup, ..SessionOffer::default() };
         let client = client(V2);
-        let offers = Offers { offered: &offered, agent: V1, client: &client };
+        let offers = OfferTranslator { offered: &offered, agent: V1, client: &client };
         let (setup, afterwards) = offers.setup();
         let command = json!([{ "type": "command", "name": "fix", "description": "mend" }]);
         let expected = json!({
@@ -284,20 +284,23 @@ mod tests {
         assert_eq!(answer, json!({ "configOptions": [mode_option("b")] }));
 
         // What is wrong is named by what it is: the value of an option that is there, or the type of one.
-        let check = |offers: Offers<'_>, rest: &str| {
+        let check = |offers: OfferTranslator<'_>, rest: &str| {
             let params = format!(r#"{{"sessionId":"s","configId":"acpx.mode",{rest}}}"#);
             let choice = offers.set_option(&params).map_err(|error| error.field())?;
             Ok(offers.check(&choice))
         };
         let modes = vec!["a".into(), "b".into()];
-        assert_eq!(check(offers, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Value(modes))));
+        assert_eq!(check(offers, r#""type":"boolean","value":true"#), Ok(Err(UnknownSetting::Value(modes))));
         assert_eq!(check(offers, r#""type":"_w","value":"b""#), Err(Some("type".to_owned())));
         let other = r#"{"configId":"other","type":"id","value":"b"}"#;
         let there = vec!["acpx.mode".into()];
-        assert_eq!(offers.check(&offers.set_option(other).unwrap()), Err(Wrong::Option(there)));
-        let nothing = Offered::default();
-        let without = Offers { offered: &nothing, ..offers };
-        assert_eq!(check(without, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Option(Vec::new()))));
+        assert_eq!(offers.check(&offers.set_option(other).unwrap()), Err(UnknownSetting::Option(there)));
+        let nothing = SessionOffer::default();
+        let without = OfferTranslator { offered: &nothing, ..offers };
+        assert_eq!(
+            check(without, r#""type":"boolean","value":true"#),
+            Ok(Err(UnknownSetting::Option(Vec::new())))
+        );
     }
 
     #[test]
@@ -312,9 +315,9 @@ mod tests {
         let told = r#"{"currentModelId":"x","availableModels":[{"modelId":"x","name":"X"},{"modelId":"y","name":"Y"}]}"#;
         let setup = Some(format!(r#"{{"sessionId":"s","models":{told}}}"#).into());
         let modes = Some(MODES.into());
-        let offered = Offered { modes, models: Some(told.into()), setup, ..Offered::default() };
+        let offered = SessionOffer { modes, models: Some(told.into()), setup, ..SessionOffer::default() };
         let client = client(V2);
-        let offers = Offers { offered: &offered, agent: V1, client: &client };
+        let offers = OfferTranslator { offered: &offered, agent: V1, client: &client };
         let expected = json!({ "configOptions": [mode_option("a"), option("x")] });
         assert_eq!(value(&offers.setup().0), expected);
 
@@ -322,7 +325,7 @@ mod tests {
             let params = json!({ "sessionId": "s", "configId": id, "type": "id", "value": model });
             let params = params.to_string();
             let choice = offers.set_option(&params).unwrap();
-            Choice { method: choice.method, params: choice.params.into_owned().into() }
+            SettingRequest { method: choice.method, params: choice.params.into_owned().into() }
         };
         let choice = choose("acpx.model", "y");
         let asked = (choice.method, value(&choice.params));
@@ -331,16 +334,16 @@ mod tests {
         let answer = value(&offers.options_answer(&choice, "{}"));
         assert_eq!(answer, json!({ "configOptions": [mode_option("a"), option("y")] }));
         let none = choose("acpx.model", "z");
-        assert_eq!(offers.check(&none), Err(Wrong::Value(vec!["x".into(), "y".into()])));
+        assert_eq!(offers.check(&none), Err(UnknownSetting::Value(vec!["x".into(), "y".into()])));
         let there = vec!["acpx.mode".into(), "acpx.model".into()];
-        assert_eq!(offers.check(&choose("other", "y")), Err(Wrong::Option(there)));
+        assert_eq!(offers.check(&choose("other", "y")), Err(UnknownSetting::Option(there)));
 
         // An option of the agent's own for its models is the one that is told.
         let own = json!([{ "id": "m", "name": "M", "category": "model", "type": "select",
                            "currentValue": "x", "options": [] }]);
         let config_options = Some(own.to_string().into());
-        let both = Offered { config_options, ..offered.clone() };
-        let told = value(&Offers { offered: &both, ..offers }.setup().0);
+        let both = SessionOffer { config_options, ..offered.clone() };
+        let told = value(&OfferTranslator { offered: &both, ..offers }.setup().0);
         let ids: Vec<&Value> =
             told["configOptions"].as_array().unwrap().iter().map(|row| &row["configId"]).collect();
         assert_eq!(ids, ["acpx.mode", "m"]);
@@ -351,9 +354,9 @@ mod tests {
         let options = json!([mode_option("a")]).to_string().replace("acpx.mode", "mode");
         let commands = Some(r#"[{"type":"command","name":"fix","description":"mend"}]"#.into());
         let config_options = Some(options.as_str().into());
-        let offered = Offered { config_options, commands, ..Offered::default() };
+        let offered = SessionOffer { config_options, commands, ..SessionOffer::default() };
         let client = client(V1);
-        let offers = Offers { offered: &offered, agent: V2, client: &client };
+        let offers = OfferTranslator { offered: &offered, agent: V2, client: &client };
         let (setup, afterwards) = offers.setup();
         assert_eq!(value(&setup)["modes"], value(MODES));
         let told = r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"fix","description":"mend"}]}"#;
@@ -363,8 +366,8 @@ mod tests {
         let expected = json!({ "sessionId": "s", "configId": "mode", "type": "id", "value": "b" });
         let params: Value = serde_json::from_str(&choice.params).unwrap();
         assert_eq!((choice.method, params), ("session/set_config_option", expected));
-        let nothing = Offered::default();
-        assert!(Offers { offered: &nothing, ..offers }.set_mode(r#"{"modeId":"b"}"#).is_err());
+        let nothing = SessionOffer::default();
+        assert!(OfferTranslator { offered: &nothing, ..offers }.set_mode(r#"{"modeId":"b"}"#).is_err());
     }
 
     #[test]
@@ -376,18 +379,18 @@ mod tests {
         };
         let told = Some(format!(r#"{{"sessionId":"s",{}"#, &setup("")[2..]).into());
         let commands = Some("[ ]".into());
-        let offered = Offered {
+        let offered = SessionOffer {
             modes: Some(MODES.into()),
             config_options: Some(OPTIONS_V1.into()),
             commands,
             setup: told,
-            ..Offered::default()
+            ..SessionOffer::default()
         };
         let shows_all = ClientFacts { boolean_options: true, ..client(V1) };
-        let (told, _) = Offers { offered: &offered, agent: V1, client: &shows_all }.setup();
+        let (told, _) = OfferTranslator { offered: &offered, agent: V1, client: &shows_all }.setup();
         assert_eq!(told, setup("").replacen("{ ", "{", 1));
         let new = client(V2);
-        let (told, _) = Offers { offered: &offered, agent: V2, client: &new }.setup();
+        let (told, _) = OfferTranslator { offered: &offered, agent: V2, client: &new }.setup();
         assert_eq!(
             told,
             setup(r#""availableCommands":[ ],"#).replacen("{ ", "{", 1).replacen(
@@ -397,7 +400,7 @@ mod tests {
             )
         );
         let plain = client(V1);
-        let offers = Offers { offered: &offered, agent: V1, client: &plain };
+        let offers = OfferTranslator { offered: &offered, agent: V1, client: &plain };
         let fewer = json!([value(OPTIONS_V1)[0]]);
         assert_eq!(value(&offers.setup().0)["configOptions"], fewer);
         let params = r#"{"n":1.0e2,"configId":"m","value":"x"}"#;
@@ -417,16 +420,17 @@ mod tests {
             { "id": "n", "name": "N", "type": "from_the_future", "currentValue": 3 },
         ]);
         let config_options = Some(grouped.to_string().into());
-        let offered = Offered { modes: Some(MODES.into()), config_options, ..Offered::default() };
+        let offered = SessionOffer { modes: Some(MODES.into()), config_options, ..SessionOffer::default() };
         let client = client(V1);
-        let offers = Offers { offered: &offered, agent: V1, client: &client };
-        let check =
-            |method, params: Value| offers.check(&Choice { method, params: params.to_string().into() });
+        let offers = OfferTranslator { offered: &offered, agent: V1, client: &client };
+        let check = |method, params: Value| {
+            offers.check(&SettingRequest { method, params: params.to_string().into() })
+        };
         let option = |id: &str, value: Value| {
             check("session/set_config_option", json!({ "configId": id, "value": value }))
         };
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect();
-        let value = |offered: &[&str]| Wrong::Value(texts(offered));
+        let value = |offered: &[&str]| UnknownSetting::Value(texts(offered));
         assert_eq!(check("session/set_mode", json!({ "modeId": "b" })), Ok(()));
         assert_eq!(check("session/set_mode", json!({ "modeId": "zzz" })), Err(value(&["a", "b"])));
         assert_eq!(option("m", json!("x")), Ok(()));
@@ -434,10 +438,10 @@ mod tests {
         assert_eq!(option("f", json!(false)), Ok(()));
         assert_eq!(option("f", json!("x")), Err(value(&["true", "false"])));
         assert_eq!(option("n", json!([])), Ok(()));
-        assert_eq!(option("o", json!("x")), Err(Wrong::Option(texts(&["m", "f", "n"]))));
-        let nothing = Offered::default();
-        let offers = Offers { offered: &nothing, ..offers };
-        let choice = Choice { method: "session/set_mode", params: r#"{"modeId":"b"}"#.into() };
+        assert_eq!(option("o", json!("x")), Err(UnknownSetting::Option(texts(&["m", "f", "n"]))));
+        let nothing = SessionOffer::default();
+        let offers = OfferTranslator { offered: &nothing, ..offers };
+        let choice = SettingRequest { method: "session/set_mode", params: r#"{"modeId":"b"}"#.into() };
         assert_eq!(offers.check(&choice), Ok(()));
         assert_eq!(offers.mode_answer(r#"{ "_meta":{"m":1.0}}"#), r#"{ "_meta":{"m":1.0}}"#);
         assert_eq!(offers.mode_answer("null"), "{}");

@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 
 use crate::model::ProtocolVersion;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, locate, put, without};
+use crate::wire::splice::{PathStep, Splice, locate, put, without};
 
 use super::content::even_null;
 
 /// Where a request names the tool call that it is about: a permission of version 1, one of version 2, an elicitation.
-const TOOL_CALLS: [&[Step<'_>]; 3] = [
-    &[Step::Key("toolCall"), Step::Key("toolCallId")],
-    &[Step::Key("subject"), Step::Key("toolCall"), Step::Key("toolCallId")],
-    &[Step::Key("toolCallId")],
+const TOOL_CALLS: [&[PathStep<'_>]; 3] = [
+    &[PathStep::Key("toolCall"), PathStep::Key("toolCallId")],
+    &[PathStep::Key("subject"), PathStep::Key("toolCall"), PathStep::Key("toolCallId")],
+    &[PathStep::Key("toolCallId")],
 ];
 
 /// The params of a request with the id that its tool call is told under, where that is another; ids are JSON.
@@ -37,14 +37,14 @@ pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<Str
 
 /// What a client's request says beside what we read of it, for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Besides {
+pub struct ExtraParams {
     /// Its `_meta`, a JSON object.
     meta: Option<Arc<str>>,
     /// Members that are not known here, without the braces around them, and the version of the protocol that they are in.
     unknown: Option<(ProtocolVersion, Arc<str>)>,
 }
 
-impl Besides {
+impl ExtraParams {
     /// The `_meta` object of a request.
     pub fn meta(meta: impl Into<Arc<str>>) -> Self {
         Self { meta: Some(meta.into()), unknown: None }
@@ -87,13 +87,13 @@ impl Besides {
 /// The params of a request about a session, for a client that calls it so; `None` if they name no session.
 pub(crate) fn pass_on_params(params: &str, session: &str) -> Option<String> {
     let mut splice = Splice::new(params);
-    splice.replace(locate(params, &[Step::Key("sessionId")])?, &json_string(session)).ok()?;
+    splice.replace(locate(params, &[PathStep::Key("sessionId")])?, &json_string(session)).ok()?;
     Some(splice.finish())
 }
 
 /// The session that the params of a message, or its result, name.
 pub fn session_of(json: &str) -> Option<String> {
-    serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()
+    serde_json::from_str(&json[locate(json, &[PathStep::Key("sessionId")])?]).ok()
 }
 
 /// The params of a client's request, about the session that the agent calls so; `None` if they are no object, or one
@@ -152,11 +152,11 @@ mod tests {
     #[test]
     fn a_client_s_own_words_reach_an_agent_of_its_version_and_its_meta_reaches_any() {
         let (v1, v2) = (ProtocolVersion::V1, ProtocolVersion::V2);
-        let all = Besides::of(v1, Some(r#"{"acpx":{},"a" :1.0}"#), Some(r#""x":1e2,"y":[ ]"#)).unwrap();
+        let all = ExtraParams::of(v1, Some(r#"{"acpx":{},"a" :1.0}"#), Some(r#""x":1e2,"y":[ ]"#)).unwrap();
         assert_eq!(all.members(v1), r#","x":1e2,"y":[ ],"_meta":{"a" :1.0}"#);
         assert_eq!(all.members(v2), r#","_meta":{"a" :1.0}"#);
         for ours in [None, Some("{}"), Some(r#"{ "acpx":{"agent":1} }"#)] {
-            assert_eq!(Besides::of(v2, ours, None), None, "{ours:?}");
+            assert_eq!(ExtraParams::of(v2, ours, None), None, "{ours:?}");
         }
     }
 

@@ -4,14 +4,14 @@
 //! texts. Their profiles say how to read them, and there "busy elsewhere" and "login needed" come first, because
 //! taking them for "lost" would throw a conversation away.
 
-use crate::model::{AgentProfile, Reading};
+use crate::model::{AgentProfile, ErrorMeaning};
 use crate::wire::RpcError;
 
 /// Reads an error about a session.
-pub fn read(profile: &AgentProfile, error: &RpcError) -> Reading {
+pub fn read(profile: &AgentProfile, error: &RpcError) -> ErrorMeaning {
     let data = error.data.as_deref().map_or("", |data| data.get());
     match profile.reading(error.code, &format!("{} {data}", error.message)) {
-        Reading::Broken if error.code == RpcError::METHOD_NOT_FOUND => Reading::Unsupported,
+        ErrorMeaning::Broken if error.code == RpcError::METHOD_NOT_FOUND => ErrorMeaning::Unsupported,
         reading => reading,
     }
 }
@@ -22,7 +22,7 @@ mod tests {
     use crate::model::{AgentSpec, Profiles};
 
     /// What an agent of this name means by an error.
-    fn meant(agent: &str, text: &str) -> Reading {
+    fn meant(agent: &str, text: &str) -> ErrorMeaning {
         let agent = AgentSpec::new("agent", [""; 0]).named(agent);
         read(&Profiles::built_in().of(&agent, None), &RpcError::read(text))
     }
@@ -30,53 +30,65 @@ mod tests {
     #[test]
     fn the_errors_of_real_agents_are_read_as_what_they_mean() {
         let cases = [
-            (r#"{"code":-32002,"message":"Resource not found","data":{"sessionId":"x"}}"#, Reading::Lost),
-            (r#"{"code":-32002,"message":"Resource not found"}"#, Reading::Lost),
-            (r#"{"code":-32002,"message":"Resource not found","data":{"uri":"x"}}"#, Reading::Lost),
-            (r#"{"code":-32002,"message":"x","data":"Session not found"}"#, Reading::Lost),
-            (r#"{"code":-32002,"message":"Session not found: x"}"#, Reading::Lost),
+            (
+                r#"{"code":-32002,"message":"Resource not found","data":{"sessionId":"x"}}"#,
+                ErrorMeaning::Lost,
+            ),
+            (r#"{"code":-32002,"message":"Resource not found"}"#, ErrorMeaning::Lost),
+            (r#"{"code":-32002,"message":"Resource not found","data":{"uri":"x"}}"#, ErrorMeaning::Lost),
+            (r#"{"code":-32002,"message":"x","data":"Session not found"}"#, ErrorMeaning::Lost),
+            (r#"{"code":-32002,"message":"Session not found: x"}"#, ErrorMeaning::Lost),
             (
                 r#"{"code":-32603,"message":"Internal error","data":{"details":"no rollout found for thread id x"}}"#,
-                Reading::Lost,
+                ErrorMeaning::Lost,
             ),
             (
                 r#"{"code":-32603,"message":"Internal error","data":{"details":"Session not found"}}"#,
-                Reading::Lost,
+                ErrorMeaning::Lost,
             ),
             (
                 r#"{"code":-32603,"message":"x","data":{"details":"No previous sessions found for this project."}}"#,
-                Reading::Lost,
+                ErrorMeaning::Lost,
             ),
             (
                 r#"{"code":-32603,"message":"x","data":{"details":"Invalid session identifier \"x\""}}"#,
-                Reading::Lost,
+                ErrorMeaning::Lost,
             ),
-            (r#"{"code":-32603,"message":"OpenCode service failure"}"#, Reading::Broken),
-            (r#"{"code":-32602,"message":"Invalid params"}"#, Reading::Broken),
+            (r#"{"code":-32603,"message":"OpenCode service failure"}"#, ErrorMeaning::Broken),
+            (r#"{"code":-32602,"message":"Invalid params"}"#, ErrorMeaning::Broken),
             (
                 r#"{"code":-32600,"message":"Invalid request","data":{"reason":"thread_active_writer"}}"#,
-                Reading::BusyElsewhere,
+                ErrorMeaning::BusyElsewhere,
             ),
-            (r#"{"code":-31002,"message":"Session is already open"}"#, Reading::BusyElsewhere),
-            (r#"{"code":-32003,"message":"Session is active"}"#, Reading::BusyElsewhere),
-            (r#"{"code":-32602,"message":"Session x is already loaded"}"#, Reading::BusyElsewhere),
-            (r#"{"code":-32000,"message":"Authentication required"}"#, Reading::LoginNeeded),
-            (r#"{"code":-32000,"message":"x","data":{"authMethods":[]}}"#, Reading::LoginNeeded),
-            (r#"{"code":-32603,"message":"Internal error","data":"Missing provider"}"#, Reading::LoginNeeded),
+            (r#"{"code":-31002,"message":"Session is already open"}"#, ErrorMeaning::BusyElsewhere),
+            (r#"{"code":-32003,"message":"Session is active"}"#, ErrorMeaning::BusyElsewhere),
+            (r#"{"code":-32602,"message":"Session x is already loaded"}"#, ErrorMeaning::BusyElsewhere),
+            (r#"{"code":-32000,"message":"Authentication required"}"#, ErrorMeaning::LoginNeeded),
+            (r#"{"code":-32000,"message":"x","data":{"authMethods":[]}}"#, ErrorMeaning::LoginNeeded),
+            (
+                r#"{"code":-32603,"message":"Internal error","data":"Missing provider"}"#,
+                ErrorMeaning::LoginNeeded,
+            ),
             (
                 r#"{"code":-32603,"message":"Gemini API key is missing or not configured."}"#,
-                Reading::LoginNeeded,
+                ErrorMeaning::LoginNeeded,
             ),
-            (r#"{"code":400,"message":"bad"}"#, Reading::Broken),
+            (r#"{"code":400,"message":"bad"}"#, ErrorMeaning::Broken),
             (
                 r#"{"code":-32603,"message":"Internal error","data":{"details":"ECONNRESET"}}"#,
-                Reading::Broken,
+                ErrorMeaning::Broken,
             ),
-            (r#"{"code":429,"message":"rate limited"}"#, Reading::Broken),
+            (r#"{"code":429,"message":"rate limited"}"#, ErrorMeaning::Broken),
             // The MCP library of many agents uses the code that once meant an unknown session.
-            (r#"{"code":-32001,"message":"MCP error -32001: Request timed out"}"#, Reading::Broken),
-            (r#"{"code":-32602,"message":"the directory of the session does not exist"}"#, Reading::Broken),
-            (r#"{"code":-32601,"message":"\"Method not found\": session/resume"}"#, Reading::Unsupported),
+            (r#"{"code":-32001,"message":"MCP error -32001: Request timed out"}"#, ErrorMeaning::Broken),
+            (
+                r#"{"code":-32602,"message":"the directory of the session does not exist"}"#,
+                ErrorMeaning::Broken,
+            ),
+            (
+                r#"{"code":-32601,"message":"\"Method not found\": session/resume"}"#,
+                ErrorMeaning::Unsupported,
+            ),
         ];
         for (text, reading) in cases {
             assert_eq!(meant("any", text), reading, "{text}");
@@ -117,11 +129,11 @@ mod tests {
             ("openclaw", not_found.to_owned()),
         ];
         for (agent, error) in cases {
-            assert_eq!(meant(agent, &error), Reading::Lost, "{agent}: {error}");
+            assert_eq!(meant(agent, &error), ErrorMeaning::Lost, "{agent}: {error}");
         }
         // What only one agent means by it is not taken so of another.
         let error = r#"{"code":-32602,"message":"x","data":{"session":"Not found"}}"#;
-        assert_eq!(meant("any", error), Reading::Broken, "{error}");
+        assert_eq!(meant("any", error), ErrorMeaning::Broken, "{error}");
     }
 
     #[test]
@@ -129,8 +141,8 @@ mod tests {
         let claude = r#"{"code":-32603,"message":"Internal error: The Claude Agent process exited unexpectedly. Please start a new session."}"#;
         let codex = r#"{"code":1001,"message":"The Codex app-server was killed by SIGKILL, which usually means it ran out of memory."}"#;
         for (agent, error) in [("claude", claude), ("codex", codex)] {
-            assert_eq!(meant(agent, error), Reading::WorkerDied, "{agent}: {error}");
-            assert_eq!(meant("goose", error), Reading::Broken, "{agent}: {error}");
+            assert_eq!(meant(agent, error), ErrorMeaning::WorkerDied, "{agent}: {error}");
+            assert_eq!(meant("goose", error), ErrorMeaning::Broken, "{agent}: {error}");
         }
     }
 
@@ -145,15 +157,15 @@ mod tests {
             ("kilocode", r#"{"code":-32603,"message":"OpenCode service failure"}"#),
         ];
         for (agent, error) in cases {
-            assert_eq!(meant(agent, error), Reading::Broken, "{agent}: {error}");
+            assert_eq!(meant(agent, error), ErrorMeaning::Broken, "{agent}: {error}");
         }
     }
 
     #[test]
     fn a_missing_login_and_a_session_in_use_are_heard_before_an_agents_own_word_for_lost() {
         let cases = [
-            ("authentication required, session not found", Reading::LoginNeeded),
-            ("session already open, the other was not found", Reading::BusyElsewhere),
+            ("authentication required, session not found", ErrorMeaning::LoginNeeded),
+            ("session already open, the other was not found", ErrorMeaning::BusyElsewhere),
         ];
         for (words, reading) in cases {
             let error = format!(r#"{{"code":-32602,"message":"{words}"}}"#);
@@ -170,7 +182,7 @@ mod tests {
             ("copilot", r#"{"code":-32602,"message":"Session x is already loaded"}"#),
         ];
         for (agent, error) in cases {
-            assert_eq!(meant(agent, error), Reading::BusyElsewhere, "{agent}: {error}");
+            assert_eq!(meant(agent, error), ErrorMeaning::BusyElsewhere, "{agent}: {error}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::Offered;
+use super::client::SessionOffer;
 use crate::model::{
     AcpSessionId, Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, ProtocolVersion, Setting,
     SettingName, SettingValue,
@@ -16,7 +16,7 @@ const SET_OPTION: &str = "session/set_config_option";
 
 /// Everything that can be chosen, the mode first. What cannot be read is left out, and so are models that an option
 /// offers as well.
-pub(crate) fn offered(offered: &Offered, version: ProtocolVersion) -> OfferedSettings {
+pub(crate) fn offered(offered: &SessionOffer, version: ProtocolVersion) -> OfferedSettings {
     let mode = modes(offered);
     let mut all =
         OfferedSettings(mode.into_iter().chain(options(offered, version).unwrap_or_default()).collect());
@@ -34,7 +34,7 @@ fn has_all(option: &OfferedSetting, other: &OfferedSetting) -> bool {
 }
 
 /// The models beside the options, if there are any that can be read.
-pub(super) fn models(offered: &Offered) -> Option<OfferedSetting> {
+pub(super) fn models(offered: &SessionOffer) -> Option<OfferedSetting> {
     let models: Value = serde_json::from_str(offered.models.as_deref()?).ok()?;
     let ids = models["availableModels"].as_array()?.iter().filter_map(|model| model["modelId"].as_str());
     Some(OfferedSetting {
@@ -46,7 +46,7 @@ pub(super) fn models(offered: &Offered) -> Option<OfferedSetting> {
 }
 
 /// The modes, if there are any that can be read.
-pub(super) fn modes(offered: &Offered) -> Option<OfferedSetting> {
+pub(super) fn modes(offered: &SessionOffer) -> Option<OfferedSetting> {
     let modes: Value = serde_json::from_str(offered.modes.as_deref()?).ok()?;
     let ids = modes["availableModes"].as_array()?.iter().filter_map(|mode| mode["id"].as_str());
     Some(OfferedSetting {
@@ -58,7 +58,7 @@ pub(super) fn modes(offered: &Offered) -> Option<OfferedSetting> {
 }
 
 /// The options, if there is a list of them that can be read.
-pub(super) fn options(offered: &Offered, version: ProtocolVersion) -> Option<Vec<OfferedSetting>> {
+pub(super) fn options(offered: &SessionOffer, version: ProtocolVersion) -> Option<Vec<OfferedSetting>> {
     let options: Value = serde_json::from_str(offered.config_options.as_deref()?).ok()?;
     let id = option_id(version);
     let read = |option: &Value| {
@@ -171,10 +171,10 @@ mod tests {
             { "name": "nameless" },
             7,
         ]);
-        let told = Offered {
+        let told = SessionOffer {
             modes: Some(modes.to_string().into()),
             config_options: Some(options.to_string().into()),
-            ..Offered::default()
+            ..SessionOffer::default()
         };
         let mode = OfferedSetting {
             name: SettingName::Mode,
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(read.0[2], option("f2", None, flag, Choices::Flag));
         for garbage in ["7", "{}", "[", "null", r#"{"availableModes":7}"#] {
             let (modes, config_options) = (Some(garbage.into()), Some(garbage.into()));
-            let told = Offered { modes, config_options, ..Offered::default() };
+            let told = SessionOffer { modes, config_options, ..SessionOffer::default() };
             assert_eq!(offered(&told, ProtocolVersion::V1), OfferedSettings::default(), "{garbage}");
         }
     }
@@ -205,13 +205,13 @@ mod tests {
         let models =
             json!({ "currentModelId": "x", "availableModels": [{ "modelId": "x" }, { "modelId": "y" }, 7] });
         let select = |choices: Value| json!([{ "id": "m", "category": "model", "type": "select", "currentValue": "x", "options": choices }]);
-        let told = |options: Option<Value>| Offered {
+        let told = |options: Option<Value>| SessionOffer {
             models: Some(models.to_string().into()),
             config_options: options.map(|options| options.to_string().into()),
-            ..Offered::default()
+            ..SessionOffer::default()
         };
         let own = option(MODEL_OPTION, Some("model"), Some(id("x")), of(&["x", "y"]));
-        let v1 = |told: &Offered| offered(told, ProtocolVersion::V1).0;
+        let v1 = |told: &SessionOffer| offered(told, ProtocolVersion::V1).0;
         assert_eq!(v1(&told(None)), std::slice::from_ref(&own));
         let all = select(json!([{ "value": "y" }, { "value": "x" }]));
         assert_eq!(v1(&told(Some(all))), [option("m", Some("model"), Some(id("x")), of(&["y", "x"]))]);

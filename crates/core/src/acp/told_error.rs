@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::client::described;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Step, locate, put, without};
+use crate::wire::splice::{PathStep, locate, put, without};
 
 /// The stable code of an error that wants a login.
 pub(crate) const LOGIN_WANTED: &str = "AUTH_REQUIRED";
@@ -22,13 +22,13 @@ const DETAILS: &str = "details";
 
 /// What [`for_client`] reads of `data`.
 #[derive(Deserialize)]
-struct Data {
-    acpx: Option<Ours>,
+struct ErrorDataView {
+    acpx: Option<AcpxErrorData>,
     details: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Ours {
+struct AcpxErrorData {
     code: String,
     hint: Option<String>,
     /// What happened, in our words, where the error's message is the agent's.
@@ -43,7 +43,8 @@ struct Ours {
 pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
     let data = error.data.as_deref().map_or("{}", RawValue::get);
     let data = if data.starts_with('{') { data } else { "{}" };
-    let Data { acpx, details } = serde_json::from_str(data).unwrap_or(Data { acpx: None, details: None });
+    let ErrorDataView { acpx, details } =
+        serde_json::from_str(data).unwrap_or(ErrorDataView { acpx: None, details: None });
     let is_short = matches!(error.code, RpcError::INTERNAL | RpcError::AUTH_REQUIRED);
     let has_details = matches!(
         error.code,
@@ -71,12 +72,12 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
 
 /// Whether an error has data of ours.
 pub(crate) fn has_ours(error: &RpcError) -> bool {
-    error.data.as_deref().is_some_and(|data| locate(data.get(), &[Step::Key("acpx")]).is_some())
+    error.data.as_deref().is_some_and(|data| locate(data.get(), &[PathStep::Key("acpx")]).is_some())
 }
 
 /// What happened and what to do next.
-fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&Ours>) -> String {
-    let Some(Ours { code, hint, message, acp }) = ours else {
+fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&AcpxErrorData>) -> String {
+    let Some(AcpxErrorData { code, hint, message, acp }) = ours else {
         return own.map_or_else(|| described(error), str::to_owned);
     };
     let words = || match (acp, own) {
@@ -114,7 +115,7 @@ pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>, hint: Optio
     let data = error.data.as_deref().map_or("{}", RawValue::get);
     let hinted = hint.and_then(|hint| put(data, &["acpx", "hint"], &json_string(hint)));
     let data = &hinted.unwrap_or_else(|| data.to_owned());
-    let is_told = locate(data, &[Step::Key(LOGINS)]).is_some();
+    let is_told = locate(data, &[PathStep::Key(LOGINS)]).is_some();
     let told = ways.filter(|_| !is_told).and_then(|ways| put(data, &[LOGINS], ways));
     error.with_data(told.as_ref().unwrap_or(data))
 }

@@ -7,19 +7,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::wire::{self, Incoming, Peer, RpcId, WireError};
+use crate::wire::{self, InboundStream, Peer, RpcId, WireError};
 
 use crate::home::local_socket::LocalSocket;
 use crate::protocol::HostError;
 use crate::protocol::host_message;
-use crate::protocol::host_message::FromHost;
+use crate::protocol::host_message::HostMessage;
 use crate::protocol::limits::limits;
 use crate::protocol::meta::PROTOCOL;
 
 /// A connection to a host that has answered `initialize`.
 pub struct HostClient {
     peer: Peer,
-    incoming: Incoming,
+    incoming: InboundStream,
 }
 
 impl HostClient {
@@ -31,11 +31,11 @@ impl HostClient {
     }
 
     /// A client over a connection that exists already: that of a host in this process.
-    pub async fn over((peer, incoming): (Peer, Incoming)) -> Result<Self, HostError> {
+    pub async fn over((peer, incoming): (Peer, InboundStream)) -> Result<Self, HostError> {
         Self::initialized(peer, incoming).await?.ok_or(HostError::Lost)
     }
 
-    async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
+    async fn initialized(peer: Peer, incoming: InboundStream) -> Result<Option<Self>, HostError> {
         let mut client = Self { peer, incoming };
         let meta = json!({ "acpx": { "protocol": PROTOCOL } });
         let capabilities = json!({
@@ -83,28 +83,28 @@ impl HostClient {
         &mut self,
         method: &str,
         params: &impl Serialize,
-        mut meanwhile: impl FnMut(FromHost),
+        mut meanwhile: impl FnMut(HostMessage),
     ) -> Result<T, HostError> {
         let asked = self.ask(method, params).await?;
         loop {
             match self.next().await.ok_or(HostError::Lost)? {
-                FromHost::Answer { id, result } if id == asked => {
+                HostMessage::Answer { id, result } if id == asked => {
                     let bad = |_| HostError::BadAnswer { method: method.to_owned() };
                     return serde_json::from_str(&result?).map_err(bad);
                 }
-                FromHost::Refused(refusal) => return Err(refusal.into()),
+                HostMessage::Refused(refusal) => return Err(refusal.into()),
                 other => meanwhile(other),
             }
         }
     }
 
     /// What the host says next; `None` when it is gone.
-    pub async fn next(&mut self) -> Option<FromHost> {
+    pub async fn next(&mut self) -> Option<HostMessage> {
         self.incoming.recv().await.map(host_message::read)
     }
 
     /// What the host has said already and nobody has taken yet.
-    pub fn try_next(&mut self) -> Option<FromHost> {
+    pub fn try_next(&mut self) -> Option<HostMessage> {
         self.incoming.try_recv().map(host_message::read)
     }
 

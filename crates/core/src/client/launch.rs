@@ -25,7 +25,7 @@ use crate::home::paths::check_private;
 use crate::home::{HostInfo, HostPlace, published};
 use crate::protocol::HostError;
 use crate::protocol::meta::{PROTOCOL, ProtocolRange};
-use crate::protocol::rpc_error::Refusal;
+use crate::protocol::rpc_error::HostErrorResponse;
 use crate::tools::HOST_VARIABLE;
 
 /// How long a host may take to come up, its predecessor's farewell included.
@@ -191,7 +191,7 @@ impl Launcher {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&said).trim().to_owned();
-        if let Some(refusal) = Refusal::of_last_words(&said) {
+        if let Some(refusal) = HostErrorResponse::of_last_words(&said) {
             return Err(refusal.into());
         }
         Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
@@ -219,7 +219,7 @@ struct Busy {
 }
 
 #[derive(Deserialize)]
-struct Stopping {
+struct StopResponse {
     stopping: Option<bool>,
 }
 
@@ -232,7 +232,8 @@ pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
             return Ok(false);
         }
         // It decides where its clients come in, so that none can come between. One that does not know of this stops.
-        let answer: Stopping = client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
+        let answer: StopResponse =
+            client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
         Ok(answer.stopping.unwrap_or(true))
     };
     match tokio::time::timeout(PATIENCE, ask).await {

@@ -18,7 +18,7 @@ use crate::protocol::HostError;
 
 /// How long each step may take.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct StopTimeouts {
     /// To answer.
     answer: Duration,
     /// To go once it has said that it will: its agents have some seconds each, all at once.
@@ -29,7 +29,7 @@ struct Patience {
     kill: Duration,
 }
 
-const USUAL: Patience = Patience {
+const USUAL: StopTimeouts = StopTimeouts {
     answer: Duration::from_secs(5),
     farewell: Duration::from_secs(30),
     term: Duration::from_secs(10),
@@ -40,7 +40,7 @@ const USUAL: Patience = Patience {
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What came of asking a host to stop.
-enum Asked {
+enum StopOutcome {
     /// It says that it does, or is leaving already.
     Leaves,
     /// Nobody listens.
@@ -54,13 +54,13 @@ pub async fn stop(place: &HostPlace) -> Result<bool, HostError> {
     stop_within(place, USUAL).await
 }
 
-async fn stop_within(place: &HostPlace, patience: Patience) -> Result<bool, HostError> {
+async fn stop_within(place: &HostPlace, patience: StopTimeouts) -> Result<bool, HostError> {
     let Some(host) = published(place).map(|info| info.process) else { return Ok(false) };
     let asked = ask(place, patience.answer).await?;
-    if matches!(asked, Asked::Nobody) && is_free(place)? {
+    if matches!(asked, StopOutcome::Nobody) && is_free(place)? {
         return Ok(false);
     }
-    if matches!(asked, Asked::Leaves) && is_gone_within(&host, place, patience.farewell).await? {
+    if matches!(asked, StopOutcome::Leaves) && is_gone_within(&host, place, patience.farewell).await? {
         return Ok(true);
     }
     for (signal, limit) in [(Signal::TERM, patience.term), (Signal::KILL, patience.kill)] {
@@ -72,16 +72,16 @@ async fn stop_within(place: &HostPlace, patience: Patience) -> Result<bool, Host
     Err(HostError::Silent { home: place.home().to_owned() })
 }
 
-async fn ask(place: &HostPlace, limit: Duration) -> Result<Asked, HostError> {
+async fn ask(place: &HostPlace, limit: Duration) -> Result<StopOutcome, HostError> {
     let ask = async {
-        let Some(mut client) = any_version(place).await? else { return Ok(Asked::Nobody) };
+        let Some(mut client) = any_version(place).await? else { return Ok(StopOutcome::Nobody) };
         client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
         // A host waits a moment for those who are still connected, so we are not.
-        Ok(Asked::Leaves)
+        Ok(StopOutcome::Leaves)
     };
     match timeout(limit, ask).await {
-        Ok(Err(HostError::Lost)) => Ok(Asked::Leaves),
-        Err(_) | Ok(Err(HostError::Silent { .. } | HostError::Socket { .. })) => Ok(Asked::Silent),
+        Ok(Err(HostError::Lost)) => Ok(StopOutcome::Leaves),
+        Err(_) | Ok(Err(HostError::Silent { .. } | HostError::Socket { .. })) => Ok(StopOutcome::Silent),
         Ok(asked) => asked,
     }
 }

@@ -10,11 +10,11 @@ use crate::model::RecordId;
 
 /// How many hold each record that somebody holds or that has a session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Holds(Arc<Mutex<Numbers>>);
+pub(super) struct AttachCounts(Arc<Mutex<Numbers>>);
 
 type Numbers = HashMap<RecordId, Weak<watch::Sender<usize>>>;
 
-impl Holds {
+impl AttachCounts {
     /// How many hold this record.
     pub(super) fn of(&self, record: &RecordId) -> Arc<watch::Sender<usize>> {
         let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);

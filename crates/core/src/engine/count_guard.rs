@@ -6,9 +6,9 @@ use tokio::sync::watch;
 
 /// One of those a number counts.
 #[derive(Debug)]
-pub(crate) struct Counted(Arc<watch::Sender<usize>>);
+pub(crate) struct CountGuard(Arc<watch::Sender<usize>>);
 
-impl Counted {
+impl CountGuard {
     /// Counts one more.
     pub(crate) fn one(number: &Arc<watch::Sender<usize>>) -> Self {
         number.send_modify(|number| *number += 1);
@@ -16,7 +16,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.send_modify(|number| *number -= 1);
     }

@@ -30,7 +30,7 @@ pub(crate) struct Disk {
 }
 
 /// The paths that somebody asks about, or waits to ask about.
-type Paths = Arc<Mutex<HashMap<PathBuf, Weak<Asked>>>>;
+type Paths = Arc<Mutex<HashMap<PathBuf, Weak<PathQueries>>>>;
 
 /// Why a disk was not heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +51,7 @@ impl Default for Disk {
 
 /// A path, and the questions about it that are open.
 #[derive(Debug)]
-struct Asked {
+struct PathQueries {
     path: PathBuf,
     places: Arc<Semaphore>,
     /// When each of them was asked.
@@ -59,7 +59,7 @@ struct Asked {
     paths: Paths,
 }
 
-impl Asked {
+impl PathQueries {
     /// The one for this path.
     fn about(path: &Path, paths: &Paths) -> Arc<Self> {
         let mut known = lock(paths);
@@ -82,7 +82,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PathQueries {
     fn drop(&mut self) {
         let mut known = lock(&self.paths);
         // Another one may have taken its place.
@@ -93,22 +93,22 @@ impl Drop for Asked {
 }
 
 /// One question about a path, as long as it is open.
-struct Question {
-    about: Arc<Asked>,
+struct PathQuery {
+    about: Arc<PathQueries>,
     since: Instant,
     _place: OwnedSemaphorePermit,
     _room: OwnedSemaphorePermit,
 }
 
-impl Question {
-    fn new(about: Arc<Asked>, place: OwnedSemaphorePermit, room: OwnedSemaphorePermit) -> Self {
+impl PathQuery {
+    fn new(about: Arc<PathQueries>, place: OwnedSemaphorePermit, room: OwnedSemaphorePermit) -> Self {
         let since = Instant::now();
         lock(&about.since).push(since);
         Self { about, since, _place: place, _room: room }
     }
 }
 
-impl Drop for Question {
+impl Drop for PathQuery {
     fn drop(&mut self) {
         let mut open = lock(&self.about.since);
         if let Some(index) = open.iter().position(|since| *since == self.since) {
@@ -135,7 +135,7 @@ impl Disk {
         path: &Path,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let about = Asked::about(path, &self.paths);
+        let about = PathQueries::about(path, &self.paths);
         if about.is_silent() {
             return Err(NoAnswer::Silent);
         }
@@ -143,7 +143,7 @@ impl Disk {
         let Ok(Ok(place)) = place else { return Err(NoAnswer::Silent) };
         let room = timeout(LIMIT, Arc::clone(&self.room).acquire_owned()).await;
         let Ok(Ok(room)) = room else { return Err(NoAnswer::Crowded) };
-        let question = Question::new(about, place, room);
+        let question = PathQuery::new(about, place, room);
         let (reply, answer) = oneshot::channel();
         let ask = move || {
             // Whoever asked may have given up.

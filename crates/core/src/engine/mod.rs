@@ -11,10 +11,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::machine::{Awakening, Input, SessionMachine};
+use crate::machine::{Input, SessionMachine, WakeOutcome};
 use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
-use crate::tools::{Spawner, Strays, Tag};
+use crate::tools::{Spawner, StrayProcesses, Tag};
 
 mod agent;
 mod api;
@@ -29,38 +29,40 @@ mod session;
 mod stream;
 mod tools;
 
-pub use crate::acp::client::Offered;
-pub use agent::client_login::LoggedIn;
+pub use crate::acp::client::SessionOffer;
+pub use agent::client_login::ClientLogin;
 pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
 pub use api::error::SessionError;
 pub use api::prompt::{Prompt, PromptProblem};
 pub use api::request::{NewSession, RestoreSession, Servers};
-pub use api::session_handle::{Hold, Session, SessionStatus, Unclaimed};
-pub use api::settings::Settings;
-pub use api::turn_handle::{Insertion, TurnEnd, TurnTicket};
-pub use ops::agent_sessions::RemoteSession;
+pub use api::session_handle::{Hold, Session, SessionStatus, UnclaimedSession};
+pub use api::settings::EngineSettings;
+pub use api::turn_handle::{TurnEnd, TurnInsertion, TurnTicket};
+pub use ops::agent_sessions::ListLookup;
 pub use ops::delete::AtAgent;
 pub use ops::probe::{Examination, Trial};
 pub use permissions::denied::is_denial;
-pub use permissions::request::{Advice, ClientOffer, Question, QuestionKind, Wanted};
+pub use permissions::request::{
+    ClientDecision, ClientOffer, QuestionKind, RequestedPermission, ResponderRequest,
+};
 pub use reservations::Reservation;
 pub use restore::fork::Forked;
-pub(crate) use session::open_turns::OpenTurn;
-pub use session::wait_reason::Waiting;
+pub(crate) use session::open_turns::OpenTurnRef;
+pub use session::wait_reason::WaitReason;
 pub use stream::follow::Follower;
 pub use stream::record_follower::RecordFollower;
 
-use agent::launch_spec::{Belongings, Place};
+use agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
 use agent::live_agent::LiveIds;
-use agent::output_tail::Words;
-use attach_count::Holds;
-pub(crate) use count_guard::Counted;
+use agent::output_tail::OutputTail;
+use attach_count::AttachCounts;
+pub(crate) use count_guard::CountGuard;
 pub(crate) use disk::Disk;
 use reservations::Reservations;
 use restore::fork::Past;
-use session::journal::{Heir, Keeper, Seed};
+use session::journal::{NewRecord, ScopeSuccessor, SessionJournal};
 use session::task::SessionTask;
-use stream::follow::Tail;
+use stream::follow::EventTail;
 
 /// How many unused sessions are freed at once, so that their tasks do not all use the store in the same moment.
 const FREED_AT_ONCE: usize = 256;
@@ -69,18 +71,18 @@ const COMMANDS: usize = 64;
 
 /// Runs sessions over a store.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<EngineInner>);
 
-struct Inner {
-    shared: Shared,
+struct EngineInner {
+    shared: EngineContext,
     /// The sessions with a task; `None` once the engine was shut down.
-    running: tokio::sync::Mutex<Option<HashMap<RecordId, Running>>>,
+    running: tokio::sync::Mutex<Option<HashMap<RecordId, RunningSession>>>,
     /// Changes whenever a session begins.
     begun: watch::Sender<()>,
     reservations: Reservations,
 }
 
-struct Running {
+struct RunningSession {
     session: Session,
     /// The agent as it was to be started.
     agent: AgentSpec,
@@ -93,42 +95,42 @@ struct Running {
 
 /// What every session of an engine has in common.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct EngineContext {
     store: Arc<dyn Store>,
     host: HostId,
-    settings: Arc<Settings>,
+    settings: Arc<EngineSettings>,
     live_ids: LiveIds,
     /// How many sessions have an agent.
     live: Arc<watch::Sender<usize>>,
-    holds: Holds,
+    holds: AttachCounts,
     disk: Disk,
     spawner: Spawner,
 }
 
-impl Shared {
+impl EngineContext {
     /// What agents with this mark may leave outside of their groups.
-    fn strays(&self, mark: &str) -> Strays {
-        Strays::of(mark, self.spawner.tag().cloned(), Arc::clone(&self.settings.keep_programs))
+    fn strays(&self, mark: &str) -> StrayProcesses {
+        StrayProcesses::of(mark, self.spawner.tag().cloned(), Arc::clone(&self.settings.keep_programs))
     }
 }
 
 impl Engine {
     /// An engine that writes as `host`.
-    pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
+    pub fn new(store: Arc<dyn Store>, host: HostId, settings: EngineSettings) -> Self {
         let tag = settings.tag.as_deref().and_then(Tag::of_this_process);
         let spawner = Spawner::keeping(tag, &settings.keep_programs);
-        let shared = Shared {
+        let shared = EngineContext {
             store,
             host,
             settings: Arc::new(settings),
             live_ids: LiveIds::default(),
             live: Arc::default(),
-            holds: Holds::default(),
+            holds: AttachCounts::default(),
             disk: Disk::default(),
             spawner,
         };
         let running = tokio::sync::Mutex::new(Some(HashMap::new()));
-        Self(Arc::new(Inner {
+        Self(Arc::new(EngineInner {
             shared,
             running,
             begun: watch::Sender::default(),
@@ -150,7 +152,7 @@ impl Engine {
         &self,
         new: NewSession,
         unwanted: impl Future<Output = ()>,
-    ) -> Result<(Session, Unclaimed), SessionError> {
+    ) -> Result<(Session, UnclaimedSession), SessionError> {
         let record = RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let machine = SessionMachine::new(new.agent.label());
         let (session, unclaimed, _) = self.make(record, machine, new, Past::default(), unwanted).await?;
@@ -166,9 +168,9 @@ impl Engine {
         new: NewSession,
         past: Past,
         unwanted: impl Future<Output = ()>,
-    ) -> Result<(Session, Unclaimed, Awakening), SessionError> {
+    ) -> Result<(Session, UnclaimedSession, WakeOutcome), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
-        let seed = Seed {
+        let seed = NewRecord {
             id: record.clone(),
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
@@ -177,9 +179,9 @@ impl Engine {
             mcp_servers: new.mcp_servers.kept(),
             scope: new.scope,
         };
-        let tail = Arc::new(Tail::new(None));
-        let keeper = Keeper::of_new(self.0.shared.clone(), seed, past, tail.clone());
-        let place = Place {
+        let tail = Arc::new(EventTail::new(None));
+        let keeper = SessionJournal::of_new(self.0.shared.clone(), seed, past, tail.clone());
+        let place = LaunchSpec {
             agent: new.agent,
             cwd: new.cwd,
             real_cwd: Some(real_cwd),
@@ -192,7 +194,7 @@ impl Engine {
             besides: new.besides.clone(),
             capabilities: new.capabilities.clone(),
             start_wait: new.start_wait,
-            words: Words::default(),
+            words: OutputTail::default(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -207,7 +209,7 @@ impl Engine {
             running.insert(record.clone(), begun);
             session
         };
-        let unclaimed = Unclaimed::new(session.clone());
+        let unclaimed = UnclaimedSession::new(session.clone());
         let NewSession { besides, capabilities, start_wait, .. } = new;
         let restore = RestoreSession { besides, capabilities, start_wait, ..RestoreSession::default() };
         let awake = tokio::select! {
@@ -242,7 +244,7 @@ impl Engine {
     pub async fn hand_over(&self, old: &RecordId, new: &Session, scope: Scope) -> Result<(), SessionError> {
         let writer = new.writer().await?.ok_or_else(|| SessionError::NoRecord(new.record_id().clone()))?;
         loop {
-            let heir = Heir { writer: writer.clone(), scope: scope.clone() };
+            let heir = ScopeSuccessor { writer: writer.clone(), scope: scope.clone() };
             let closed = match self.attach(old, &RestoreSession::default()).await {
                 Ok(session) => session.close_for(heir).await,
                 Err(SessionError::ShutDown(record)) => return Err(SessionError::ShutDown(record)),
@@ -263,7 +265,7 @@ impl Engine {
         &self,
         record: &RecordId,
         restore: RestoreSession,
-    ) -> Result<(Session, Awakening), SessionError> {
+    ) -> Result<(Session, WakeOutcome), SessionError> {
         let session = self.attach(record, &restore).await?;
         let how = session.wake(restore).await?;
         Ok((session, how))
@@ -306,7 +308,11 @@ impl Engine {
         RecordFollower::new(self.clone(), record.clone(), from)
     }
 
-    async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
+    async fn begin(
+        &self,
+        record: &RecordId,
+        restore: &RestoreSession,
+    ) -> Result<RunningSession, SessionError> {
         let shared = &self.0.shared;
         let no_record = || SessionError::NoRecord(record.clone());
         // What is not there is not leased either.
@@ -315,8 +321,8 @@ impl Engine {
         // Read again under the lease: the last writer may have gone on until now.
         let kept = self.record(record).await?.ok_or_else(no_record)?;
         let open_turns = shared.store.open_turns(record.clone()).await?;
-        let tail = Arc::new(Tail::new(kept.last_seq));
-        let mut keeper = Keeper::of_record(shared.clone(), &kept, writer, tail.clone());
+        let tail = Arc::new(EventTail::new(kept.last_seq));
+        let mut keeper = SessionJournal::of_record(shared.clone(), &kept, writer, tail.clone());
         let mut machine = SessionMachine::of_record(&kept);
         let now = (shared.settings.clock)();
         for effect in machine.handle(now, Input::Recover(open_turns)) {
@@ -324,13 +330,13 @@ impl Engine {
         }
         keeper.commit().await?;
         let real_cwd = kept.known_real_cwd().cloned();
-        let belongings = Belongings {
+        let belongings = PersistedLaunchSpec {
             agent: kept.agent,
             additional_directories: kept.additional_directories,
             mcp_servers: Servers::lost(kept.mcp_servers),
         };
-        let Belongings { agent, additional_directories, mcp_servers } = belongings.clone();
-        let place = Place {
+        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = belongings.clone();
+        let place = LaunchSpec {
             agent,
             cwd: kept.cwd,
             real_cwd,
@@ -343,7 +349,7 @@ impl Engine {
             besides: restore.besides.clone(),
             capabilities: restore.capabilities.clone(),
             start_wait: restore.start_wait,
-            words: Words::default(),
+            words: OutputTail::default(),
         };
         Ok(self.start(record.clone(), machine, keeper, (place, belongings), tail))
     }
@@ -352,10 +358,10 @@ impl Engine {
         &self,
         record: RecordId,
         machine: SessionMachine,
-        keeper: Keeper,
-        (place, belongings): (Place, Belongings),
-        tail: Arc<Tail>,
-    ) -> Running {
+        keeper: SessionJournal,
+        (place, belongings): (LaunchSpec, PersistedLaunchSpec),
+        tail: Arc<EventTail>,
+    ) -> RunningSession {
         let agent = place.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
@@ -365,7 +371,7 @@ impl Engine {
             Box::pin(task.run()).await;
             finished.send_replace(true);
         });
-        Running { session, agent, task, done, unused: 0 }
+        RunningSession { session, agent, task, done, unused: 0 }
     }
 
     /// Frees the memory of sessions that have no agent, nothing to do and no client, but for so many, those that came to

@@ -9,10 +9,10 @@ use crate::model::RecordId;
 
 /// The records that no session begins of at the moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reservations(Arc<Mutex<Ends>>);
+pub(super) struct Reservations(Arc<Mutex<ReservationReleases>>);
 
 /// When each is free again: when the other end is gone.
-type Ends = HashMap<RecordId, watch::Receiver<bool>>;
+type ReservationReleases = HashMap<RecordId, watch::Receiver<bool>>;
 
 /// A record that no session begins of as long as the value lives.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Reservations {
         self.ends().get(record).cloned()
     }
 
-    fn ends(&self) -> MutexGuard<'_, Ends> {
+    fn ends(&self) -> MutexGuard<'_, ReservationReleases> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::HostPlace;
 use crate::model::ProcessIdentity;
-use crate::tools::{Grace, Swept, Tag, sweep_after};
+use crate::tools::{GracePeriods, SweepReport, Tag, sweep_after};
 
 /// A process may hold agents more than once, and each time ends by itself.
 static TIMES: AtomicU32 = AtomicU32::new(0);
@@ -84,7 +84,7 @@ impl Dead {
     }
 
     /// Forgets them after a sweep, unless something is left of them.
-    pub(crate) fn forget_after(self, swept: &Swept) {
+    pub(crate) fn forget_after(self, swept: &SweepReport) {
         if !swept.left.is_empty() {
             return;
         }
@@ -102,8 +102,8 @@ pub fn has_leavings(place: &HostPlace) -> bool {
 
 /// Ends what killed commands of this home have left, but not these programs. What a killed host has left stays for the
 /// next host, which names it in the records. It looks at every process of the machine, and blocks for at most twice
-/// [`Grace::term`].
-pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: Grace) -> Swept {
+/// [`GracePeriods::term`].
+pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: GracePeriods) -> SweepReport {
     let dead = Dead::of(place);
     let swept = sweep_after(&dead.holders, home, keep, grace);
     dead.forget_after(&swept);
@@ -160,10 +160,10 @@ mod tests {
         let dead = Dead::of(&place);
         assert_eq!(dead.holders.len(), 2);
         let unended = SweptProcess { identity: gone.holder, name: "sh".to_owned(), group: 1, record: None };
-        dead.forget_after(&Swept { ended: Vec::new(), left: vec![unended] });
+        dead.forget_after(&SweepReport { ended: Vec::new(), left: vec![unended] });
         let dead = Dead::of(&place);
         assert_eq!(dead.holders.len(), 2, "what is left is looked for again");
-        dead.forget_after(&Swept::default());
+        dead.forget_after(&SweepReport::default());
         let (mut left, mut expected) = (files(&place), Vec::from(others));
         left.sort();
         expected.sort();

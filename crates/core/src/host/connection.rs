@@ -15,30 +15,30 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::acp::agent::{
-    AgentService, Aside, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
-    ListCall, LoginCall, Meta, NewCall, Offer, PromptAnswer, PromptCall, RestoreCall, SessionPage,
+    AgentService, CallError, CallExtras, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature,
+    ForkCall, ListCall, LoginCall, Meta, NewCall, Offer, PromptCall, PromptReply, RestoreCall, SessionPage,
     SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TerminalLogin, TurnLink,
 };
-use crate::acp::render::{Rendering, SessionIds};
-use crate::acp::{Besides, Cursor};
-use crate::engine::{LoggedIn, NewSession, RestoreSession, Session, SessionError};
+use crate::acp::render::{RecordRenderer, SessionIds};
+use crate::acp::{Cursor, ExtraParams};
+use crate::engine::{ClientLogin, NewSession, RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 
 use crate::wire::RpcId;
 
-use self::access::Room;
+use self::access::QuotaPermit;
 use self::defaults::Defaults;
 use super::Host;
-use super::attach::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
+use super::attach::attachment::{AnswerGate, Attachment, GateWaiter, StreamKind, StreamSpec, UpdateContext};
 use super::attach::foreign_turns::{OthersTurns, wants_states};
-use super::permissions::responders::{ConnectionId, Offers, Seat, Somebody};
-use super::permissions::url_elicitations::Elicited;
-use super::session::create::Opened;
+use super::permissions::responders::{ClientServices, ConnectionId, Responder, ResponderGuard};
+use super::permissions::url_elicitations::UrlElicitations;
+use super::session::create::OpenedSession;
 use super::session::list;
 use super::session::set_config;
 use super::session::set_config::ChoiceCall;
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
-use crate::protocol::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
+use crate::protocol::meta::{HostMeta, NewMeta, PROTOCOL, RemoteClientMeta, StartMeta};
 use crate::protocol::rpc_error;
 
 /// One client's connection.
@@ -49,25 +49,25 @@ pub(super) struct Connection {
     /// are allowed to do.
     pub(super) started_inside: bool,
     /// What the server said that let the client in from elsewhere, if it is from there.
-    pub(super) elsewhere: OnceLock<ElsewhereMeta>,
+    pub(super) elsewhere: OnceLock<RemoteClientMeta>,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
     /// The records that this client has made.
     made: Mutex<HashSet<RecordId>>,
-    elicited: Elicited,
-    logins: OnceLock<Logins>,
+    elicited: UrlElicitations,
+    logins: OnceLock<LoginOptions>,
     /// How it has logged in with its agent.
-    pub(super) logged_in: LoggedIn,
+    pub(super) logged_in: ClientLogin,
     /// Whether the client has sent `initialize`.
     initialized: AtomicBool,
     /// What its capabilities say that only an agent understands.
-    capabilities: OnceLock<Option<Besides>>,
+    capabilities: OnceLock<Option<ExtraParams>>,
     /// A page of the agent's own list that took longer than the client waited.
     pub(super) agent_page: list::PendingPage,
 }
 
 /// How a client can log in.
-struct Logins {
+struct LoginOptions {
     /// The ways that it was offered, a list of JSON.
     ways: Option<Box<str>>,
     /// What its user can do where a login is missing.
@@ -80,7 +80,7 @@ pub(super) struct InUse {
     /// What the client would start its agent with.
     pub(super) given: RestoreSession,
     /// Its room among the client's sessions at work, to be kept until the session itself shows that it is.
-    pub(super) room: Room,
+    pub(super) room: QuotaPermit,
 }
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
@@ -112,8 +112,8 @@ impl Connection {
     pub(super) fn new(host: Arc<Host>, started_inside: bool) -> Self {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
-        let (attached, made, elicited) = (Mutex::default(), Mutex::default(), Elicited::default());
-        let (logins, logged_in) = (OnceLock::new(), LoggedIn::default());
+        let (attached, made, elicited) = (Mutex::default(), Mutex::default(), UrlElicitations::default());
+        let (logins, logged_in) = (OnceLock::new(), ClientLogin::default());
         Self {
             host,
             number,
@@ -144,20 +144,21 @@ impl Connection {
         let given = known.ok_or_else(|| rpc_error::unknown(record))?;
         let session = self.host.engine.attach(record, &given).await;
         let session = session.map_err(|error| self.refused(&error))?;
-        let room = if session.status().has_agent { Room::default() } else { self.room(Some(record)).await? };
+        let room =
+            if session.status().has_agent { QuotaPermit::default() } else { self.room(Some(record)).await? };
         Ok(InUse { session, given, room })
     }
 
     /// Tells this client what happens to a record, after the answer that comes first.
     pub(super) fn telling<'a>(
         &self,
-        how: How,
+        how: StreamKind,
         record: &'a RecordId,
         from: Seq,
-        after: Gated,
+        after: GateWaiter,
         link: &'a ClientLink,
-    ) -> Telling<'a> {
-        Telling { how, follower: self.host.engine.follow(record, from), record, after, link }
+    ) -> StreamSpec<'a> {
+        StreamSpec { how, follower: self.host.engine.follow(record, from), record, after, link }
     }
 
     /// The sessions that clients have in use.
@@ -173,13 +174,13 @@ impl Connection {
         attachment: &Attachment,
         link: &ClientLink,
         with_seq: bool,
-    ) -> How {
+    ) -> StreamKind {
         let rendering =
-            Rendering::new(record, link.client()).with_seq(with_seq).beside_sessions(self.session_ids());
+            RecordRenderer::new(record, link.client()).with_seq(with_seq).beside_sessions(self.session_ids());
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
         let (engine, elicited) = (self.host.engine.clone(), self.elicited.clone());
         let others = wants_states(&link.client()).then(|| OthersTurns::new(record));
-        How::Updates(Box::new(Updates { rendering, own, others, store, engine, elicited }))
+        StreamKind::Updates(Box::new(UpdateContext { rendering, own, others, store, engine, elicited }))
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -188,7 +189,7 @@ impl Connection {
 
     /// The same error; one that wants a login tells how this client can log in.
     pub(super) fn with_logins(&self, error: CallError) -> CallError {
-        let Some(Logins { ways, hint }) = self.logins.get() else {
+        let Some(LoginOptions { ways, hint }) = self.logins.get() else {
             return rpc_error::wanting_login(error, None, None);
         };
         rpc_error::wanting_login(error, ways.as_deref(), hint.as_deref())
@@ -205,11 +206,11 @@ impl Connection {
     }
 
     /// What an agent that is started for this client is told of its capabilities.
-    pub(super) fn capabilities(&self) -> Option<Besides> {
+    pub(super) fn capabilities(&self) -> Option<ExtraParams> {
         self.capabilities.get().cloned().flatten().filter(|_| self.may_say_besides())
     }
 
-    async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
+    async fn open(&self, call: NewCall, link: &ClientLink) -> Result<OpenedSession, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.may_choose_for_new(&meta.start.settings)?;
         self.may_have(&call.mcp_servers)?;
@@ -246,7 +247,7 @@ impl Connection {
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;
-        Ok(Opened { seat, updates: !meta.start.without_updates, with_seq, ..opened })
+        Ok(OpenedSession { seat, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// Sees to it that there are such directories.
@@ -260,16 +261,21 @@ impl Connection {
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
-    pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
+    pub(super) fn seat(
+        &self,
+        record: &RecordId,
+        start: &StartMeta,
+        link: &ClientLink,
+    ) -> Option<ResponderGuard> {
         let can_be_asked = !self.is_confined() && !start.without_updates;
         can_be_asked.then(|| self.host.askable.sit(record, self.somebody(record, link)))
     }
 
     /// This client, as one that is asked about a record.
-    pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Somebody {
+    pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Responder {
         let known = |attachment: &Attachment| (attachment.progress().clone(), attachment.watched().clone());
         let (progress, watched) = self.attachments().get(record).map(known).unwrap_or_default();
-        Somebody {
+        Responder {
             connection: self.number,
             link: link.clone(),
             offers: self.offers_of(link),
@@ -281,16 +287,16 @@ impl Connection {
 
     /// What a client does for agents by itself. One from elsewhere would do it to the files of its own machine, and one
     /// that an agent has started is not to say what agents may do.
-    fn offers_of(&self, link: &ClientLink) -> Offers {
+    fn offers_of(&self, link: &ClientLink) -> ClientServices {
         let client = link.client();
         if self.elsewhere.get().is_some() || self.is_confined() {
-            return Offers::default();
+            return ClientServices::default();
         }
-        Offers { fs: client.fs, terminal: client.terminal }
+        ClientServices { fs: client.fs, terminal: client.terminal }
     }
 
     /// Turns whose own client has not come back ask whoever can be asked, from now on and later.
-    pub(super) async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
+    pub(super) async fn stand_in(&self, opened: &OpenedSession) -> Result<(), CallError> {
         let advisor = self.host.advisor(opened.session.record_id(), None);
         opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
     }
@@ -306,8 +312,8 @@ impl Connection {
     pub(super) fn answer(
         &self,
         client: AcpSessionId,
-        opened: Opened,
-        gate: Gate,
+        opened: OpenedSession,
+        gate: AnswerGate,
         link: &ClientLink,
     ) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
@@ -318,8 +324,18 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, paused, .. } =
-            opened;
+        let OpenedSession {
+            session,
+            hold: _hold,
+            seat,
+            unclaimed,
+            given,
+            from,
+            updates,
+            with_seq,
+            paused,
+            ..
+        } = opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
@@ -357,7 +373,7 @@ impl AgentService for Connection {
         let offer = self.offer_of_agent(&meta, client.protocol, offer).await?;
         let hint = self.login_hint(offer.login_methods());
         let offer = offer.with_login_hint(hint.as_deref());
-        self.logins.get_or_init(|| Logins { ways: offer.login_methods().map(Into::into), hint });
+        self.logins.get_or_init(|| LoginOptions { ways: offer.login_methods().map(Into::into), hint });
         let may_start = self.may_start_servers();
         Ok(if may_start { offer } else { offer.without_telling_program_servers() })
     }
@@ -366,7 +382,7 @@ impl AgentService for Connection {
         self.log_in(&call, &request, &link).await
     }
 
-    async fn logout(&self, aside: Aside) -> Result<(), CallError> {
+    async fn logout(&self, aside: CallExtras) -> Result<(), CallError> {
         self.log_out(&aside).await
     }
 
@@ -386,20 +402,20 @@ impl AgentService for Connection {
         self.pass_stop(call).await
     }
 
-    async fn cancel_turns(&self, session: AcpSessionId, aside: Aside, _link: ClientLink) {
+    async fn cancel_turns(&self, session: AcpSessionId, aside: CallExtras, _link: ClientLink) {
         self.cancel_for_client(record_of(&session), &aside).await;
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call, &link).await?;
         let client = client_session(opened.session.record_id());
-        Ok(self.answer(client, opened, Gate::default(), &link))
+        Ok(self.answer(client, opened, AnswerGate::default(), &link))
     }
 
     async fn fork_session(&self, call: ForkCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.fork(call, &link).await?;
         let client = client_session(opened.session.record_id());
-        Ok(self.answer(client, opened, Gate::default(), &link))
+        Ok(self.answer(client, opened, AnswerGate::default(), &link))
     }
 
     async fn not_active(&self, session: AcpSessionId) -> CallError {
@@ -428,7 +444,7 @@ impl AgentService for Connection {
         call: PromptCall,
         cancellation: Cancellation,
         link: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         self.run_turn(call, cancellation, &link).await
     }
 
@@ -464,7 +480,7 @@ impl AgentService for Connection {
     }
 
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
-    async fn delete_session(&self, session: AcpSessionId, aside: Aside) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, aside: CallExtras) -> Result<Meta, CallError> {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
         self.may_end(&record, "delete other sessions")?;

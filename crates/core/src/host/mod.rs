@@ -18,24 +18,24 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub use attach::replay::{CursorError, KeptEvents};
+pub use attach::replay::{CursorError, RecordEvents};
 pub use process::import::import_alone;
 pub use process::run::{HostSetup, RunError, run};
 pub use session::title::title;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Engine, Question, SessionError};
+use crate::engine::{Engine, ResponderRequest, SessionError};
 use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
-use crate::wire::{self, Incoming, Peer};
+use crate::wire::{self, InboundStream, Peer};
 
 use connection::Connection;
-use connection::access::Shares;
+use connection::access::SessionQuota;
 use connection::confined_records::ConfinedRecords;
-use permissions::responders::{Askable, ConnectionId, TurnClient};
-use process::background::Works;
+use permissions::responders::{ConnectionId, Responders, TurnResponder};
+use process::background::BackgroundTasks;
 use process::import::Importer;
-use process::scope_locks::Scopes;
+use process::scope_locks::ScopeLocks;
 use process::unprompted::LastUses;
 use session::turn_owners::TurnOwners;
 
@@ -79,12 +79,12 @@ impl Default for ClientPatience {
 pub struct Host {
     engine: Engine,
     store: Arc<dyn Store>,
-    scopes: Scopes,
-    works: Works,
-    askable: Arc<Askable>,
+    scopes: ScopeLocks,
+    works: BackgroundTasks,
+    askable: Arc<Responders>,
     turn_owners: Arc<TurnOwners>,
     patience: ClientPatience,
-    shares: Shares,
+    shares: SessionQuota,
     confined_records: ConfinedRecords,
     /// Numbers the connections.
     connections: AtomicU64,
@@ -130,12 +130,12 @@ impl Host {
             started_at: engine.now(),
             engine,
             store,
-            scopes: Scopes::default(),
-            works: Works::default(),
-            askable: Arc::new(Askable::new(patience.before_others_are_asked)),
+            scopes: ScopeLocks::default(),
+            works: BackgroundTasks::default(),
+            askable: Arc::new(Responders::new(patience.before_others_are_asked)),
             turn_owners: Arc::default(),
             patience,
-            shares: Shares::default(),
+            shares: SessionQuota::default(),
             confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),
             server_file,
@@ -170,7 +170,7 @@ impl Host {
     }
 
     /// A connection of a client in this process: the client's end of it.
-    pub fn connect(self: &Arc<Self>) -> (Peer, Incoming) {
+    pub fn connect(self: &Arc<Self>) -> (Peer, InboundStream) {
         let (client, (peer, incoming)) = wire::memory(crate::protocol::limits::limits());
         let connection = Arc::new(Connection::new(Arc::clone(self), false));
         self.works.see_through(process::accept::serve_connection(peer, incoming, connection));
@@ -183,7 +183,7 @@ impl Host {
     }
 
     /// A way for questions about a record to those who can be asked, first of all to the client of the turn.
-    fn advisor(&self, record: &RecordId, own: Option<TurnClient>) -> mpsc::Sender<Question> {
+    fn advisor(&self, record: &RecordId, own: Option<TurnResponder>) -> mpsc::Sender<ResponderRequest> {
         let (advisor, routing) = permissions::router::route(
             Arc::clone(&self.askable),
             Arc::clone(&self.store),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, Lifecycle, Lineage, LineageReason, RecordSettings, RequestId,
-    RestoreError, Setting, Turn, TurnId, Verdict,
+    AcpSessionId, AgentError, Fact, Lifecycle, Lineage, LineageReason, RecordSettings, ReplayVerdict,
+    RequestId, RestoreError, Setting, Turn, TurnId,
 };
 
-use super::{AskId, Deadline, Pass, PassId};
+use super::{AskId, Deadline, ForwardedRequest, PassId};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Effect {
     /// End the agent's process, for what it has done wrong, if it has: its run keeps that.
     EndAgent(Option<&'static str>),
     /// Send this to the agent.
-    Ask(Call),
+    Ask(AgentCall),
     /// Answer a question of the agent.
     Permit(AskId, Permit),
     /// Ask the turn's client what to answer a question of the agent.
@@ -47,15 +47,15 @@ pub enum Effect {
     /// Lift the time limit, whichever it is.
     Disarm,
     /// Tell whoever waits for the session to be live.
-    Awake(Result<Awakening, Asleep>),
+    Awake(Result<WakeOutcome, WakeError>),
     /// Tell the client its turn is accepted.
     TurnAccepted(RequestId, TurnId),
     /// Tell the client its turn cannot be accepted.
-    TurnRefused(RequestId, Refusal),
+    TurnRefused(RequestId, PromptRefusal),
     /// Tell the client its turn is over.
     TurnOver(Turn),
     /// Tell the client what became of its request.
-    Passed(PassId, Result<Arc<str>, Unpassed>),
+    Passed(PassId, Result<Arc<str>, ForwardError>),
     /// Tell whoever waits for the session to be parked; false if it has work.
     Parked(bool),
     /// Tell whoever waits for the session to be closed.
@@ -64,7 +64,7 @@ pub enum Effect {
 
 /// What is sent to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Call {
+pub enum AgentCall {
     /// `session/new`.
     New,
     /// `session/fork`.
@@ -89,7 +89,7 @@ pub enum Call {
     /// `session/set_mode` or `session/set_config_option`, for a wish of the record.
     Set(Setting),
     /// A request of a client, as it is but for the session id.
-    Pass(Pass),
+    Pass(ForwardedRequest),
     /// `$/cancel_request`, for a request of a client that is out.
     Withdraw(PassId),
     /// `session/cancel`.
@@ -130,7 +130,7 @@ pub enum Permit {
 
 /// Why a prompt was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PromptRefusal {
     /// The session is closing or closed.
     Closing,
     /// Too many prompts wait.
@@ -141,7 +141,7 @@ pub enum Refusal {
 
 /// Why a client's request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unpassed {
+pub enum ForwardError {
     /// The agent refused it, does not offer it, or is in the way.
     Agent(AgentError),
     /// The session is closing or closed.
@@ -152,7 +152,7 @@ pub enum Unpassed {
 
 /// Why a session is not live, though somebody wants it to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asleep {
+pub enum WakeError {
     /// The agent is in the way.
     Agent(AgentError),
     /// The session is being closed.
@@ -165,7 +165,7 @@ pub enum Asleep {
 
 /// How a session came to be live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Awakening {
+pub enum WakeOutcome {
     /// It was.
     Live,
     /// The record began.
@@ -177,7 +177,7 @@ pub enum Awakening {
         /// By which rung of the ladder.
         rung: Rung,
         /// How what it replayed compares with what we keep, if it replayed anything.
-        replay: Option<Verdict>,
+        replay: Option<ReplayVerdict>,
     },
     /// The agent has an earlier ACP session of the record again, as the user asked.
     Returned,

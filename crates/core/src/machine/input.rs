@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Carried, Exchange, Habits, OfferedSettings, PermissionPolicy,
-    Reading, RequestId, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update,
-    WakeOptions,
+    AcpSessionId, AgentError, AgentSessionId, ErrorMeaning, Exchange, HistoryExtent, OfferedSettings,
+    PermissionPolicy, RequestId, RestoreProfile, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId,
+    TurnLimits, Update, WakeOptions,
 };
 
-use super::{Pass, PassId, Permit};
+use super::{ForwardedRequest, PassId, Permit};
 
 /// One thing that happened. Time comes beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Input {
         limits: TurnLimits,
     },
     /// A client has a request for the agent, beside any turn.
-    Pass(Pass),
+    Pass(ForwardedRequest),
     /// The client no longer waits for its answer.
     PassWithdrawn(PassId),
     /// A client cancels the running turn, or a given one.
@@ -51,13 +51,13 @@ pub enum Input {
         /// What it offers.
         advertised: Advertised,
         /// How it behaves where agents differ.
-        habits: Habits,
+        habits: RestoreProfile,
         /// The conversation so far, for comparison with what it may replay.
         exchanges: Vec<Exchange>,
         /// When something was last said in it, for comparison with the agent's list.
         spoken_at: Option<Timestamp>,
         /// How much of it a fresh session will be told, if it is to be told.
-        carried: Option<Carried>,
+        carried: Option<HistoryExtent>,
         /// What a resume brings.
         on_resume: OnResume,
     },
@@ -84,14 +84,14 @@ pub enum Input {
     /// `session/new`, `session/resume` or `session/load` was refused.
     SetupRefused {
         /// What the refusal means.
-        reading: Reading,
+        reading: ErrorMeaning,
         /// The refusal itself.
         error: AgentError,
     },
     /// `session/new`, `session/resume` or `session/load` could not even be sent.
     SetupImpossible(AgentError),
     /// `session/prompt` was answered.
-    PromptAnswered(Result<Stopped, AgentError>),
+    PromptAnswered(Result<TurnStop, AgentError>),
     /// `session/prompt` of version 2 was answered: the agent has the prompt, and its state tells when it is done.
     PromptInserted,
     /// A request of a client was answered, or could not even be sent.
@@ -198,14 +198,14 @@ impl Input {
 
 /// How a prompt was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stopped {
+pub struct TurnStop {
     /// Why the turn stopped.
     pub reason: StopReason,
     /// What it used, as the agent told it: a JSON object.
     pub usage: Option<Arc<str>>,
 }
 
-impl From<StopReason> for Stopped {
+impl From<StopReason> for TurnStop {
     fn from(reason: StopReason) -> Self {
         Self { reason, usage: None }
     }
@@ -217,7 +217,7 @@ pub enum AgentState {
     /// It does, or waits for somebody.
     Working,
     /// It does not. How its work ended, if it says so.
-    Idle(Option<Result<Stopped, AgentError>>),
+    Idle(Option<Result<TurnStop, AgentError>>),
     /// It says something that we do not know.
     Other,
 }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, Habits,
-    InnerIdChange, Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, RestoreError, Timestamp,
-    Update,
+    AcpSessionId, AgentEnd, AgentError, AgentSessionId, Alignment, ErrorMeaning, Exchange, Fact, Fallback,
+    InnerIdChange, Lineage, LineageReason, OfferedSettings, ReplayStep, RestoreError, RestoreProfile,
+    Timestamp, Update,
 };
 
-use super::state::{Ladder, Live, Owed, Refused, Reset, Restore, State, Then};
-use super::{Advertised, Awakening, Call, Deadline, Effect, OnResume, Rung, SessionMachine};
+use super::state::{AfterExit, Ladder, LiveSession, MachineState, Owed, Reset, Restore, RestoreRefusal};
+use super::{Advertised, AgentCall, Deadline, Effect, OnResume, Rung, SessionMachine, WakeOutcome};
 
 /// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
 const TAIL: Duration = Duration::from_secs(2);
@@ -26,11 +26,11 @@ impl SessionMachine {
         &mut self,
         now: Timestamp,
         advertised: Advertised,
-        habits: Habits,
+        habits: RestoreProfile,
         exchanges: Vec<Exchange>,
         on_resume: OnResume,
     ) {
-        if !matches!(self.state, State::Starting) {
+        if !matches!(self.state, MachineState::Starting) {
             return;
         }
         // What the agent before it offered is nothing to this one.
@@ -39,10 +39,10 @@ impl SessionMachine {
             return self.create(advertised, None);
         }
         if self.is_forking {
-            self.do_(Effect::Ask(Call::Fork));
+            self.do_(Effect::Ask(AgentCall::Fork));
             self.do_(Effect::Arm(Deadline::Setup));
             let reset = Reset { reason: LineageReason::Forked, announced: false, error: None };
-            return self.state = State::Creating(advertised, Some(reset));
+            return self.state = MachineState::Creating(advertised, Some(reset));
         }
         self.is_prompted = !exchanges.is_empty() || !self.is_created_here();
         if self.fallback() == Fallback::Reset {
@@ -61,9 +61,9 @@ impl SessionMachine {
             advertised.resume && (advertised.load || advertised.replay) && on_resume == OnResume::Nothing;
         // The agent's list says what a session is called that we do not know, and where it works.
         if advertised.list && (can_choose || (self.is_adopting && advertised.restores())) {
-            self.do_(Effect::Ask(Call::List));
+            self.do_(Effect::Ask(AgentCall::List));
             self.do_(Effect::Arm(Deadline::Setup));
-            self.state = State::Looking(ladder);
+            self.state = MachineState::Looking(ladder);
         } else {
             self.descend(now, ladder, self.preferred());
         }
@@ -82,7 +82,7 @@ impl SessionMachine {
 
     pub(super) fn listed(&mut self, now: Timestamp, changed: Option<Timestamp>) {
         let ladder = match self.take_state() {
-            State::Looking(ladder) => ladder,
+            MachineState::Looking(ladder) => ladder,
             other => return self.state = other,
         };
         let created = self.lineage.as_ref().map(|lineage| lineage.current().from);
@@ -109,16 +109,16 @@ impl SessionMachine {
         {
             self.do_(Effect::Fact(Fact::LoadDelayed { until }));
             self.do_(Effect::Arm(Deadline::Load(until)));
-            return self.state = State::Waiting(ladder);
+            return self.state = MachineState::Waiting(ladder);
         }
         match rung {
             Rung::Resume => ladder.tried_resume = true,
             Rung::Load | Rung::Replay => ladder.tried_load = true,
         }
         self.do_(Effect::Ask(match rung {
-            Rung::Resume => Call::Resume,
-            Rung::Load => Call::Load,
-            Rung::Replay => Call::Replay,
+            Rung::Resume => AgentCall::Resume,
+            Rung::Load => AgentCall::Load,
+            Rung::Replay => AgentCall::Replay,
         }));
         self.do_(Effect::Arm(Deadline::Setup));
         let alignment = if rung == Rung::Resume && ladder.on_resume == OnResume::Missed {
@@ -126,22 +126,22 @@ impl SessionMachine {
         } else {
             Alignment::new(ladder.exchanges.clone(), &ladder.habits.notes)
         };
-        self.state = State::Restoring(Restore { ladder, rung, alignment });
+        self.state = MachineState::Restoring(Restore { ladder, rung, alignment });
     }
 
     /// From when on the agent can load the session, if that is not now.
-    fn not_before(&self, now: Timestamp, habits: &Habits) -> Option<Timestamp> {
+    fn not_before(&self, now: Timestamp, habits: &RestoreProfile) -> Option<Timestamp> {
         habits.wait_before_load.until(self.lineage.as_ref()?.current().from, now)
     }
 
     /// The time that the agent had to be given is up.
     pub(super) fn waited(&mut self, now: Timestamp) {
         match self.take_state() {
-            State::Waiting(ladder) => match self.not_before(now, &ladder.habits) {
+            MachineState::Waiting(ladder) => match self.not_before(now, &ladder.habits) {
                 // The timer was a little fast.
                 Some(until) => {
                     self.do_(Effect::Arm(Deadline::Load(until)));
-                    self.state = State::Waiting(ladder);
+                    self.state = MachineState::Waiting(ladder);
                 }
                 None => self.descend(now, ladder, Rung::Load),
             },
@@ -180,20 +180,20 @@ impl SessionMachine {
     }
 
     fn create(&mut self, advertised: Advertised, reset: Option<Reset>) {
-        self.do_(Effect::Ask(Call::New));
+        self.do_(Effect::Ask(AgentCall::New));
         self.do_(Effect::Arm(Deadline::Setup));
-        self.state = State::Creating(advertised, reset);
+        self.state = MachineState::Creating(advertised, reset);
     }
 
     pub(super) fn opened(&mut self, now: Timestamp, session: AcpSessionId, inner: Option<AgentSessionId>) {
-        let State::Creating(advertised, reset) = &mut self.state else { return };
-        let (live, reset) = (Live { advertised: *advertised, owed: None }, reset.take());
+        let MachineState::Creating(advertised, reset) = &mut self.state else { return };
+        let (live, reset) = (LiveSession { advertised: *advertised, owed: None }, reset.take());
         self.clear_restore_error();
         let (Some(reset), Some(lineage)) = (reset, &mut self.lineage) else {
             let lineage = Lineage::begin(session, inner, now);
             self.lineage = Some(lineage.clone());
             self.do_(Effect::SaveLineage(lineage));
-            return self.settle(now, live, Awakening::Created);
+            return self.settle(now, live, WakeOutcome::Created);
         };
         let fact = Fact::SessionReset {
             reason: reset.reason.as_str().to_owned(),
@@ -205,8 +205,8 @@ impl SessionMachine {
             error: reset.error.clone(),
         };
         let how = match reset.reason {
-            LineageReason::Forked => Awakening::Forked,
-            reason => Awakening::Fresh { reason, announced: reset.announced },
+            LineageReason::Forked => WakeOutcome::Forked,
+            reason => WakeOutcome::Fresh { reason, announced: reset.announced },
         };
         lineage.replace_after(reset.error, session, inner, reset.reason, now);
         // A fork knows what the session before it knew.
@@ -220,7 +220,7 @@ impl SessionMachine {
 
     pub(super) fn restored(&mut self, now: Timestamp, inner: Option<AgentSessionId>) {
         let Restore { ladder, rung, alignment } = match self.take_state() {
-            State::Restoring(restore) => restore,
+            MachineState::Restoring(restore) => restore,
             other => return self.state = other,
         };
         let is_adopted = std::mem::take(&mut self.is_adopting);
@@ -236,14 +236,14 @@ impl SessionMachine {
         let replay = alignment.verdict();
         self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
         let how = match returned {
-            Some(_) => Awakening::Returned,
-            None => Awakening::Restored { rung, replay },
+            Some(_) => WakeOutcome::Returned,
+            None => WakeOutcome::Restored { rung, replay },
         };
         self.out.extend(returned.map(Effect::Fact));
         // An agent that resumes as the protocol says replays nothing and owes nothing.
         let replays = rung != Rung::Resume || ladder.habits.replays_on_resume || replay.is_some();
         let owed = (alignment.is_owed() && replays).then(|| Box::new(Owed { alignment, told: replay }));
-        let live = Live { advertised: ladder.advertised, owed };
+        let live = LiveSession { advertised: ladder.advertised, owed };
         self.settle(now, live, how);
     }
 
@@ -262,18 +262,21 @@ impl SessionMachine {
         Some(fact)
     }
 
-    pub(super) fn setup_refused(&mut self, now: Timestamp, reading: Reading, error: &AgentError) {
+    pub(super) fn setup_refused(&mut self, now: Timestamp, reading: ErrorMeaning, error: &AgentError) {
         match self.take_state() {
-            State::Creating(..) => self.give_up(now, error),
-            State::Restoring(Restore { mut ladder, rung, .. }) => match reading {
-                Reading::BusyElsewhere if self.fallback() != Fallback::Always => {
+            MachineState::Creating(..) => self.give_up(now, error),
+            MachineState::Restoring(Restore { mut ladder, rung, .. }) => match reading {
+                ErrorMeaning::BusyElsewhere if self.fallback() != Fallback::Always => {
                     self.give_up(now, error);
                 }
-                Reading::LoginNeeded => self.give_up(now, error),
-                Reading::Unsupported => self.descend(now, ladder, rung),
-                Reading::Lost | Reading::Broken | Reading::BusyElsewhere | Reading::WorkerDied => {
-                    let (is_lost, error) = (reading == Reading::Lost, RestoreError::new(error, now));
-                    ladder.refusal = Some(Refused { is_lost, error });
+                ErrorMeaning::LoginNeeded => self.give_up(now, error),
+                ErrorMeaning::Unsupported => self.descend(now, ladder, rung),
+                ErrorMeaning::Lost
+                | ErrorMeaning::Broken
+                | ErrorMeaning::BusyElsewhere
+                | ErrorMeaning::WorkerDied => {
+                    let (is_lost, error) = (reading == ErrorMeaning::Lost, RestoreError::new(error, now));
+                    ladder.refusal = Some(RestoreRefusal { is_lost, error });
                     self.descend(now, ladder, rung);
                 }
             },
@@ -283,14 +286,17 @@ impl SessionMachine {
 
     /// What we would have to send, this agent cannot take; another rung would have to send it too.
     pub(super) fn setup_impossible(&mut self, now: Timestamp, error: &AgentError) {
-        if matches!(self.state, State::Creating(..) | State::Restoring(_) | State::Looking(_)) {
+        if matches!(
+            self.state,
+            MachineState::Creating(..) | MachineState::Restoring(_) | MachineState::Looking(_)
+        ) {
             self.give_up(now, error);
         }
     }
 
     /// Takes an update that arrives while the agent brings the session back.
     pub(super) fn replayed(&mut self, update: &Update, body: Arc<str>) {
-        let State::Restoring(restore) = &mut self.state else { return };
+        let MachineState::Restoring(restore) = &mut self.state else { return };
         let is_compared = update.is_history() && !self.is_adopting;
         let step = if is_compared { restore.alignment.step(update) } else { ReplayStep::Keep };
         if step == ReplayStep::Keep {
@@ -305,9 +311,9 @@ impl SessionMachine {
         self.note_failed_restore(now, error);
         self.fail_waiters(now, error);
         // Nobody may have been there to be told, and no turn says it.
-        let wants_login = self.lineage.is_some() && error.reading() == Reading::LoginNeeded;
+        let wants_login = self.lineage.is_some() && error.reading() == ErrorMeaning::LoginNeeded;
         self.do_(Effect::EndAgent(wants_login.then_some(AgentEnd::WANTS_LOGIN)));
-        self.state = State::Ending(Then::Park);
+        self.state = MachineState::Ending(AfterExit::Park);
     }
 
     /// Stores why the record's session was not restored. A record without a session has none to restore, and a failed

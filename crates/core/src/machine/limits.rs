@@ -6,7 +6,7 @@
 use crate::model::{Timestamp, Turn, TurnError, TurnId, TurnOutcome};
 
 use super::SessionMachine;
-use super::state::{Prompting, State, Stopping};
+use super::state::{MachineState, PromptTurn, StopCause};
 
 impl SessionMachine {
     /// The turns that can still come to a limit: the one that runs, unless it is being stopped, and those that wait.
@@ -17,7 +17,7 @@ impl SessionMachine {
     /// The turn whose agent is listened to, unless it is being stopped.
     pub fn unstopped(&self) -> Option<&Turn> {
         match &self.state {
-            State::Prompting(Prompting { turn, stopping: None, .. }) => Some(turn),
+            MachineState::Prompting(PromptTurn { turn, stopping: None, .. }) => Some(turn),
             _ => None,
         }
     }
@@ -26,7 +26,7 @@ impl SessionMachine {
         if let Some(limit) = self.unstopped().filter(|turn| turn.id == id).and_then(|turn| turn.limits.whole)
         {
             let error = TurnError::took_too_long(&self.agent, limit);
-            return self.stop(Stopping::Failing(Box::new(error)));
+            return self.stop(StopCause::Failing(Box::new(error)));
         }
         let waits = self.queue.iter().position(|turn| turn.id == id && turn.limits.whole.is_some());
         if let Some(turn) = waits.and_then(|index| self.queue.remove(index)) {
@@ -46,7 +46,7 @@ impl SessionMachine {
     pub(super) fn agent_is_silent(&mut self) {
         if let Some(limit) = self.unstopped().and_then(|turn| turn.limits.silence) {
             let error = TurnError::silent_too_long(&self.agent, limit);
-            self.stop(Stopping::Failing(Box::new(error)));
+            self.stop(StopCause::Failing(Box::new(error)));
         }
     }
 }

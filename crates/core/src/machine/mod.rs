@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Carried, Decision, Fact, FactError, Fallback, Lifecycle, Lineage,
+    AcpSessionId, AgentError, Decision, Fact, FactError, Fallback, HistoryExtent, Lifecycle, Lineage,
     OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, RestoreError,
-    StopReason, Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked,
-    Update, WakeOptions,
+    StopReason, Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState,
+    UnattendedPolicy, Update, WakeOptions,
 };
 
 mod effect;
@@ -29,13 +29,13 @@ mod tools;
 mod waiting;
 mod working;
 
-pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
-pub use input::{Advertised, AgentState, AskId, Deadline, Input, OnResume, Stopped};
-pub use passing::{MAX_PASSES, Pass, PassId};
-pub use waiting::Awaited;
+pub use effect::{AgentCall, Effect, ForwardError, Permit, PromptRefusal, Rung, WakeError, WakeOutcome};
+pub use input::{Advertised, AgentState, AskId, Deadline, Input, OnResume, TurnStop};
+pub use passing::{ForwardedRequest, MAX_PASSES, PassId};
+pub use waiting::WaitCondition;
 
-use passing::Passed;
-use state::{Activity, Ends, Live, Prompting, Resent, State, Then};
+use passing::InFlightForward;
+use state::{Activity, AfterExit, CloseKind, LiveSession, MachineState, PromptTurn, Resent};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -48,13 +48,13 @@ pub const MAX_QUEUED: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMachine {
     agent: String,
-    state: State,
+    state: MachineState,
     /// The prompts that wait.
     queue: VecDeque<Turn>,
     /// The requests of clients that wait for the agent.
-    waiting: VecDeque<Pass>,
+    waiting: VecDeque<ForwardedRequest>,
     /// Those that the agent has not answered.
-    passed: Vec<Passed>,
+    passed: Vec<InFlightForward>,
     /// What the agent offers to choose from, as it last told.
     offered: OfferedSettings,
     /// What is kept of the record's settings, and whether that is to be kept anew.
@@ -85,11 +85,11 @@ pub struct SessionMachine {
     /// The agent has work of its own that goes on beside its turns, as it last said.
     background: bool,
     /// What the record is once the session is over.
-    ends: Ends,
+    ends: CloseKind,
     /// How the clients that wait want the session to be restored; absent while none does.
     options: Option<WakeOptions>,
     /// How much of the conversation so far a fresh session is told, if it is.
-    carried: Option<Carried>,
+    carried: Option<HistoryExtent>,
     /// The next prompt carries it.
     carry: bool,
     out: Vec<Effect>,
@@ -100,7 +100,7 @@ impl SessionMachine {
     pub fn new(agent: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
-            state: State::Parked,
+            state: MachineState::Parked,
             queue: VecDeque::new(),
             waiting: VecDeque::new(),
             passed: Vec::new(),
@@ -120,7 +120,7 @@ impl SessionMachine {
             lifecycle: Lifecycle::Open,
             works: None,
             background: false,
-            ends: Ends::Closed,
+            ends: CloseKind::Closed,
             options: None,
             carried: None,
             carry: false,
@@ -180,7 +180,7 @@ impl SessionMachine {
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Delete => {
-                self.ends = Ends::Deleted;
+                self.ends = CloseKind::Deleted;
                 self.close(now);
             }
             Input::Park => self.park(),
@@ -228,7 +228,9 @@ impl SessionMachine {
     /// The turn whose lines arrive at the moment.
     pub fn current_turn(&self) -> Option<TurnId> {
         match &self.state {
-            State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(turn.id),
+            MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
+                Some(turn.id)
+            }
             _ => None,
         }
     }
@@ -236,7 +238,9 @@ impl SessionMachine {
     /// The name of the turn that runs.
     pub fn running_request(&self) -> Option<&RequestId> {
         match &self.state {
-            State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(&turn.request),
+            MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
+                Some(&turn.request)
+            }
             _ => None,
         }
     }
@@ -254,7 +258,9 @@ impl SessionMachine {
     /// The turns that are open: the one that runs, then those that wait.
     pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
         let running = match &self.state {
-            State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(turn),
+            MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
+                Some(turn)
+            }
             _ => None,
         };
         running.into_iter().chain(&self.queue)
@@ -273,7 +279,7 @@ impl SessionMachine {
     /// Whether what the agent remembers of the session would be lost with its process.
     pub fn has_only_memory(&self) -> bool {
         match &self.state {
-            State::Idle(live) => self.is_prompted && !live.advertised.restores(),
+            MachineState::Idle(live) => self.is_prompted && !live.advertised.restores(),
             _ => false,
         }
     }
@@ -285,7 +291,7 @@ impl SessionMachine {
 
     /// Whether the agent has the session.
     pub fn is_live(&self) -> bool {
-        matches!(self.state, State::Idle(_) | State::Prompting(_))
+        matches!(self.state, MachineState::Idle(_) | MachineState::Prompting(_))
     }
 
     /// Whether a turn runs or waits.
@@ -296,7 +302,7 @@ impl SessionMachine {
     /// Whether what the running turn asks stays open while nobody can be asked.
     pub fn waits_for_answers(&self) -> bool {
         match &self.state {
-            State::Prompting(Prompting { turn, .. }) => turn.policy.unasked == Unasked::Wait,
+            MachineState::Prompting(PromptTurn { turn, .. }) => turn.policy.unasked == UnattendedPolicy::Wait,
             _ => false,
         }
     }
@@ -304,7 +310,9 @@ impl SessionMachine {
     /// Whether somebody is to be asked about this, if it is wanted now.
     pub fn asks_about(&self, tool: &ToolUse) -> bool {
         match &self.state {
-            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).decision == Decision::Ask,
+            MachineState::Prompting(PromptTurn { turn, .. }) => {
+                turn.policy.rule(tool).decision == Decision::Ask
+            }
             _ => false,
         }
     }
@@ -312,14 +320,16 @@ impl SessionMachine {
     /// Whether a rule of the running turn wants this to be asked.
     pub fn is_escalated(&self, tool: &ToolUse) -> bool {
         match &self.state {
-            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
+            MachineState::Prompting(PromptTurn { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
             _ => false,
         }
     }
 
     /// Whether nothing runs, waits or is under way.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty() && !self.is_asked()
+        matches!(self.state, MachineState::Idle(_) | MachineState::Parked)
+            && self.queue.is_empty()
+            && !self.is_asked()
     }
 
     /// Whether the record is deleted.
@@ -330,12 +340,15 @@ impl SessionMachine {
     fn is_closing(&self) -> bool {
         matches!(
             self.state,
-            State::Closing(..) | State::Deleting | State::Ending(Then::Close) | State::Closed
+            MachineState::Closing(..)
+                | MachineState::Deleting
+                | MachineState::Ending(AfterExit::Close)
+                | MachineState::Closed
         )
     }
 
-    fn take_state(&mut self) -> State {
-        std::mem::replace(&mut self.state, State::Parked)
+    fn take_state(&mut self) -> MachineState {
+        std::mem::replace(&mut self.state, MachineState::Parked)
     }
 
     fn do_(&mut self, effect: Effect) {
@@ -378,38 +391,43 @@ impl SessionMachine {
             return self.do_(Effect::Awake(Err(refused)));
         }
         match &mut self.state {
-            State::Parked => {
+            MachineState::Parked => {
                 self.options = Some(options);
                 self.start_for_queue();
             }
-            State::Idle(_) if begins_afresh => {
+            MachineState::Idle(_) if begins_afresh => {
                 self.options = Some(options);
-                self.end_process(Then::Wake);
+                self.end_process(AfterExit::Wake);
             }
-            State::Idle(_) | State::Prompting(_) => self.do_(Effect::Awake(Ok(Awakening::Live))),
-            State::Ending(then @ Then::Park) => {
+            MachineState::Idle(_) | MachineState::Prompting(_) => {
+                self.do_(Effect::Awake(Ok(WakeOutcome::Live)))
+            }
+            MachineState::Ending(then @ AfterExit::Park) => {
                 self.options = Some(options);
-                *then = Then::Wake;
+                *then = AfterExit::Wake;
             }
-            State::Starting
-            | State::Looking(_)
-            | State::Waiting(_)
-            | State::Creating(..)
-            | State::Restoring(_)
-            | State::Settling(_)
-            | State::Ending(Then::Wake) => self.wake_along(options),
-            State::Closing(..) | State::Deleting | State::Ending(Then::Close) | State::Closed => {
-                self.do_(Effect::Awake(Err(Asleep::Closing)));
+            MachineState::Starting
+            | MachineState::Looking(_)
+            | MachineState::Waiting(_)
+            | MachineState::Creating(..)
+            | MachineState::Restoring(_)
+            | MachineState::Settling(_)
+            | MachineState::Ending(AfterExit::Wake) => self.wake_along(options),
+            MachineState::Closing(..)
+            | MachineState::Deleting
+            | MachineState::Ending(AfterExit::Close)
+            | MachineState::Closed => {
+                self.do_(Effect::Awake(Err(WakeError::Closing)));
             }
         }
     }
 
     /// Why the session cannot be reset now, if it cannot: a turn runs, or an agent is just getting the session.
-    pub fn refuses_reset(&self) -> Option<Asleep> {
+    pub fn refuses_reset(&self) -> Option<WakeError> {
         match &self.state {
-            _ if self.is_closing() => Some(Asleep::Closing),
-            State::Parked | State::Idle(_) | State::Ending(Then::Park) => None,
-            _ => Some(Asleep::Busy),
+            _ if self.is_closing() => Some(WakeError::Closing),
+            MachineState::Parked | MachineState::Idle(_) | MachineState::Ending(AfterExit::Park) => None,
+            _ => Some(WakeError::Busy),
         }
     }
 
@@ -434,16 +452,18 @@ impl SessionMachine {
     }
 
     /// Why the record cannot return to an ACP session now, if it cannot.
-    pub fn refuses_return(&self, session: &AcpSessionId) -> Option<Asleep> {
+    pub fn refuses_return(&self, session: &AcpSessionId) -> Option<WakeError> {
         match &self.state {
-            _ if self.is_closing() => Some(Asleep::Closing),
+            _ if self.is_closing() => Some(WakeError::Closing),
             _ if self.lineage.as_ref().is_none_or(|lineage| lineage.row_of(session).is_none()) => {
-                Some(Asleep::UnknownSession(session.clone()))
+                Some(WakeError::UnknownSession(session.clone()))
             }
-            State::Parked | State::Idle(_) if !self.has_work() && !self.is_asked() && !self.background => {
+            MachineState::Parked | MachineState::Idle(_)
+                if !self.has_work() && !self.is_asked() && !self.background =>
+            {
                 None
             }
-            _ => Some(Asleep::Busy),
+            _ => Some(WakeError::Busy),
         }
     }
 
@@ -454,10 +474,10 @@ impl SessionMachine {
         }
         let is_current = self.target_session() == Some(&session);
         match &self.state {
-            State::Idle(_) if is_current => self.do_(Effect::Awake(Ok(Awakening::Live))),
-            State::Idle(_) => {
+            MachineState::Idle(_) if is_current => self.do_(Effect::Awake(Ok(WakeOutcome::Live))),
+            MachineState::Idle(_) => {
                 self.returning = Some(session);
-                self.end_process(Then::Wake);
+                self.end_process(AfterExit::Wake);
             }
             _ => {
                 self.returning = Some(session).filter(|_| !is_current);
@@ -470,8 +490,10 @@ impl SessionMachine {
     /// agent refused before and that waits to be sent once more is then not sent.
     fn note_activity(&mut self, now: Timestamp) {
         match &mut self.state {
-            State::Prompting(prompting) => prompting.activity = prompting.activity.max(Activity::Heard),
-            State::Ending(_) => {
+            MachineState::Prompting(prompting) => {
+                prompting.activity = prompting.activity.max(Activity::Heard)
+            }
+            MachineState::Ending(_) => {
                 let Some(Resent { turn, error }) = self.resent.clone() else { return };
                 if let Some(index) = self.queue.iter().position(|queued| queued.id == turn)
                     && let Some(turn) = self.queue.remove(index)
@@ -493,10 +515,10 @@ impl SessionMachine {
         limits: TurnLimits,
     ) {
         if self.is_closing() {
-            return self.do_(Effect::TurnRefused(request, Refusal::Closing));
+            return self.do_(Effect::TurnRefused(request, PromptRefusal::Closing));
         }
         if self.queue.len() >= MAX_QUEUED {
-            return self.do_(Effect::TurnRefused(request, Refusal::QueueFull));
+            return self.do_(Effect::TurnRefused(request, PromptRefusal::QueueFull));
         }
         let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
         self.last_turn = Some(id);
@@ -516,24 +538,24 @@ impl SessionMachine {
         self.do_(Effect::TurnAccepted(request, id));
         self.queue.push_back(turn);
         match &mut self.state {
-            State::Parked => self.start_for_queue(),
-            State::Idle(_) => self.dispatch_next(now),
-            State::Ending(then @ Then::Park) => {
-                *then = Then::Wake;
+            MachineState::Parked => self.start_for_queue(),
+            MachineState::Idle(_) => self.dispatch_next(now),
+            MachineState::Ending(then @ AfterExit::Park) => {
+                *then = AfterExit::Wake;
                 self.options = Some(options);
             }
-            State::Starting
-            | State::Looking(_)
-            | State::Waiting(_)
-            | State::Creating(..)
-            | State::Restoring(_)
-            | State::Settling(_)
-            | State::Ending(Then::Wake) => self.wake_along(options),
-            State::Prompting(_)
-            | State::Closing(..)
-            | State::Deleting
-            | State::Ending(Then::Close)
-            | State::Closed => {}
+            MachineState::Starting
+            | MachineState::Looking(_)
+            | MachineState::Waiting(_)
+            | MachineState::Creating(..)
+            | MachineState::Restoring(_)
+            | MachineState::Settling(_)
+            | MachineState::Ending(AfterExit::Wake) => self.wake_along(options),
+            MachineState::Prompting(_)
+            | MachineState::Closing(..)
+            | MachineState::Deleting
+            | MachineState::Ending(AfterExit::Close)
+            | MachineState::Closed => {}
         }
     }
 
@@ -546,7 +568,7 @@ impl SessionMachine {
         }
         self.works = None;
         self.background = false;
-        self.state = State::Starting;
+        self.state = MachineState::Starting;
         self.do_(Effect::StartAgent);
     }
 
@@ -554,11 +576,11 @@ impl SessionMachine {
     /// session, only that fails; prompts and requests that came since are for the session that the record has.
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = None;
-        self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
+        self.do_(Effect::Awake(Err(WakeError::Agent(error.clone()))));
         if self.returning.take().is_some() {
             return;
         }
-        self.passes_in_vain(&Unpassed::Agent(error.clone()));
+        self.passes_in_vain(&ForwardError::Agent(error.clone()));
         for turn in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
         }
@@ -588,7 +610,7 @@ impl SessionMachine {
     }
 
     /// The session is live: whatever waits may go.
-    fn become_live(&mut self, now: Timestamp, live: Live, how: Awakening) {
+    fn become_live(&mut self, now: Timestamp, live: LiveSession, how: WakeOutcome) {
         if self.lifecycle != Lifecycle::Open {
             self.lifecycle = Lifecycle::Open;
             self.do_(Effect::SaveLifecycle(Lifecycle::Open));
@@ -596,7 +618,7 @@ impl SessionMachine {
         // What one client wished for this time binds no later start.
         self.options = None;
         self.do_(Effect::Awake(Ok(how)));
-        self.state = State::Idle(live);
+        self.state = MachineState::Idle(live);
         self.pass_waiting();
         if !self.go_on_working(now) {
             self.dispatch_next(now);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::model::{AgentError, Setting, SettingValue, WakeOptions};
 
-use super::state::{State, Then};
-use super::{Call, Deadline, Effect, SessionMachine, Unpassed};
+use super::state::{AfterExit, MachineState};
+use super::{AgentCall, Deadline, Effect, ForwardError, SessionMachine};
 
 /// How many requests of clients may be under way in one session.
 pub const MAX_PASSES: usize = 256;
@@ -18,7 +18,7 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// A request of a client for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pass {
+pub struct ForwardedRequest {
     /// Which.
     pub id: PassId,
     /// The protocol's method, or an extension's.
@@ -33,7 +33,7 @@ pub struct Pass {
     pub is_resent: bool,
 }
 
-impl Pass {
+impl ForwardedRequest {
     /// Whether sending it again is safe and wanted: it chooses a setting.
     fn can_be_resent(&self) -> bool {
         let settings = ["session/set_mode", "session/set_model", "session/set_config_option"];
@@ -43,8 +43,8 @@ impl Pass {
 
 /// A request of a client that the agent has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Passed {
-    pub(super) pass: Pass,
+pub(super) struct InFlightForward {
+    pub(super) pass: ForwardedRequest,
     /// What the session showed of that setting before.
     pub(super) before: Option<SettingValue>,
     /// Whether its client still waits for the answer. One that does not holds nothing.
@@ -61,35 +61,35 @@ impl PassId {
 }
 
 impl SessionMachine {
-    pub(super) fn pass(&mut self, pass: Pass) {
+    pub(super) fn pass(&mut self, pass: ForwardedRequest) {
         if self.is_closing() {
-            return self.do_(Effect::Passed(pass.id, Err(Unpassed::Closing)));
+            return self.do_(Effect::Passed(pass.id, Err(ForwardError::Closing)));
         }
         let waiting: usize = self.waiting.iter().map(|pass| pass.params.len()).sum();
         if waiting >= MAX_WAITING_BYTES {
-            return self.do_(Effect::Passed(pass.id, Err(Unpassed::TooMany)));
+            return self.do_(Effect::Passed(pass.id, Err(ForwardError::TooMany)));
         }
         if self.waiting.len() + self.passed.len() >= MAX_PASSES {
             // One that nobody waits for any more makes room.
             let Some(index) = self.passed.iter().position(|passed| !passed.is_wanted) else {
-                return self.do_(Effect::Passed(pass.id, Err(Unpassed::TooMany)));
+                return self.do_(Effect::Passed(pass.id, Err(ForwardError::TooMany)));
             };
             self.passed.remove(index);
         }
         let options = pass.options;
         match &mut self.state {
-            State::Idle(_) => {
+            MachineState::Idle(_) => {
                 self.do_(Effect::Arm(Deadline::Idle));
                 self.pass_now(pass);
             }
-            State::Prompting(_) => self.pass_now(pass),
-            State::Parked => {
+            MachineState::Prompting(_) => self.pass_now(pass),
+            MachineState::Parked => {
                 self.waiting.push_back(pass);
                 self.options = Some(options);
                 self.start_for_queue();
             }
-            State::Ending(then @ Then::Park) => {
-                *then = Then::Wake;
+            MachineState::Ending(then @ AfterExit::Park) => {
+                *then = AfterExit::Wake;
                 self.waiting.push_back(pass);
                 self.options = Some(options);
             }
@@ -100,13 +100,13 @@ impl SessionMachine {
         }
     }
 
-    fn pass_now(&mut self, pass: Pass) {
+    fn pass_now(&mut self, pass: ForwardedRequest) {
         let id = pass.id;
         // How long an extension's method may take, only those who made it know.
         let is_limited = !pass.method.starts_with('_');
         let before = pass.setting.as_ref().and_then(|setting| self.shown(&setting.name).cloned());
-        self.passed.push(Passed { pass: pass.clone(), before, is_wanted: true });
-        self.do_(Effect::Ask(Call::Pass(pass)));
+        self.passed.push(InFlightForward { pass: pass.clone(), before, is_wanted: true });
+        self.do_(Effect::Ask(AgentCall::Pass(pass)));
         if is_limited {
             self.do_(Effect::Arm(Deadline::Pass(id)));
         }
@@ -122,16 +122,17 @@ impl SessionMachine {
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.pass.id == id) else { return };
         let has_no_session = answer.as_ref().is_err_and(AgentError::has_no_session);
-        let is_lost = has_no_session && matches!(self.state, State::Idle(_));
+        let is_lost = has_no_session && matches!(self.state, MachineState::Idle(_));
         if is_lost && self.passed[index].pass.can_be_resent() {
             return self.restart_without_session();
         }
-        let Passed { pass: Pass { setting, .. }, before, is_wanted } = self.passed.remove(index);
+        let InFlightForward { pass: ForwardedRequest { setting, .. }, before, is_wanted } =
+            self.passed.remove(index);
         if let Some(setting) = setting.filter(|_| answer.is_ok()) {
             self.wish(setting, before.as_ref());
         }
         if is_wanted {
-            self.do_(Effect::Passed(id, answer.map_err(Unpassed::Agent)));
+            self.do_(Effect::Passed(id, answer.map_err(ForwardError::Agent)));
             self.pass_is_over();
         }
         if is_lost {
@@ -142,11 +143,11 @@ impl SessionMachine {
     /// The agent's process no longer has the session: choices of settings that it has not carried out are sent once more
     /// when the session is restored.
     pub(super) fn requeue_settings(&mut self) {
-        let (again, rest): (Vec<Passed>, _) =
+        let (again, rest): (Vec<InFlightForward>, _) =
             std::mem::take(&mut self.passed).into_iter().partition(|passed| passed.pass.can_be_resent());
         self.passed = rest;
         let wanted = again.into_iter().filter(|passed| passed.is_wanted);
-        self.waiting.extend(wanted.map(|passed| Pass { is_resent: true, ..passed.pass }));
+        self.waiting.extend(wanted.map(|passed| ForwardedRequest { is_resent: true, ..passed.pass }));
     }
 
     /// One that is out is withdrawn, and the agent may still answer it; nobody waits for that.
@@ -154,7 +155,7 @@ impl SessionMachine {
         self.waiting.retain(|pass| pass.id != id);
         if let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id) {
             passed.is_wanted = false;
-            self.do_(Effect::Ask(Call::Withdraw(id)));
+            self.do_(Effect::Ask(AgentCall::Withdraw(id)));
             self.pass_is_over();
         }
     }
@@ -168,7 +169,7 @@ impl SessionMachine {
         };
         passed.is_wanted = false;
         let method = passed.pass.method.clone();
-        self.do_(Effect::Ask(Call::Withdraw(id)));
+        self.do_(Effect::Ask(AgentCall::Withdraw(id)));
         self.pass_unanswered(id, method);
         self.pass_is_over();
     }
@@ -188,20 +189,20 @@ impl SessionMachine {
 
     /// An agent with nothing else to do has had its last request.
     fn pass_is_over(&mut self) {
-        if matches!(self.state, State::Idle(_)) {
+        if matches!(self.state, MachineState::Idle(_)) {
             self.do_(Effect::Arm(Deadline::Idle));
         }
     }
 
     /// The agent is gone, and with it the answers.
     pub(super) fn passes_lost(&mut self, error: &AgentError) {
-        for Passed { pass, .. } in std::mem::take(&mut self.passed) {
-            self.do_(Effect::Passed(pass.id, Err(Unpassed::Agent(error.clone()))));
+        for InFlightForward { pass, .. } in std::mem::take(&mut self.passed) {
+            self.do_(Effect::Passed(pass.id, Err(ForwardError::Agent(error.clone()))));
         }
     }
 
     /// Nothing brings the session back for those who wait.
-    pub(super) fn passes_in_vain(&mut self, why: &Unpassed) {
+    pub(super) fn passes_in_vain(&mut self, why: &ForwardError) {
         for pass in std::mem::take(&mut self.waiting) {
             self.do_(Effect::Passed(pass.id, Err(why.clone())));
         }
@@ -217,14 +218,14 @@ impl SessionMachine {
     fn pass_unanswered(&mut self, id: PassId, method: Box<str>) {
         let (agent, method) = (self.agent.clone(), method.into_string());
         let error = AgentError::Unresponsive { agent, method };
-        self.do_(Effect::Passed(id, Err(Unpassed::Agent(error))));
+        self.do_(Effect::Passed(id, Err(ForwardError::Agent(error))));
     }
 
     /// The session is over for clients; what is out or waits has no answer.
     pub(super) fn passes_closed(&mut self) {
-        self.passes_in_vain(&Unpassed::Closing);
-        for Passed { pass, .. } in std::mem::take(&mut self.passed) {
-            self.do_(Effect::Passed(pass.id, Err(Unpassed::Closing)));
+        self.passes_in_vain(&ForwardError::Closing);
+        for InFlightForward { pass, .. } in std::mem::take(&mut self.passed) {
+            self.do_(Effect::Passed(pass.id, Err(ForwardError::Closing)));
         }
     }
 }

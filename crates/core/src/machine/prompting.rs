@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, MessageKind, Reading, StopReason, Timestamp, ToolKind, ToolUse,
-    TurnId, TurnOutcome, TurnState, Unasked, Update, Verdict,
+    AgentError, Decision, ErrorMeaning, Fact, LateStep, MessageKind, ReplayVerdict, StopReason, Timestamp,
+    ToolKind, ToolUse, TurnId, TurnOutcome, TurnState, UnattendedPolicy, Update,
 };
 
-use super::state::{Activity, Asked, Live, Owed, Prompting, Resent, Settling, State, Stopping};
-use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
+use super::state::{
+    Activity, LiveSession, MachineState, Owed, PendingRequest, PromptTurn, Resent, SettingsRestore, StopCause,
+};
+use super::{AgentCall, AskId, Deadline, Effect, Permit, SessionMachine, TurnStop};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
 const MAX_HELD_BYTES: usize = 256 * 1024;
@@ -20,12 +22,12 @@ impl SessionMachine {
     /// Sends the next prompt, if the session is idle; without one, its idle time begins.
     pub(super) fn dispatch_next(&mut self, now: Timestamp) {
         let live = match self.take_state() {
-            State::Idle(live) => live,
+            MachineState::Idle(live) => live,
             other => return self.state = other,
         };
         let Some(mut turn) = self.queue.pop_front() else {
             self.do_(Effect::Arm(Deadline::Idle));
-            return self.state = State::Idle(live);
+            return self.state = MachineState::Idle(live);
         };
         self.do_(Effect::Disarm);
         if self.is_resent(turn.id) {
@@ -38,46 +40,53 @@ impl SessionMachine {
         }
         self.is_prompted = true;
         let carry_history = std::mem::take(&mut self.carry);
-        self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
-        self.state =
-            State::Prompting(Prompting { carried_history: carry_history, ..Prompting::begun(live, turn) });
+        self.do_(Effect::Ask(AgentCall::Prompt {
+            turn: turn.id,
+            prompt: turn.prompt.clone(),
+            carry_history,
+        }));
+        self.state = MachineState::Prompting(PromptTurn {
+            carried_history: carry_history,
+            ..PromptTurn::begun(live, turn)
+        });
     }
 
     fn is_resent(&self, turn: TurnId) -> bool {
         self.resent.as_ref().is_some_and(|resent| resent.turn == turn)
     }
 
-    pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
+    pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<TurnStop, AgentError>) {
         match self.take_state() {
-            State::Prompting(prompting) => {
+            MachineState::Prompting(prompting) => {
                 if let Err(error) = &answer
                     && error.has_no_session()
                 {
                     return self.restart_after_prompt(now, prompting, error);
                 }
-                let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
+                let PromptTurn { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
-                let wants_login = answer.as_ref().is_err_and(|error| error.reading() == Reading::LoginNeeded);
+                let wants_login =
+                    answer.as_ref().is_err_and(|error| error.reading() == ErrorMeaning::LoginNeeded);
                 let said = match answer {
-                    Ok(Stopped { reason, usage }) => {
+                    Ok(TurnStop { reason, usage }) => {
                         turn.usage = usage;
                         TurnOutcome::Stopped(reason)
                     }
                     Err(error) => TurnOutcome::Failed((&error).into()),
                 };
-                self.end_turn(now, turn, stopping.map_or(said, Stopping::outcome));
+                self.end_turn(now, turn, stopping.map_or(said, StopCause::outcome));
                 if wants_login {
                     return self.end_without_login();
                 }
-                self.state = State::Idle(live);
+                self.state = MachineState::Idle(live);
                 self.dispatch_next(now);
             }
-            State::Closing(advertised, Some(mut turn)) => {
+            MachineState::Closing(advertised, Some(mut turn)) => {
                 turn.usage = answer.ok().and_then(|stopped| stopped.usage);
                 self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
                 if advertised.close {
-                    self.state = State::Closing(advertised, None);
+                    self.state = MachineState::Closing(advertised, None);
                 } else {
                     // The end of the turn was all there was to wait for.
                     self.let_go(advertised);
@@ -89,8 +98,8 @@ impl SessionMachine {
 
     /// The agent refused a prompt because its process no longer has the session. The process is restarted, which
     /// restores the session, and the prompt is sent once more: only once, and only if nothing of its turn had arrived.
-    fn restart_after_prompt(&mut self, now: Timestamp, prompting: Prompting, error: &AgentError) {
-        let Prompting { turn, stopping, asked, held, activity, inserted, carried_history, .. } = prompting;
+    fn restart_after_prompt(&mut self, now: Timestamp, prompting: PromptTurn, error: &AgentError) {
+        let PromptTurn { turn, stopping, asked, held, activity, inserted, carried_history, .. } = prompting;
         self.release(held);
         self.take_back(asked);
         let had_effect = activity != Activity::None || inserted;
@@ -107,7 +116,7 @@ impl SessionMachine {
     }
 
     pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
-        let State::Prompting(prompting) = &mut self.state else {
+        let MachineState::Prompting(prompting) = &mut self.state else {
             // A turn that waits for its agent is the running one to whoever asked for it.
             if let Some(id) = wanted.or_else(|| self.queue.front().map(|turn| turn.id)) {
                 self.cancel_queued(now, id);
@@ -116,37 +125,37 @@ impl SessionMachine {
         };
         match wanted {
             Some(id) if id != prompting.turn.id => self.cancel_queued(now, id),
-            _ => self.stop(Stopping::Asked),
+            _ => self.stop(StopCause::Asked),
         }
     }
 
     /// Tells the agent to stop its turn, and its questions that nobody will answer them. It is told once.
-    pub(super) fn stop(&mut self, why: Stopping) {
-        let State::Prompting(prompting) = &mut self.state else { return };
+    pub(super) fn stop(&mut self, why: StopCause) {
+        let MachineState::Prompting(prompting) = &mut self.state else { return };
         if prompting.stopping.is_some() {
             return;
         }
         prompting.stopping = Some(why);
         let asked = std::mem::take(&mut prompting.asked);
-        self.do_(Effect::Ask(Call::Cancel));
+        self.do_(Effect::Ask(AgentCall::Cancel));
         self.take_back(asked);
         self.do_(Effect::Arm(Deadline::Cancel));
     }
 
     pub(super) fn update(&mut self, update: &Update, body: Arc<str>) {
         // Before there is a session, and after its process is gone, nothing said belongs to it.
-        if matches!(self.state, State::Parked | State::Starting | State::Closed) {
+        if matches!(self.state, MachineState::Parked | MachineState::Starting | MachineState::Closed) {
             return;
         }
         self.note_title(update);
         match &mut self.state {
-            State::Restoring(_) => self.replayed(update, body),
-            State::Idle(live) | State::Settling(Settling { live, .. }) => {
+            MachineState::Restoring(_) => self.replayed(update, body),
+            MachineState::Idle(live) | MachineState::Settling(SettingsRestore { live, .. }) => {
                 let (is_owed, corrected) = owed(live, update);
                 self.do_(if is_owed { Effect::KeepAside(body) } else { Effect::Keep(body) });
                 self.correct(corrected);
             }
-            State::Prompting(_) => self.said_in_a_turn(update, body),
+            MachineState::Prompting(_) => self.said_in_a_turn(update, body),
             _ => self.do_(Effect::Keep(body)),
         }
     }
@@ -155,7 +164,7 @@ impl SessionMachine {
     /// begins like an old one must not be withheld. It is sure once the whole rest has come and more follows;
     /// even then it is kept, aside. Thoughts, plans and tool calls are the turn's own: they end the doubt.
     fn said_in_a_turn(&mut self, update: &Update, body: Arc<str>) {
-        let State::Prompting(prompting) = &mut self.state else { return };
+        let MachineState::Prompting(prompting) = &mut self.state else { return };
         let is_message = matches!(
             update,
             Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. }
@@ -190,7 +199,7 @@ impl SessionMachine {
     }
 
     /// Says how a replay compares of which all has come by now, if that is otherwise than it was said.
-    fn correct(&mut self, replay: Option<Verdict>) {
+    fn correct(&mut self, replay: Option<ReplayVerdict>) {
         self.out.extend(replay.map(|replay| Effect::Fact(Fact::ReplayedLate { replay })));
     }
 
@@ -208,7 +217,10 @@ impl SessionMachine {
 
     /// Whether there is an agent that reads what we send.
     pub(super) fn can_be_answered(&self) -> bool {
-        !matches!(self.state, State::Parked | State::Starting | State::Ending(_) | State::Closed)
+        !matches!(
+            self.state,
+            MachineState::Parked | MachineState::Starting | MachineState::Ending(_) | MachineState::Closed
+        )
     }
 
     pub(super) fn permission(&mut self, ask: AskId, tool: ToolUse, has_options: bool, can_approve: bool) {
@@ -216,17 +228,18 @@ impl SessionMachine {
             return;
         }
         let permit = match &mut self.state {
-            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
-                Permit::Cancelled
-            }
+            MachineState::Prompting(PromptTurn { stopping: Some(_), .. })
+            | MachineState::Closing(..)
+            | MachineState::Deleting => Permit::Cancelled,
             _ if !has_options => Permit::Cancelled,
-            State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.rule(&tool).decision {
+            MachineState::Prompting(PromptTurn { turn, asked, .. }) => match turn.policy.rule(&tool).decision
+            {
                 Decision::Approve if can_approve => Permit::Approve,
                 // What cannot be approved in its own words is not, and the turn says so.
                 Decision::Approve | Decision::Reject => Permit::Reject,
                 Decision::Ask if asked.len() >= OPEN_REQUESTS => Permit::Reject,
                 Decision::Ask => {
-                    asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve });
+                    asked.push(PendingRequest { ask: ask.clone(), tool: Some(tool), can_approve });
                     return self.do_(Effect::Consult(ask));
                 }
             },
@@ -242,12 +255,14 @@ impl SessionMachine {
             return;
         }
         let answer = match &mut self.state {
-            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
-                Permit::Cancelled
+            MachineState::Prompting(PromptTurn { stopping: Some(_), .. })
+            | MachineState::Closing(..)
+            | MachineState::Deleting => Permit::Cancelled,
+            MachineState::Prompting(PromptTurn { asked, .. }) if asked.len() >= OPEN_REQUESTS => {
+                Permit::Declined
             }
-            State::Prompting(Prompting { asked, .. }) if asked.len() >= OPEN_REQUESTS => Permit::Declined,
-            State::Prompting(Prompting { asked, .. }) => {
-                asked.push(Asked { ask: ask.clone(), tool: None, can_approve: false });
+            MachineState::Prompting(PromptTurn { asked, .. }) => {
+                asked.push(PendingRequest { ask: ask.clone(), tool: None, can_approve: false });
                 return self.do_(Effect::Consult(ask));
             }
             _ => Permit::Declined,
@@ -272,20 +287,24 @@ impl SessionMachine {
     /// Nobody can be asked. The turn's policy says whether the request stays pending; if it does not, one that is no
     /// permission is declined.
     pub(super) fn unanswered(&mut self, ask: &AskId, what: String) {
-        let State::Prompting(Prompting { turn, asked, .. }) = &self.state else { return };
+        let MachineState::Prompting(PromptTurn { turn, asked, .. }) = &self.state else { return };
         let Some(open) = asked.iter().find(|open| open.ask == *ask) else { return };
         let escalated = open.tool.as_ref().and_then(|tool| turn.policy.rule(tool).escalated_by);
         let permit = match (&open.tool, escalated, turn.policy.unasked) {
             // It is still the agent's to take back, and a cancel's to answer.
-            (_, _, Unasked::Wait) => return,
+            (_, _, UnattendedPolicy::Wait) => return,
             (None, ..) => Permit::Declined,
-            (Some(_), Some(rule), Unasked::Deny | Unasked::Fail) => Permit::Escalated(rule.into()),
-            (Some(_), None, Unasked::Fail) => return self.fail_for_want_of_an_answer(what),
+            (Some(_), Some(rule), UnattendedPolicy::Deny | UnattendedPolicy::Fail) => {
+                Permit::Escalated(rule.into())
+            }
+            (Some(_), None, UnattendedPolicy::Fail) => return self.fail_for_want_of_an_answer(what),
             // Here too what cannot be approved in its own words is not.
-            (Some(tool), None, Unasked::Deny) if tool.kind() == ToolKind::Reads && open.can_approve => {
+            (Some(tool), None, UnattendedPolicy::Deny)
+                if tool.kind() == ToolKind::Reads && open.can_approve =>
+            {
                 Permit::Approve
             }
-            (Some(_), None, Unasked::Deny) => Permit::Reject,
+            (Some(_), None, UnattendedPolicy::Deny) => Permit::Reject,
         };
         self.advised(ask, permit);
     }
@@ -293,18 +312,18 @@ impl SessionMachine {
     /// The turn fails once the agent has stopped; that it is to stop it is told at once.
     fn fail_for_want_of_an_answer(&mut self, what: String) {
         let error = AgentError::NobodyToAsk { agent: self.agent.clone(), what };
-        self.stop(Stopping::Failing(Box::new((&error).into())));
+        self.stop(StopCause::Failing(Box::new((&error).into())));
     }
 
     /// Takes a question out of those that are open.
-    fn take_open(&mut self, ask: &AskId) -> Option<Asked> {
-        let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return None };
+    fn take_open(&mut self, ask: &AskId) -> Option<PendingRequest> {
+        let MachineState::Prompting(PromptTurn { asked, .. }) = &mut self.state else { return None };
         let index = asked.iter().position(|open| open.ask == *ask)?;
         Some(asked.swap_remove(index))
     }
 
     pub(super) fn answer(&mut self, ask: AskId, permit: Permit) {
-        if let State::Prompting(Prompting { turn, .. }) = &mut self.state {
+        if let MachineState::Prompting(PromptTurn { turn, .. }) = &mut self.state {
             match permit {
                 Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,
                 Permit::Reject | Permit::Escalated(_) | Permit::Choose { approves: false, .. } => {
@@ -317,14 +336,14 @@ impl SessionMachine {
     }
 
     /// Tells the agent that questions of a turn that is cancelled or over will have no other answer.
-    pub(super) fn take_back(&mut self, asked: Vec<Asked>) {
+    pub(super) fn take_back(&mut self, asked: Vec<PendingRequest>) {
         self.out.extend(asked.into_iter().map(|open| Effect::Permit(open.ask, Permit::Cancelled)));
     }
 }
 
 /// Whether an update is the rest of a replay; once something is not, nothing is any more. If it is, how the replay
 /// compares with it, where all has come and that is otherwise than it was said.
-fn owed(live: &mut Live, update: &Update) -> (bool, Option<Verdict>) {
+fn owed(live: &mut LiveSession, update: &Update) -> (bool, Option<ReplayVerdict>) {
     let Some(Owed { alignment, told }) = live.owed.as_deref_mut() else { return (false, None) };
     let is_owed = alignment.late(update) == LateStep::Owed;
     let corrected = alignment.outcome().filter(|outcome| is_owed && Some(*outcome) != *told);

@@ -10,11 +10,11 @@
 
 use crate::model::{
     AgentError, Fact, OfferedSetting, OfferedSettings, Setting, SettingName, SettingValue, Timestamp,
-    UnmetWish,
+    UnmetSetting,
 };
 
-use super::state::{Live, Settling, State};
-use super::{Awakening, Call, Deadline, Effect, SessionMachine};
+use super::state::{LiveSession, MachineState, SettingsRestore};
+use super::{AgentCall, Deadline, Effect, SessionMachine, WakeOutcome};
 
 impl SessionMachine {
     /// The wishes that could not be restored, each with the reason.
@@ -28,7 +28,7 @@ impl SessionMachine {
         if offered == self.offered {
             return;
         }
-        if matches!(self.state, State::Idle(_) | State::Prompting(_)) {
+        if matches!(self.state, MachineState::Idle(_) | MachineState::Prompting(_)) {
             let (before, passed) = (&self.offered, &self.passed);
             let asked_for = |wish: &Setting| {
                 passed
@@ -85,7 +85,7 @@ impl SessionMachine {
     }
 
     /// The agent has the session: it is set as it was wished to be, and then it is live.
-    pub(super) fn settle(&mut self, now: Timestamp, live: Live, how: Awakening) {
+    pub(super) fn settle(&mut self, now: Timestamp, live: LiveSession, how: WakeOutcome) {
         if !self.settings.unmet.is_empty() {
             self.settings.unmet.clear();
             self.settings_changed = true;
@@ -100,7 +100,7 @@ impl SessionMachine {
         self.settle_next(now, live, how, left);
     }
 
-    fn settle_next(&mut self, now: Timestamp, live: Live, how: Awakening, mut left: Vec<Setting>) {
+    fn settle_next(&mut self, now: Timestamp, live: LiveSession, how: WakeOutcome, mut left: Vec<Setting>) {
         left.retain(|wish| !self.is_shown(wish));
         let possible = left.iter().enumerate().filter_map(|(index, wish)| {
             let offered = self.offered.wished(&wish.name).filter(|offered| offered.can_be(&wish.value))?;
@@ -121,9 +121,9 @@ impl SessionMachine {
             .offered
             .wished(&asked.name)
             .map_or_else(|| asked.name.clone(), |offered| offered.name.clone());
-        self.do_(Effect::Ask(Call::Set(Setting { name, value: asked.value.clone() })));
+        self.do_(Effect::Ask(AgentCall::Set(Setting { name, value: asked.value.clone() })));
         self.do_(Effect::Arm(Deadline::Setting));
-        self.state = State::Settling(Settling { live, how, asked, left });
+        self.state = MachineState::Settling(SettingsRestore { live, how, asked, left });
     }
 
     fn is_shown(&self, wish: &Setting) -> bool {
@@ -136,8 +136,8 @@ impl SessionMachine {
     }
 
     pub(super) fn setting_answered(&mut self, now: Timestamp, answer: Result<(), AgentError>) {
-        let Settling { live, how, asked, left } = match self.take_state() {
-            State::Settling(settling) => settling,
+        let SettingsRestore { live, how, asked, left } = match self.take_state() {
+            MachineState::Settling(settling) => settling,
             other => return self.state = other,
         };
         let shown = self.shown(&asked.name).filter(|shown| **shown != asked.value);
@@ -151,8 +151,8 @@ impl SessionMachine {
 
     /// An agent that leaves one unanswered would do so with the next, and nobody is to wait for that again.
     pub(super) fn settings_unanswered(&mut self, now: Timestamp) {
-        let Settling { live, how, asked, left } = match self.take_state() {
-            State::Settling(settling) => settling,
+        let SettingsRestore { live, how, asked, left } = match self.take_state() {
+            MachineState::Settling(settling) => settling,
             other => return self.state = other,
         };
         for wish in [asked].into_iter().chain(left) {
@@ -165,7 +165,7 @@ impl SessionMachine {
         let Setting { name, value } = wish;
         let option = name.option().map(str::to_owned);
         self.do_(Effect::Fact(Fact::SettingNotRestored { option, value, reason: reason.to_owned() }));
-        self.settings.unmet.push(UnmetWish { name, reason: reason.into() });
+        self.settings.unmet.push(UnmetSetting { name, reason: reason.into() });
         self.settings_changed = true;
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Alignment, Exchange, Habits, LineageReason, RestoreError, Setting, StopReason, ToolUse, Turn,
-    TurnError, TurnId, TurnOutcome, Verdict,
+    AgentError, Alignment, Exchange, LineageReason, ReplayVerdict, RestoreError, RestoreProfile, Setting,
+    StopReason, ToolUse, Turn, TurnError, TurnId, TurnOutcome,
 };
 
-use super::{Advertised, AskId, Awakening, OnResume, Rung, Stopped};
+use super::{Advertised, AskId, OnResume, Rung, TurnStop, WakeOutcome};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum MachineState {
     /// No agent.
     Parked,
     /// The agent's process is coming up.
@@ -25,17 +25,17 @@ pub(super) enum State {
     /// The agent is bringing the session back. What it replays is compared, not shown.
     Restoring(Restore),
     /// The agent has the session, and is set as it was wished to be.
-    Settling(Settling),
+    Settling(SettingsRestore),
     /// The agent has the session and nothing runs.
-    Idle(Live),
+    Idle(LiveSession),
     /// A turn runs.
-    Prompting(Prompting),
+    Prompting(PromptTurn),
     /// `session/close` is under way, perhaps over a running turn.
     Closing(Advertised, Option<Turn>),
     /// `session/delete` is under way.
     Deleting,
     /// The process is being ended.
-    Ending(Then),
+    Ending(AfterExit),
     /// The end.
     Closed,
 }
@@ -53,19 +53,19 @@ pub(super) struct Reset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ladder {
     pub(super) advertised: Advertised,
-    pub(super) habits: Habits,
+    pub(super) habits: RestoreProfile,
     /// The conversation so far.
     pub(super) exchanges: Vec<Exchange>,
     pub(super) on_resume: OnResume,
     pub(super) tried_resume: bool,
     pub(super) tried_load: bool,
     /// The last refusal that says something about the session. A method that the agent does not have says nothing.
-    pub(super) refusal: Option<Refused>,
+    pub(super) refusal: Option<RestoreRefusal>,
 }
 
 /// A refused restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct RestoreRefusal {
     /// Whether the agent reports the session as not found.
     pub(super) is_lost: bool,
     pub(super) error: RestoreError,
@@ -81,10 +81,10 @@ pub(super) struct Restore {
 
 /// Wishes that are being restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settling {
-    pub(super) live: Live,
+pub(super) struct SettingsRestore {
+    pub(super) live: LiveSession,
     /// How the session came to be live.
-    pub(super) how: Awakening,
+    pub(super) how: WakeOutcome,
     /// The one that the agent has been asked for.
     pub(super) asked: Setting,
     /// Those that it has not.
@@ -93,7 +93,7 @@ pub(super) struct Settling {
 
 /// A session the agent has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Live {
+pub(super) struct LiveSession {
     pub(super) advertised: Advertised,
     /// What a replay that was answered too early still owes.
     pub(super) owed: Option<Box<Owed>>,
@@ -104,18 +104,18 @@ pub(super) struct Live {
 pub(super) struct Owed {
     pub(super) alignment: Alignment,
     /// How it was said to compare.
-    pub(super) told: Option<Verdict>,
+    pub(super) told: Option<ReplayVerdict>,
 }
 
 /// A running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Prompting {
-    pub(super) live: Live,
+pub(super) struct PromptTurn {
+    pub(super) live: LiveSession,
     pub(super) turn: Turn,
     /// Why the agent was told to stop, if it was.
-    pub(super) stopping: Option<Stopping>,
+    pub(super) stopping: Option<StopCause>,
     /// What somebody has been asked and has not answered.
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<PendingRequest>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
     /// Whether its prompt told the conversation so far to a fresh session.
@@ -123,13 +123,13 @@ pub(super) struct Prompting {
     /// What has arrived of it. Once anything has, its prompt is never sent again.
     pub(super) activity: Activity,
     /// How the agent stopped, if that came before it had answered the prompt.
-    pub(super) stopped: Option<Box<Result<Stopped, AgentError>>>,
+    pub(super) stopped: Option<Box<Result<TurnStop, AgentError>>>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
     /// How the replay compares with them, if that is otherwise than it was said.
-    pub(super) corrected: Option<Verdict>,
+    pub(super) corrected: Option<ReplayVerdict>,
 }
 
 /// A prompt that is sent a second time.
@@ -153,14 +153,14 @@ pub(super) enum Activity {
 
 /// Why an agent was told to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stopping {
+pub(super) enum StopCause {
     /// Somebody cancelled the turn.
     Asked,
     /// The turn has come to a limit, or cannot go on.
     Failing(Box<TurnError>),
 }
 
-impl Stopping {
+impl StopCause {
     /// How the turn ends, whatever the agent says: some answer a cancel as if they had finished, and others with an
     /// error. What they said is kept as they said it.
     pub(super) fn outcome(self) -> TurnOutcome {
@@ -173,7 +173,7 @@ impl Stopping {
 
 /// A question of the agent that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) ask: AskId,
     /// The tool call that it wants permission for; one that wants something else has none.
     pub(super) tool: Option<ToolUse>,
@@ -183,7 +183,7 @@ pub(super) struct Asked {
 
 /// What a record is once its session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum CloseKind {
     /// It can still be restored by its id.
     Closed,
     /// Nobody is to find it again.
@@ -192,7 +192,7 @@ pub(super) enum Ends {
 
 /// What follows when the process is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AfterExit {
     /// The session can be brought back.
     Park,
     /// Somebody already wants it back.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, Habits, LineageReason,
-    LoadWait, MessageKind, OfferedSetting, PermissionMode, Reading, RecordId, RestoreError, Setting,
-    SettingName, SettingValue, ToolUse, Verdict,
+    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, ErrorMeaning, Exchange, LineageReason,
+    LoadWait, MessageKind, OfferedSetting, PermissionMode, RecordId, ReplayVerdict, RestoreError,
+    RestoreProfile, Setting, SettingName, SettingValue, ToolUse,
 };
 
 mod adopting;
@@ -36,11 +36,11 @@ fn died() -> AgentError {
     AgentError::Died { agent: "a".into(), how: "exit code 1".into(), said: Vec::new() }
 }
 
-fn refused(reading: Reading) -> Input {
+fn refused(reading: ErrorMeaning) -> Input {
     Input::SetupRefused { reading, error: refusal(reading) }
 }
 
-fn refusal(reading: Reading) -> AgentError {
+fn refusal(reading: ErrorMeaning) -> AgentError {
     AgentError::Refused {
         agent: "a".into(),
         method: "m".into(),
@@ -78,7 +78,7 @@ fn chunk(kind: MessageKind, text: &str) -> Input {
 /// A client's request.
 fn pass(id: u64) -> Input {
     let (method, params) = ("session/set_mode".into(), Arc::from("{}"));
-    Input::Pass(Pass {
+    Input::Pass(ForwardedRequest {
         id: PassId(id),
         method,
         params,
@@ -91,7 +91,7 @@ fn pass(id: u64) -> Input {
 /// A client's request for a mode.
 fn pass_mode(id: u64, mode: &str) -> Input {
     let Input::Pass(pass) = pass(id) else { panic!("a request") };
-    Input::Pass(Pass { setting: Some(wish(SettingName::Mode, mode)), ..pass })
+    Input::Pass(ForwardedRequest { setting: Some(wish(SettingName::Mode, mode)), ..pass })
 }
 
 fn wish(name: SettingName, value: &str) -> Setting {
@@ -155,7 +155,7 @@ const REPLAY: Advertised = Advertised { replay: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 
 /// Of an agent that names a session's file by the minute.
-const BY_THE_MINUTE: Habits = Habits {
+const BY_THE_MINUTE: RestoreProfile = RestoreProfile {
     needs_prompt_before_load: false,
     wait_before_load: LoadWait::NextMinute,
     replays_on_resume: false,
@@ -172,7 +172,7 @@ fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchanges = (0..answered).map(exchange).collect();
     Input::AgentReady {
         advertised,
-        habits: Habits::default(),
+        habits: RestoreProfile::default(),
         exchanges,
         spoken_at: Some(at(100)),
         carried: None,
@@ -181,7 +181,7 @@ fn ready_after(answered: u64, advertised: Advertised) -> Input {
 }
 
 /// A started agent that behaves so, in a conversation of one answered prompt.
-fn ready_with(habits: Habits, advertised: Advertised) -> Input {
+fn ready_with(habits: RestoreProfile, advertised: Advertised) -> Input {
     match ready(advertised) {
         Input::AgentReady { exchanges, spoken_at, carried, on_resume, .. } => {
             Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume }
@@ -205,7 +205,7 @@ fn kept(answered: u64) -> SessionMachine {
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1)),
         agent_run: None,
         settings: crate::model::RecordSettings::default(),
-        memory: crate::model::Memory::default(),
+        memory: crate::model::AgentMemory::default(),
         restore_error: None,
         created_at: at(1),
         updated_at: at(100),

@@ -6,7 +6,7 @@
 use crate::model::{Decision, PermissionPolicy, Ruling, ToolKind, ToolUse};
 
 use super::prompting::OPEN_REQUESTS;
-use super::state::{Asked, Prompting, State};
+use super::state::{MachineState, PendingRequest, PromptTurn};
 use super::{AskId, Effect, Permit, SessionMachine};
 
 impl SessionMachine {
@@ -18,10 +18,12 @@ impl SessionMachine {
         let Some(tool) = tool else { return self.do_(Effect::Permit(ask, Permit::Approve)) };
         let reads = tool.kind() == ToolKind::Reads;
         match &mut self.state {
-            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
+            MachineState::Prompting(PromptTurn { stopping: Some(_), .. })
+            | MachineState::Closing(..)
+            | MachineState::Deleting => {
                 self.answer(ask, Permit::Cancelled);
             }
-            State::Prompting(Prompting { turn, asked, .. }) => match decide(&turn.policy, &tool) {
+            MachineState::Prompting(PromptTurn { turn, asked, .. }) => match decide(&turn.policy, &tool) {
                 // What is read without asking is no permission that was given.
                 Decision::Approve if reads => self.do_(Effect::Permit(ask, Permit::Approve)),
                 Decision::Approve => self.answer(ask, Permit::Approve),
@@ -31,7 +33,7 @@ impl SessionMachine {
                 Decision::Ask if asked.len() >= OPEN_REQUESTS => self.answer(ask, Permit::Reject),
                 Decision::Ask => {
                     // Whoever is asked is asked in our words, and has a yes among them.
-                    asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve: true });
+                    asked.push(PendingRequest { ask: ask.clone(), tool: Some(tool), can_approve: true });
                     self.do_(Effect::Consult(ask));
                 }
             },

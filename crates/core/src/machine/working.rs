@@ -10,7 +10,7 @@ use crate::model::{
     TurnState, WakeOptions,
 };
 
-use super::state::{Activity, Live, Prompting, State};
+use super::state::{Activity, LiveSession, MachineState, PromptTurn};
 use super::{AgentState, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -22,22 +22,26 @@ impl SessionMachine {
         own: RequestId,
     ) {
         match (&mut self.state, state) {
-            (State::Parked | State::Starting | State::Closed, _) => {}
-            (State::Idle(_), AgentState::Working) => {
+            (MachineState::Parked | MachineState::Starting | MachineState::Closed, _) => {}
+            (MachineState::Idle(_), AgentState::Working) => {
                 self.begin_own_turn(now, own);
                 self.keep_said(body);
             }
-            (State::Prompting(_), state) => {
+            (MachineState::Prompting(_), state) => {
                 self.keep_said(body);
                 self.state_in_a_turn(now, state);
             }
-            (State::Closing(_, Some(_)), AgentState::Idle(how)) => {
+            (MachineState::Closing(_, Some(_)), AgentState::Idle(how)) => {
                 self.keep_said(body);
                 self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
             }
             (state, told) => {
-                let is_asked = matches!(state, State::Looking(_) | State::Creating(..) | State::Restoring(_));
-                let is_setup = is_asked || matches!(state, State::Waiting(_) | State::Settling(_));
+                let is_asked = matches!(
+                    state,
+                    MachineState::Looking(_) | MachineState::Creating(..) | MachineState::Restoring(_)
+                );
+                let is_setup =
+                    is_asked || matches!(state, MachineState::Waiting(_) | MachineState::Settling(_));
                 if is_asked {
                     // It works on what it was asked for. That is no news of a setting, whose limit is another.
                     self.do_(Effect::Arm(Deadline::Setup));
@@ -64,13 +68,14 @@ impl SessionMachine {
     /// nothing to do from then on.
     pub(super) fn note_background(&mut self, background: bool) {
         let was_at_it = std::mem::replace(&mut self.background, background);
-        if was_at_it && !background && matches!(self.state, State::Idle(_)) {
+        if was_at_it && !background && matches!(self.state, MachineState::Idle(_)) {
             self.do_(Effect::Arm(Deadline::Idle));
         }
     }
 
     fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
-        let State::Prompting(Prompting { stopping, inserted, activity, stopped, .. }) = &mut self.state
+        let MachineState::Prompting(PromptTurn { stopping, inserted, activity, stopped, .. }) =
+            &mut self.state
         else {
             return;
         };
@@ -96,7 +101,7 @@ impl SessionMachine {
     }
 
     pub(super) fn prompt_inserted(&mut self, now: Timestamp) {
-        let State::Prompting(prompting) = &mut self.state else { return };
+        let MachineState::Prompting(prompting) = &mut self.state else { return };
         prompting.inserted = true;
         if let Some(how) = prompting.stopped.take() {
             self.prompt_answered(now, *how);
@@ -115,7 +120,7 @@ impl SessionMachine {
 
     fn begin_own_turn(&mut self, now: Timestamp, request: RequestId) {
         let live = match self.take_state() {
-            State::Idle(live) => live,
+            MachineState::Idle(live) => live,
             other => return self.state = other,
         };
         let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
@@ -137,17 +142,17 @@ impl SessionMachine {
         self.do_(Effect::SaveTurn(turn.clone()));
         let request_id = turn.request.to_string();
         self.do_(Effect::Fact(Fact::TurnStarted { turn: id.0, request_id, client: None }));
-        self.state = State::Prompting(Prompting {
+        self.state = MachineState::Prompting(PromptTurn {
             inserted: true,
             activity: Activity::Worked,
-            ..Prompting::begun(live, turn)
+            ..PromptTurn::begun(live, turn)
         });
     }
 }
 
-impl Prompting {
+impl PromptTurn {
     /// A turn at its beginning.
-    pub(super) fn begun(live: Live, turn: Turn) -> Self {
+    pub(super) fn begun(live: LiveSession, turn: Turn) -> Self {
         Self {
             live,
             turn,

@@ -28,7 +28,7 @@ pub struct Exchange {
 /// How a replay compares with what we keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ReplayVerdict {
     /// The agent remembers what we keep.
     Same,
     /// It remembers that and more; the rest was kept.
@@ -70,7 +70,7 @@ pub struct Alignment {
     message: Option<UserMessage>,
     /// How much of the last passed exchange's reply has come again; `None` once it differs.
     replied: Option<usize>,
-    place: Place,
+    place: ReplayPosition,
     strangers: Strangers,
     skipped: bool,
     seen: bool,
@@ -87,7 +87,7 @@ enum Strangers {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ReplayPosition {
     Within,
     Beyond,
     Lost,
@@ -104,7 +104,7 @@ struct UserMessage {
 }
 
 /// What a piece of a user message is.
-enum Piece {
+enum ChunkOrigin {
     Ours,
     Stranger,
     Beyond,
@@ -123,7 +123,7 @@ impl Alignment {
             passed: 0,
             message: None,
             replied: None,
-            place: Place::Within,
+            place: ReplayPosition::Within,
             strangers: Strangers::None,
             skipped: false,
             seen: false,
@@ -132,16 +132,16 @@ impl Alignment {
 
     /// No comparison: all that comes goes beyond what we have.
     pub fn of_missed() -> Self {
-        Self { place: Place::Beyond, ..Self::new(Vec::new(), &[]) }
+        Self { place: ReplayPosition::Beyond, ..Self::new(Vec::new(), &[]) }
     }
 
     /// Takes one replayed history update.
     pub fn step(&mut self, update: &Update) -> ReplayStep {
         self.seen = true;
         match self.place {
-            Place::Lost => return ReplayStep::Drop,
-            Place::Beyond => return ReplayStep::Keep,
-            Place::Within => {}
+            ReplayPosition::Lost => return ReplayStep::Drop,
+            ReplayPosition::Beyond => return ReplayStep::Keep,
+            ReplayPosition::Within => {}
         }
         let (id, pieces) = match update {
             Update::Chunk { kind: MessageKind::User, message_id, content } => {
@@ -159,8 +159,8 @@ impl Alignment {
             }
         };
         for piece in pieces {
-            if let Piece::Beyond = self.user(id, piece) {
-                self.place = Place::Beyond;
+            if let ChunkOrigin::Beyond = self.user(id, piece) {
+                self.place = ReplayPosition::Beyond;
                 return ReplayStep::Keep;
             }
         }
@@ -168,27 +168,29 @@ impl Alignment {
     }
 
     /// Ends the comparison; `None` if nothing was replayed, or nothing compared.
-    pub fn verdict(&self) -> Option<Verdict> {
-        if self.place == Place::Beyond && self.passed == 0 {
+    pub fn verdict(&self) -> Option<ReplayVerdict> {
+        if self.place == ReplayPosition::Beyond && self.passed == 0 {
             return None;
         }
         let is_missing = self.skipped || self.remaining().iter().any(Exchange::must_come);
         let verdict = match self.place {
-            Place::Beyond => Verdict::Longer,
-            Place::Lost => Verdict::Different,
-            Place::Within if self.strangers == Strangers::Last || !self.message_is_whole() => {
-                Verdict::Different
+            ReplayPosition::Beyond => ReplayVerdict::Longer,
+            ReplayPosition::Lost => ReplayVerdict::Different,
+            ReplayPosition::Within if self.strangers == Strangers::Last || !self.message_is_whole() => {
+                ReplayVerdict::Different
             }
-            Place::Within if is_missing && self.strangers == Strangers::Forgiven => Verdict::Different,
-            Place::Within if is_missing => Verdict::Shorter,
-            Place::Within => Verdict::Same,
+            ReplayPosition::Within if is_missing && self.strangers == Strangers::Forgiven => {
+                ReplayVerdict::Different
+            }
+            ReplayPosition::Within if is_missing => ReplayVerdict::Shorter,
+            ReplayPosition::Within => ReplayVerdict::Same,
         };
         self.seen.then_some(verdict)
     }
 
     /// How the replay compares once all of it has come; `None` while something must still come. A prompt that may be
     /// forgotten is not waited for.
-    pub fn outcome(&self) -> Option<Verdict> {
+    pub fn outcome(&self) -> Option<ReplayVerdict> {
         let waits =
             self.owes_reply() || !self.message_is_whole() || self.remaining().iter().any(Exchange::must_come);
         self.verdict().filter(|_| !waits)
@@ -196,7 +198,7 @@ impl Alignment {
 
     /// Whether the rest of the replay may still arrive late.
     pub fn is_owed(&self) -> bool {
-        self.place == Place::Within
+        self.place == ReplayPosition::Within
             && self.strangers != Strangers::Last
             && (!self.remaining().is_empty() || self.owes_reply())
     }
@@ -208,12 +210,12 @@ impl Alignment {
         }
         let owed = match update {
             Update::Chunk { kind: MessageKind::User, message_id, content } => {
-                matches!(self.user(message_id.as_deref(), content), Piece::Ours)
+                matches!(self.user(message_id.as_deref(), content), ChunkOrigin::Ours)
             }
             Update::Message { kind: MessageKind::User, message_id, content } => content
                 .iter()
                 .flatten()
-                .all(|piece| matches!(self.user(Some(message_id), piece), Piece::Ours)),
+                .all(|piece| matches!(self.user(Some(message_id), piece), ChunkOrigin::Ours)),
             Update::Chunk { kind: MessageKind::Agent, .. }
             | Update::Message { kind: MessageKind::Agent, .. } => {
                 self.message_is_whole()
@@ -236,14 +238,14 @@ impl Alignment {
             self.seen = true;
             LateStep::Owed
         } else {
-            self.place = Place::Lost;
+            self.place = ReplayPosition::Lost;
             LateStep::New
         }
     }
 
-    fn user(&mut self, id: Option<&str>, content: &ChunkContent) -> Piece {
+    fn user(&mut self, id: Option<&str>, content: &ChunkContent) -> ChunkOrigin {
         let text = match content {
-            ChunkContent::Text(text) if text.trim().is_empty() => return Piece::Ours,
+            ChunkContent::Text(text) if text.trim().is_empty() => return ChunkOrigin::Ours,
             ChunkContent::Text(text) => bare(text),
             ChunkContent::Block(_) => String::new(),
         };
@@ -259,30 +261,30 @@ impl Alignment {
     }
 
     /// Finds the place of the next piece of a user message.
-    fn place(&mut self, message: &mut UserMessage, text: &str, is_surely_same: bool) -> Piece {
+    fn place(&mut self, message: &mut UserMessage, text: &str, is_surely_same: bool) -> ChunkOrigin {
         if let (Some((index, matched)), false) = (message.begun, message.is_settled) {
             self.go_on(message, index, matched, text);
-            return Piece::Ours;
+            return ChunkOrigin::Ours;
         }
         if message.is_settled && (is_surely_same || text.is_empty()) {
-            return Piece::Ours;
+            return ChunkOrigin::Ours;
         }
         if let Some(index) = self.candidate(text) {
             message.is_settled = false;
             self.go_on(message, index, 0, text);
-            return Piece::Ours;
+            return ChunkOrigin::Ours;
         }
         // A prompt that was answered is followed by its answer, so whatever follows it sooner is part of it.
         let last = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
         let is_added = message.begun.is_some() && last.is_some_and(|exchange| exchange.answered);
         if is_added || self.notes.iter().any(|note| text.starts_with(note)) {
             message.is_settled = true;
-            return Piece::Ours;
+            return ChunkOrigin::Ours;
         }
         // The delta is kept only after an exact match of the last prompt we know, and not while its reply is
         // still being replayed: some agents put what their tools answered into the user's mouth.
         let is_past = self.passed > 0 && self.remaining().is_empty() && !self.owes_reply();
-        if is_past { Piece::Beyond } else { Piece::Stranger }
+        if is_past { ChunkOrigin::Beyond } else { ChunkOrigin::Stranger }
     }
 
     /// Advances in a prompt, if the text does; if not, the agent put it between.

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{
-    AcpSessionId, ChunkContent, Content, Event, Exchange, Fact, LineageIndex, LineageReason, Memory,
-    MessageKind, RecordId, Seq, Terminals, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
+    AcpSessionId, AgentMemory, ChunkContent, Content, Event, Exchange, Fact, LineageIndex, LineageReason,
+    MessageKind, RecordId, Seq, TerminalTexts, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
 };
 
 /// A conversation as it stands after the events applied to it.
@@ -22,8 +22,8 @@ pub struct Conversation {
     /// The message that the next chunk without an id continues.
     open: Option<usize>,
     spoken_at: Option<Timestamp>,
-    memory: Memory,
-    terminals: Terminals,
+    memory: AgentMemory,
+    terminals: TerminalTexts,
     brief: Option<Brief>,
     /// The turn whose prompt comes a second time.
     resent: Option<TurnId>,
@@ -43,7 +43,7 @@ const BRIEF_BYTES: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A message, of the user or the agent.
-    Message(Message),
+    Message(ConversationMessage),
     /// A tool call with the fields of all its updates.
     Tool(ToolCall),
     /// The agent's plan, as last told in its turn.
@@ -74,7 +74,7 @@ pub enum Entry {
 
 /// A message, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct ConversationMessage {
     /// The agent's id for it, or one made from the record and its first event.
     pub id: Box<str>,
     /// Whose it is.
@@ -108,7 +108,7 @@ pub struct ToolCall {
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
 
-impl Message {
+impl ConversationMessage {
     fn append(&mut self, piece: ChunkContent) {
         match piece {
             ChunkContent::Text(text) => self.text.push_str(&text),
@@ -119,7 +119,7 @@ impl Message {
 
 impl Brief {
     /// Appends what there is room for. The user's words are compared whole.
-    fn append(&mut self, index: usize, message: &mut Message, piece: ChunkContent) {
+    fn append(&mut self, index: usize, message: &mut ConversationMessage, piece: ChunkContent) {
         let ChunkContent::Text(text) = piece else { return };
         let room = match message.kind {
             MessageKind::User => text.len(),
@@ -140,7 +140,7 @@ impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
         let (tools, messages) = (HashMap::new(), HashMap::new());
-        let (entries, memory, terminals) = (Vec::new(), Memory::default(), Terminals::default());
+        let (entries, memory, terminals) = (Vec::new(), AgentMemory::default(), TerminalTexts::default());
         let (open, spoken_at, brief, resent) = (None, None, None, None);
         Self { record, entries, tools, messages, open, spoken_at, memory, terminals, brief, resent }
     }
@@ -178,12 +178,12 @@ impl Conversation {
     }
 
     /// How much of it the agent remembers.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> AgentMemory {
         self.memory
     }
 
     /// The terminals that tool calls refer to.
-    pub fn terminals(&self) -> &Terminals {
+    pub fn terminals(&self) -> &TerminalTexts {
         &self.terminals
     }
 
@@ -198,7 +198,7 @@ impl Conversation {
             return;
         }
         let id = event.turn.map(|turn| prompt_message_id(&self.record, turn).into());
-        let message = Message { text, blocks, ..self.message(event, MessageKind::User, id) };
+        let message = ConversationMessage { text, blocks, ..self.message(event, MessageKind::User, id) };
         self.entries.push(Entry::Message(message));
     }
 
@@ -334,8 +334,8 @@ impl Conversation {
         index
     }
 
-    fn message(&self, event: &Event, kind: MessageKind, id: Option<Box<str>>) -> Message {
-        Message {
+    fn message(&self, event: &Event, kind: MessageKind, id: Option<Box<str>>) -> ConversationMessage {
+        ConversationMessage {
             id: id.unwrap_or_else(|| run_message_id(&self.record, event.seq).into()),
             kind,
             turn: event.turn,

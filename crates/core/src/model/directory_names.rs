@@ -7,7 +7,7 @@ use super::AbsolutePath;
 
 /// By which of its names an agent is asked for the sessions of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Named {
+pub enum DirectoryNameKind {
     /// With every link followed: so a program knows the directory that it was started in.
     #[default]
     Really,
@@ -30,10 +30,10 @@ impl DirectoryNames {
     }
 
     /// One of them.
-    pub fn get(&self, named: Named) -> &AbsolutePath {
+    pub fn get(&self, named: DirectoryNameKind) -> &AbsolutePath {
         match named {
-            Named::Really => &self.real,
-            Named::AsWritten => &self.written,
+            DirectoryNameKind::Really => &self.real,
+            DirectoryNameKind::AsWritten => &self.written,
         }
     }
 
@@ -44,8 +44,8 @@ impl DirectoryNames {
 
     /// Whether a session of this directory is listed where the agent is asked by this name. An agent that follows links
     /// itself tells it by both.
-    pub fn lists(&self, named: Named, cwd: &AbsolutePath) -> bool {
-        !self.are_two() || (plain(cwd) == self.real) == (named == Named::Really)
+    pub fn lists(&self, named: DirectoryNameKind, cwd: &AbsolutePath) -> bool {
+        !self.are_two() || (plain(cwd) == self.real) == (named == DirectoryNameKind::Really)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientName, LineageIndex, RestoreError, Seq, SettingValue, Timestamp, TurnId, Verdict};
+use super::{ClientName, LineageIndex, ReplayVerdict, RestoreError, Seq, SettingValue, Timestamp, TurnId};
 
 /// One kept line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,12 +95,12 @@ pub enum Fact {
         by: String,
         /// How what it replayed compares with what we keep; absent when it replayed nothing.
         #[serde(skip_serializing_if = "Option::is_none")]
-        replay: Option<Verdict>,
+        replay: Option<ReplayVerdict>,
     },
     /// All of what the agent replayed has come by now, after it had said that it has the session again.
     ReplayedLate {
         /// How it compares with what we keep, which is otherwise than it was said then.
-        replay: Verdict,
+        replay: ReplayVerdict,
     },
     /// A fresh ACP session took over: the agent does not remember what came before.
     SessionReset {
@@ -117,7 +117,7 @@ pub enum Fact {
         announced: bool,
         /// How much of what came before it is told with its first prompt; absent if that is nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        carried: Option<Carried>,
+        carried: Option<HistoryExtent>,
         /// The failed restore that led to it, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RestoreError>,
@@ -283,7 +283,7 @@ impl Fact {
 /// How much of a conversation a fresh session is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Carried {
+pub enum HistoryExtent {
     /// All of it.
     Whole,
     /// The last part of it: it is too long.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AbsolutePath, AcpSessionId, Missed, RecordId, RestoreError};
+use super::{AbsolutePath, AcpSessionId, MissedDeadline, RecordId, RestoreError};
 
 /// What an agent did instead of what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +66,7 @@ pub enum AgentError {
         /// The agent.
         agent: String,
         /// What it did not do in time.
-        missed: Missed,
+        missed: MissedDeadline,
         /// How long it was given.
         limit: Duration,
         /// Its last lines on stderr, or the garbage it printed on stdout.
@@ -192,7 +192,7 @@ pub enum AgentError {
         /// The error object as received.
         acp: Arc<str>,
         /// What the error means for a session.
-        reading: Reading,
+        reading: ErrorMeaning,
     },
     /// It is an acpx, on another machine for instance, and the host there went away while the turn ran.
     #[error(
@@ -302,7 +302,7 @@ pub enum AgentError {
 
 /// What an agent's error means for the session it was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum ErrorMeaning {
     /// The agent no longer has the session.
     Lost,
     /// The agent does not have the method, so it says nothing about the session.
@@ -338,8 +338,8 @@ impl AgentError {
             Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
             Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
             Self::SessionInUse { .. } => "SESSION_IN_USE",
-            Self::Refused { reading: Reading::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
-            Self::Refused { reading: Reading::LoginNeeded, .. } | Self::NoCredential { .. } => {
+            Self::Refused { reading: ErrorMeaning::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
+            Self::Refused { reading: ErrorMeaning::LoginNeeded, .. } | Self::NoCredential { .. } => {
                 "AUTH_REQUIRED"
             }
             Self::Refused { .. } => "AGENT_REFUSED",
@@ -357,23 +357,24 @@ impl AgentError {
     }
 
     /// What the error means for the session it was about.
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> ErrorMeaning {
         match self {
             Self::Refused { reading, .. } => *reading,
-            Self::NoCredential { .. } => Reading::LoginNeeded,
-            _ => Reading::Broken,
+            Self::NoCredential { .. } => ErrorMeaning::LoginNeeded,
+            _ => ErrorMeaning::Broken,
         }
     }
 
     /// Whether the agent's process no longer has the session, so that only another process can serve it.
     pub fn has_no_session(&self) -> bool {
-        matches!(self.reading(), Reading::Lost | Reading::WorkerDied)
+        matches!(self.reading(), ErrorMeaning::Lost | ErrorMeaning::WorkerDied)
     }
 
     /// The same error of an agent that offers these ways to log in: if it wants one, it says which there are.
     #[must_use]
     pub fn offering(mut self, ways: Option<&str>) -> Self {
-        if let (Self::Refused { reading: Reading::LoginNeeded, message, .. }, Some(ways)) = (&mut self, ways)
+        if let (Self::Refused { reading: ErrorMeaning::LoginNeeded, message, .. }, Some(ways)) =
+            (&mut self, ways)
         {
             message.push_str("; it offers ");
             message.push_str(ways);
@@ -389,7 +390,7 @@ impl AgentError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
-            Self::Refused { method, reading: Reading::LoginNeeded, .. } if method == "initialize" => {
+            Self::Refused { method, reading: ErrorMeaning::LoginNeeded, .. } if method == "initialize" => {
                 Some(Self::LOGIN_FIRST)
             }
             Self::SlowStart { missed, .. } => missed.hint().or_else(|| Self::hint_of(self.code())),

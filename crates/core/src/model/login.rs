@@ -5,7 +5,7 @@ use std::fmt;
 
 /// One way to log in with an agent, as it tells it in its answer to `initialize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginWay {
+pub struct LoginMethod {
     /// The agent's name for it, by which it is asked for.
     pub id: String,
     /// What a person calls it.
@@ -13,12 +13,12 @@ pub struct LoginWay {
     /// What the agent says of it besides.
     pub description: Option<String>,
     /// How it is done.
-    pub how: LoginHow,
+    pub how: LoginMethodKind,
 }
 
 /// How a way to log in is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoginHow {
+pub enum LoginMethodKind {
     /// The agent sees to it when it is asked to.
     Agent,
     /// Variables are to be set in the agent's environment.
@@ -85,41 +85,41 @@ pub fn token_of_variable(variable: &str) -> Option<&str> {
     variable.strip_prefix(CREDENTIAL).filter(|token| !token.is_empty())
 }
 
-impl LoginWay {
+impl LoginMethod {
     /// Whether everything that it needs is there; `is_set` says whether a variable has a value. A login in a terminal
     /// needs a person.
     pub fn is_prepared(&self, is_set: impl Fn(&str) -> bool) -> bool {
         match &self.how {
-            LoginHow::Terminal { .. } => false,
-            LoginHow::Variables(needed) => {
+            LoginMethodKind::Terminal { .. } => false,
+            LoginMethodKind::Variables(needed) => {
                 let all = || needed.iter().all(|variable| variable.optional || is_set(&variable.name));
                 self.has_credential(&is_set) || (!needed.is_empty() && all())
             }
-            LoginHow::Agent | LoginHow::Other(_) => self.has_credential(is_set),
+            LoginMethodKind::Agent | LoginMethodKind::Other(_) => self.has_credential(is_set),
         }
     }
 
     /// Whether there is a credential that it is to be asked for with, unasked. A way that is gone in a terminal is
     /// never asked for.
     pub fn has_credential(&self, is_set: impl Fn(&str) -> bool) -> bool {
-        !matches!(self.how, LoginHow::Terminal { .. }) && is_set(&credential_variable(&self.id))
+        !matches!(self.how, LoginMethodKind::Terminal { .. }) && is_set(&credential_variable(&self.id))
     }
 }
 
 /// As one is named in a sentence.
-impl fmt::Display for LoginWay {
+impl fmt::Display for LoginMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match &self.how {
-            LoginHow::Agent | LoginHow::Other(_) => "",
-            LoginHow::Variables(_) => ", by environment variables",
-            LoginHow::Terminal { .. } => ", in a terminal",
+            LoginMethodKind::Agent | LoginMethodKind::Other(_) => "",
+            LoginMethodKind::Variables(_) => ", by environment variables",
+            LoginMethodKind::Terminal { .. } => ", in a terminal",
         };
         write!(f, "{} ({}{what})", self.id, self.name)
     }
 }
 
 /// The ways as they are named in a sentence; `None` if there is none.
-pub fn ways_in_words(ways: &[LoginWay]) -> Option<String> {
+pub fn ways_in_words(ways: &[LoginMethod]) -> Option<String> {
     let words: Vec<String> = ways.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
@@ -128,8 +128,8 @@ pub fn ways_in_words(ways: &[LoginWay]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn way(id: &str, how: LoginHow) -> LoginWay {
-        LoginWay { id: id.to_owned(), name: format!("{id} login"), description: None, how }
+    fn way(id: &str, how: LoginMethodKind) -> LoginMethod {
+        LoginMethod { id: id.to_owned(), name: format!("{id} login"), description: None, how }
     }
 
     #[test]
@@ -138,17 +138,17 @@ mod tests {
         assert_eq!(token_of_variable("ACPX_AUTH_XAI_API_KEY"), Some("XAI_API_KEY"));
         assert_eq!((token_of_variable("ACPX_AUTH_"), token_of_variable("XAI_API_KEY")), (None, None));
         let set = |name: &str| name == "ACPX_AUTH_API_KEY";
-        assert!(way("api-key", LoginHow::Agent).has_credential(set));
-        assert!(way("api-key", LoginHow::Other("oauth".into())).is_prepared(set));
-        assert!(!way("chatgpt", LoginHow::Agent).is_prepared(set));
-        let terminal = LoginHow::Terminal { args: Vec::new(), env: Vec::new() };
+        assert!(way("api-key", LoginMethodKind::Agent).has_credential(set));
+        assert!(way("api-key", LoginMethodKind::Other("oauth".into())).is_prepared(set));
+        assert!(!way("chatgpt", LoginMethodKind::Agent).is_prepared(set));
+        let terminal = LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() };
         assert!(!way("api-key", terminal).has_credential(set), "a terminal is never asked for unasked");
     }
 
     #[test]
     fn a_way_by_variables_is_prepared_when_all_that_it_needs_are_set() {
         let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
-        let by = |variables| way("env", LoginHow::Variables(variables));
+        let by = |variables| way("env", LoginMethodKind::Variables(variables));
         let set = |name: &str| name == "KEY";
         assert!(by(vec![variable("KEY", false), variable("ORG", true)]).is_prepared(set));
         assert!(!by(vec![variable("KEY", false), variable("ORG", false)]).is_prepared(set));
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn the_ways_of_an_agent_are_named_in_one_sentence() {
-        let terminal = LoginHow::Terminal { args: Vec::new(), env: Vec::new() };
-        let ways = [way("api-key", LoginHow::Agent), way("tui", terminal)];
+        let terminal = LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() };
+        let ways = [way("api-key", LoginMethodKind::Agent), way("tui", terminal)];
         assert_eq!(
             ways_in_words(&ways).as_deref(),
             Some("api-key (api-key login), tui (tui login, in a terminal)")

@@ -154,7 +154,7 @@ fn other_members(mut said: serde_json::Map<String, Value>) -> Option<Value> {
 
 /// A server as it is kept: by what its values can be had again, and none of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct KeptServer {
+pub struct McpServerRef {
     /// Its name.
     pub name: String,
     /// The configuration file its values came from; `None` if a client told them.

@@ -1,11 +1,11 @@
 //! How much of a record's conversation its agent still remembers, as far as that is known: what we keep is whole,
 //! whatever became of the agent's own memory.
 
-use super::{Fact, LineageReason, Seq, Update, Verdict};
+use super::{Fact, LineageReason, ReplayVerdict, Seq, Update};
 
 /// What an agent remembers of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Memory {
+pub enum AgentMemory {
     /// All of it, as far as is known.
     #[default]
     Whole,
@@ -24,7 +24,7 @@ pub enum Memory {
     Another,
 }
 
-impl Memory {
+impl AgentMemory {
     /// Takes the next fact of a record, which is this event.
     pub fn take(&mut self, seq: Seq, fact: &Fact) {
         match fact {
@@ -41,15 +41,17 @@ impl Memory {
     }
 
     /// What it is once the agent has replayed something that compares like this.
-    fn after(self, replay: Verdict) -> Self {
+    fn after(self, replay: ReplayVerdict) -> Self {
         match (replay, self) {
             // What an agent has compacted it may still replay as it was, and then it is no more in the model's memory.
-            (Verdict::Same | Verdict::Longer | Verdict::Shorter, Self::Compacted) => Self::Compacted,
-            (Verdict::Same | Verdict::Longer, _) => Self::Whole,
+            (ReplayVerdict::Same | ReplayVerdict::Longer | ReplayVerdict::Shorter, Self::Compacted) => {
+                Self::Compacted
+            }
+            (ReplayVerdict::Same | ReplayVerdict::Longer, _) => Self::Whole,
             // That it lacks what came before a fresh session is known already, and where that was.
-            (Verdict::Shorter | Verdict::Different, since @ Self::Since { .. }) => since,
-            (Verdict::Shorter, _) => Self::Part,
-            (Verdict::Different, _) => Self::Another,
+            (ReplayVerdict::Shorter | ReplayVerdict::Different, since @ Self::Since { .. }) => since,
+            (ReplayVerdict::Shorter, _) => Self::Part,
+            (ReplayVerdict::Different, _) => Self::Another,
         }
     }
 
@@ -79,23 +81,23 @@ mod tests {
             carried: None,
             error: None,
         };
-        let since = Memory::Since { from: Seq(5), reason: Some(LineageReason::AgentLost) };
+        let since = AgentMemory::Since { from: Seq(5), reason: Some(LineageReason::AgentLost) };
         let cases = [
-            (reset(false), Memory::Whole),
-            (restored(None), Memory::Whole),
-            (restored(Some(Verdict::Shorter)), Memory::Part),
-            (restored(Some(Verdict::Different)), Memory::Another),
+            (reset(false), AgentMemory::Whole),
+            (restored(None), AgentMemory::Whole),
+            (restored(Some(ReplayVerdict::Shorter)), AgentMemory::Part),
+            (restored(Some(ReplayVerdict::Different)), AgentMemory::Another),
             (reset(true), since),
             (restored(None), since),
-            (restored(Some(Verdict::Shorter)), since),
-            (restored(Some(Verdict::Different)), since),
-            (restored(Some(Verdict::Longer)), Memory::Whole),
-            (restored(Some(Verdict::Shorter)), Memory::Part),
-            (Fact::ReplayedLate { replay: Verdict::Same }, Memory::Whole),
-            (restored(Some(Verdict::Different)), Memory::Another),
-            (Fact::ReplayedLate { replay: Verdict::Shorter }, Memory::Part),
+            (restored(Some(ReplayVerdict::Shorter)), since),
+            (restored(Some(ReplayVerdict::Different)), since),
+            (restored(Some(ReplayVerdict::Longer)), AgentMemory::Whole),
+            (restored(Some(ReplayVerdict::Shorter)), AgentMemory::Part),
+            (Fact::ReplayedLate { replay: ReplayVerdict::Same }, AgentMemory::Whole),
+            (restored(Some(ReplayVerdict::Different)), AgentMemory::Another),
+            (Fact::ReplayedLate { replay: ReplayVerdict::Shorter }, AgentMemory::Part),
         ];
-        let mut memory = Memory::default();
+        let mut memory = AgentMemory::default();
         for (fact, expected) in cases {
             memory.take(Seq(4), &fact);
             assert_eq!(memory, expected, "{fact:?}");
@@ -107,18 +109,18 @@ mod tests {
         let compaction =
             |status: &str| Update::Compaction { id: "c".into(), status: status.into(), error: None };
         let restored = |replay| Fact::Restored { by: "session/load".to_owned(), replay: Some(replay) };
-        let mut memory = Memory::default();
+        let mut memory = AgentMemory::default();
         for status in ["in_progress", "failed"] {
             memory.hear(&compaction(status));
-            assert_eq!(memory, Memory::Whole, "{status}");
+            assert_eq!(memory, AgentMemory::Whole, "{status}");
         }
         memory.hear(&compaction("completed"));
-        for replay in [Verdict::Same, Verdict::Longer, Verdict::Shorter] {
+        for replay in [ReplayVerdict::Same, ReplayVerdict::Longer, ReplayVerdict::Shorter] {
             memory.take(Seq(4), &restored(replay));
-            assert_eq!(memory, Memory::Compacted, "{replay:?}");
+            assert_eq!(memory, AgentMemory::Compacted, "{replay:?}");
         }
-        memory.take(Seq(4), &restored(Verdict::Different));
+        memory.take(Seq(4), &restored(ReplayVerdict::Different));
         memory.hear(&compaction("completed"));
-        assert_eq!(memory, Memory::Another);
+        assert_eq!(memory, AgentMemory::Another);
     }
 }

@@ -5,7 +5,7 @@ use super::Timestamp;
 
 /// What an agent has not done in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Missed {
+pub enum MissedDeadline {
     /// To answer `initialize`.
     #[error("did not answer initialize")]
     Initialize,
@@ -23,7 +23,7 @@ pub enum Missed {
     Ready,
 }
 
-impl Missed {
+impl MissedDeadline {
     /// What a person can do about it, where it is known what that is.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
@@ -53,19 +53,19 @@ mod tests {
         let time = "give the agent more time";
         let at = Timestamp::from_millis(60_000).unwrap();
         let rows = [
-            (Missed::Initialize, "did not answer initialize within 2 s", download),
-            (Missed::Answer("session/load".into()), "did not answer session/load within 2 s", time),
+            (MissedDeadline::Initialize, "did not answer initialize within 2 s", download),
+            (MissedDeadline::Answer("session/load".into()), "did not answer session/load within 2 s", time),
             (
-                Missed::LoadTime(at),
+                MissedDeadline::LoadTime(at),
                 "cannot load the session before 1970-01-01T00:01:00.000Z, and was to be ready within 2 s",
                 "ask again then, or wait for longer",
             ),
             (
-                Missed::End,
+                MissedDeadline::End,
                 "had to end before it is started again, and did not within 2 s",
                 "ask again: what is left of it is being ended",
             ),
-            (Missed::Ready, "was not ready within 2 s", time),
+            (MissedDeadline::Ready, "was not ready within 2 s", time),
         ];
         for (missed, words, hint) in rows {
             assert_eq!(said(missed), (format!("the agent \"a\" {words}"), hint));

@@ -36,33 +36,34 @@ mod update;
 mod wake;
 
 pub use agent::{AgentAnswer, AgentBuild, AgentSpec};
-pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
+pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, ReplayVerdict};
 pub use answers::{OfferedAnswer, narrowest, unmistakable};
 pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
-pub use conversation::{Conversation, Entry, Message, ToolCall};
-pub use directory_names::{DirectoryNames, Named};
-pub use event::{Carried, Direction, EndedProcess, Event, EventKind, Fact, FactError};
-pub use failure::{AgentError, Reading};
+pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
+pub use directory_names::{DirectoryNameKind, DirectoryNames};
+pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
+pub use failure::{AgentError, ErrorMeaning};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
     TurnId,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use login::{
-    LoginHow, LoginPolicy, LoginVariable, LoginWay, credential_token, credential_variable, token_of_variable,
-    ways_in_words,
+    LoginMethod, LoginMethodKind, LoginPolicy, LoginVariable, credential_token, credential_variable,
+    token_of_variable, ways_in_words,
 };
-pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
-pub use memory::Memory;
+pub use mcp::{McpServer, McpServerRef, McpTransport, NamedValue};
+pub use memory::AgentMemory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
-pub use missed::Missed;
+pub use missed::MissedDeadline;
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{
-    Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse, Unasked,
+    Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse,
+    UnattendedPolicy,
 };
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
-pub use profile::{AgentProfile, ErrorRow, Habits, LoadWait, ProfileError, Profiles, runs_package};
+pub use profile::{AgentProfile, ErrorRow, LoadWait, ProfileError, Profiles, RestoreProfile, runs_package};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use restore_error::RestoreError;
@@ -71,9 +72,9 @@ pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
 pub use setting::{
     Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError,
-    SettingName, SettingValue, UnmetWish,
+    SettingName, SettingValue, UnmetSetting,
 };
-pub use terminal::{Replaced, TerminalText, Terminals, command_line};
+pub use terminal::{PreviousContent, TerminalText, TerminalTexts, command_line};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};

@@ -19,7 +19,7 @@ pub struct PermissionPolicy {
     /// Rules for single tools.
     pub tools: Option<Arc<ToolPolicy>>,
     /// What becomes of a question where nobody can be asked.
-    pub unasked: Unasked,
+    pub unasked: UnattendedPolicy,
 }
 
 /// What holds for all tools alike.
@@ -38,7 +38,7 @@ pub enum PermissionMode {
 
 /// What becomes of a question that nobody can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unasked {
+pub enum UnattendedPolicy {
     /// The answer is no, unless it is about reading.
     #[default]
     Deny,
@@ -119,7 +119,7 @@ impl PermissionMode {
     }
 }
 
-impl Unasked {
+impl UnattendedPolicy {
     const ALL: [Self; 3] = [Self::Deny, Self::Fail, Self::Wait];
 
     /// The rule's stable name.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Reading, Timestamp};
+use super::{ErrorMeaning, Timestamp};
 
 mod command;
 mod parse;
@@ -44,7 +44,7 @@ pub struct ErrorRow {
     /// The words, in lower case.
     pub words: Vec<String>,
     /// What it means.
-    pub reading: Reading,
+    pub reading: ErrorMeaning,
 }
 
 /// What an agent has to be given time for before a load.
@@ -59,7 +59,7 @@ pub enum LoadWait {
 
 /// What of a profile decides how a session is brought back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Habits {
+pub struct RestoreProfile {
     /// See [`AgentProfile::needs_prompt_before_load`].
     pub needs_prompt_before_load: bool,
     /// See [`AgentProfile::wait_before_load`].
@@ -87,8 +87,8 @@ impl AgentProfile {
     }
 
     /// What of it decides how a session is brought back.
-    pub fn habits(&self) -> Habits {
-        Habits {
+    pub fn habits(&self) -> RestoreProfile {
+        RestoreProfile {
             needs_prompt_before_load: self.needs_prompt_before_load.unwrap_or(false),
             wait_before_load: self.wait_before_load.unwrap_or_default(),
             replays_on_resume: self.replays_on_resume.unwrap_or(false),
@@ -97,12 +97,12 @@ impl AgentProfile {
     }
 
     /// What an error means, from its code and from its message and data in one text.
-    pub fn reading(&self, code: i64, text: &str) -> Reading {
+    pub fn reading(&self, code: i64, text: &str) -> ErrorMeaning {
         let text = text.to_lowercase();
         let fits = |row: &&ErrorRow| {
             row.code.is_none_or(|wanted| wanted == code) && row.words.iter().all(|word| text.contains(word))
         };
-        self.errors.iter().find(fits).map_or(Reading::Broken, |row| row.reading)
+        self.errors.iter().find(fits).map_or(ErrorMeaning::Broken, |row| row.reading)
     }
 }
 

@@ -1,8 +1,8 @@
 //! One conversation as we keep it. A record exists once `session/new` has been answered.
 
 use super::{
-    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, LineageReason, Memory, RecordId, RecordSettings,
-    RestoreError, Scope, Seq, SessionIdentity, Timestamp, TurnId,
+    AbsolutePath, AgentMemory, AgentRun, AgentSpec, Lineage, LineageReason, McpServerRef, RecordId,
+    RecordSettings, RestoreError, Scope, Seq, SessionIdentity, Timestamp, TurnId,
 };
 
 /// Whether a record still takes part.
@@ -45,7 +45,7 @@ pub struct Record {
     /// What it is found by from a shell. A record that was born in an editor has none until it is named.
     pub scope: Option<Scope>,
     /// Its MCP servers. Their values are never stored.
-    pub mcp_servers: Vec<KeptServer>,
+    pub mcp_servers: Vec<McpServerRef>,
     /// The agent's title for it; what it is called without one is said where it is listed.
     pub title: Option<String>,
     /// Whether it still takes part.
@@ -57,7 +57,7 @@ pub struct Record {
     /// What was chosen of its settings, and how they last stood.
     pub settings: RecordSettings,
     /// What its agent remembers of it, as far as that is known.
-    pub memory: Memory,
+    pub memory: AgentMemory,
     /// Why the agent last failed to restore its session, until a restore succeeds.
     pub restore_error: Option<RestoreError>,
     /// When it began.

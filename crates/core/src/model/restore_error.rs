@@ -57,7 +57,7 @@ impl std::fmt::Display for RestoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Reading;
+    use crate::model::ErrorMeaning;
 
     #[test]
     fn a_restore_error_names_method_code_message_and_field() {
@@ -69,7 +69,7 @@ mod tests {
             message: "Invalid params: cwd: /gone is not a directory".into(),
             field: Some("cwd".into()),
             acp: "{}".into(),
-            reading: Reading::Broken,
+            reading: ErrorMeaning::Broken,
         };
         let error = RestoreError::new(&refused, at);
         let expected = "session/load failed: Invalid params: cwd: /gone is not a directory (-32602)";

@@ -83,12 +83,12 @@ pub struct RecordSettings {
     /// How the session last stood.
     pub shown: OfferedSettings,
     /// The wishes that could not be restored when the agent last had the session anew.
-    pub unmet: Vec<UnmetWish>,
+    pub unmet: Vec<UnmetSetting>,
 }
 
 /// A wish that could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnmetWish {
+pub struct UnmetSetting {
     /// Which setting.
     pub name: SettingName,
     /// Why not, in words.

@@ -6,7 +6,7 @@ use super::Fact;
 
 /// The terminals of a record, by their ids. They are ours, and no two are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Terminals(HashMap<Box<str>, TerminalText>);
+pub struct TerminalTexts(HashMap<Box<str>, TerminalText>);
 
 /// One terminal, as last told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub fn command_line<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) 
 
 /// What a file has that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replaced {
+pub enum PreviousContent {
     /// There is none.
     Nothing,
     /// This text.
@@ -44,7 +44,7 @@ pub enum Replaced {
     Unshown(u64),
 }
 
-impl Terminals {
+impl TerminalTexts {
     /// Takes the next fact, whatever it is about.
     pub fn take(&mut self, fact: &Fact) {
         match fact {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_terminal_has_its_command_what_it_wrote_and_how_it_ended() {
         let id = || "t".to_owned();
-        let mut terminals = Terminals::default();
+        let mut terminals = TerminalTexts::default();
         let ended = |output: Option<&str>| Fact::TerminalEnded {
             terminal_id: id(),
             exit_code: None,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::rpc_error::Refusal;
+use super::rpc_error::HostErrorResponse;
 
 /// Why a host could not be reached, started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ pub enum HostError {
     },
     /// The host said no.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] HostErrorResponse),
     /// The host said something else than the protocol says.
     #[error("the host answered {method} with something else than the protocol says")]
     BadAnswer {

@@ -4,16 +4,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::{Seq, TurnId};
-use crate::wire::splice::{Step, locate};
-use crate::wire::{Inbound, Message, RpcId};
+use crate::wire::splice::{PathStep, locate};
+use crate::wire::{InboundMessage, RpcId, RpcMessage};
 
-use super::rpc_error::Refusal;
+use super::rpc_error::HostErrorResponse;
 use super::watched_event;
 use super::watched_event::WatchedEvent;
 
 /// What a host says.
 #[derive(Debug)]
-pub enum FromHost {
+pub enum HostMessage {
     /// Something happened in a session that is watched.
     Event(WatchedEvent),
     /// No more happens to a record that was watched: it is deleted, or cannot be read.
@@ -21,7 +21,7 @@ pub enum FromHost {
         /// The number that its next event would have had.
         from: Seq,
         /// Why it cannot be read, if that is it.
-        error: Option<Refusal>,
+        error: Option<HostErrorResponse>,
     },
     /// A prompt of ours is on the disk.
     Accepted {
@@ -35,7 +35,7 @@ pub enum FromHost {
         /// Which.
         id: RpcId,
         /// The result as raw JSON, or why not.
-        result: Result<Box<str>, Refusal>,
+        result: Result<Box<str>, HostErrorResponse>,
     },
     /// The agent asks, and we are the one to answer.
     Question {
@@ -57,7 +57,7 @@ pub enum FromHost {
         id: RpcId,
     },
     /// The host serves this client no more, or not at all.
-    Refused(Refusal),
+    Refused(HostErrorResponse),
     /// Anything else.
     Other,
 }
@@ -65,7 +65,7 @@ pub enum FromHost {
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(crate) const ACCEPTED: &str = "_acpx/accepted";
 /// Reads that notification.
-pub(crate) fn read_accepted(params: &str) -> Option<FromHost> {
+pub(crate) fn read_accepted(params: &str) -> Option<HostMessage> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Accepted {
@@ -73,48 +73,48 @@ pub(crate) fn read_accepted(params: &str) -> Option<FromHost> {
         request_id: String,
     }
     let Accepted { turn, request_id } = serde_json::from_str(params).ok()?;
-    Some(FromHost::Accepted { turn: TurnId(turn), request: request_id })
+    Some(HostMessage::Accepted { turn: TurnId(turn), request: request_id })
 }
 
-pub(crate) fn read(inbound: Inbound) -> FromHost {
+pub(crate) fn read(inbound: InboundMessage) -> HostMessage {
     match inbound {
-        Inbound::Notification(message) => notification(&message),
-        Inbound::Response { id, message, .. } => {
+        InboundMessage::Notification(message) => notification(&message),
+        InboundMessage::Response { id, message, .. } => {
             let result = match message.result() {
                 Some(result) => Ok(result.into()),
-                None => Err(Refusal::read(message.error().unwrap_or("null"))),
+                None => Err(HostErrorResponse::read(message.error().unwrap_or("null"))),
             };
-            FromHost::Answer { id, result }
+            HostMessage::Answer { id, result }
         }
-        Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
-            FromHost::Question { id, params: message.params().unwrap_or("null").into() }
+        InboundMessage::Request { id, message } if message.method() == Some("session/request_permission") => {
+            HostMessage::Question { id, params: message.params().unwrap_or("null").into() }
         }
-        Inbound::Request { id, message } if message.method() == Some("elicitation/create") => {
-            FromHost::Elicitation { id, params: message.params().unwrap_or("null").into() }
+        InboundMessage::Request { id, message } if message.method() == Some("elicitation/create") => {
+            HostMessage::Elicitation { id, params: message.params().unwrap_or("null").into() }
         }
-        Inbound::Stray(message) if message.id() == Some(&RpcId::null()) => {
-            message.error().map_or(FromHost::Other, |error| FromHost::Refused(Refusal::read(error)))
-        }
-        Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
+        InboundMessage::Stray(message) if message.id() == Some(&RpcId::null()) => message
+            .error()
+            .map_or(HostMessage::Other, |error| HostMessage::Refused(HostErrorResponse::read(error))),
+        InboundMessage::Request { .. } | InboundMessage::Stray(_) => HostMessage::Other,
     }
 }
 
-fn notification(message: &Message) -> FromHost {
+fn notification(message: &RpcMessage) -> HostMessage {
     let params = message.params().unwrap_or("null");
     let read = match message.method() {
-        Some(watched_event::EVENT) => WatchedEvent::read(params).map(FromHost::Event),
+        Some(watched_event::EVENT) => WatchedEvent::read(params).map(HostMessage::Event),
         Some(watched_event::ENDED) => read_ended(params),
         Some(ACCEPTED) => read_accepted(params),
-        Some("$/cancel_request") => locate(params, &[Step::Key("requestId")])
+        Some("$/cancel_request") => locate(params, &[PathStep::Key("requestId")])
             .and_then(|id| RpcId::from_raw(&params[id]))
-            .map(|id| FromHost::Withdrawn { id }),
+            .map(|id| HostMessage::Withdrawn { id }),
         _ => None,
     };
-    read.unwrap_or(FromHost::Other)
+    read.unwrap_or(HostMessage::Other)
 }
 
 /// Reads the notification that no more will come.
-pub(crate) fn read_ended(params: &str) -> Option<FromHost> {
+pub(crate) fn read_ended(params: &str) -> Option<HostMessage> {
     #[derive(Deserialize)]
     struct Ended<'a> {
         from: u64,
@@ -122,6 +122,6 @@ pub(crate) fn read_ended(params: &str) -> Option<FromHost> {
         error: Option<&'a RawValue>,
     }
     let Ended { from, error } = serde_json::from_str(params).ok()?;
-    let error = error.map(|error| Refusal::read(error.get()));
-    Some(FromHost::WatchEnded { from: Seq(from), error })
+    let error = error.map(|error| HostErrorResponse::read(error.get()));
+    Some(HostMessage::WatchEnded { from: Seq(from), error })
 }

@@ -43,9 +43,9 @@ pub struct ImportParams {
 #[serde(rename_all = "camelCase")]
 pub struct ImportMeta {
     /// Records that are new here.
-    pub taken: Vec<TakenMeta>,
+    pub taken: Vec<ImportedRecordMeta>,
     /// Records that came before and have grown.
-    pub grown: Vec<TakenMeta>,
+    pub grown: Vec<ImportedRecordMeta>,
     /// How many are as they were when they came.
     pub unchanged: usize,
     /// Files that were left alone.
@@ -60,7 +60,7 @@ pub struct ImportMeta {
 /// A record that came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TakenMeta {
+pub struct ImportedRecordMeta {
     /// Its file.
     pub file: String,
     /// Its id, as it was.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wire::Limits;
+use crate::wire::WireLimits;
 
 /// How long a client may take nothing of what is sent to it before its connection ends. A person may well look away from a
 /// page of output.
@@ -12,8 +12,8 @@ pub(crate) const STALL_LIMIT: Duration = Duration::from_mins(30);
 const ENVELOPE: usize = 64 * 1024;
 
 /// The limits of a connection between a client and its host: whatever fits between host and agent fits here.
-pub(crate) fn limits() -> Limits {
-    let limits = Limits::default();
+pub(crate) fn limits() -> WireLimits {
+    let limits = WireLimits::default();
     let write_patience = Some(STALL_LIMIT);
-    Limits { line_bytes: limits.line_bytes + ENVELOPE, write_patience, ..limits }
+    WireLimits { line_bytes: limits.line_bytes + ENVELOPE, write_patience, ..limits }
 }

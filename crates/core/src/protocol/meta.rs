@@ -19,12 +19,12 @@ mod wait_reason;
 
 pub use answers::{
     AwakeningMeta, DeletedMeta, IdsMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
-    SessionMeta, TurnMeta, UnmetMeta,
+    SessionMeta, TurnMeta, UnmetSettingMeta,
 };
 pub use environment::{SecretVariablesMeta, VariablesMeta};
 pub use forgotten_settings::ForgottenMeta;
-pub use turn_terms::{PolicyMeta, TermsMeta, UnaskedMeta};
-pub use wait_reason::{WaitingAnswer, WaitingMeta};
+pub use turn_terms::{PolicyMeta, TurnTermsMeta, UnattendedMeta};
+pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
 /// clients from elsewhere.
@@ -116,7 +116,7 @@ pub struct ClientMeta {
     pub seq: bool,
     /// What turns allow their agent, and how long they may take.
     #[serde(flatten)]
-    pub terms: TermsMeta,
+    pub terms: TurnTermsMeta,
 }
 
 /// The params of `_acpx/elsewhere`: what a server says of a client that it let in from elsewhere, before the client
@@ -127,7 +127,7 @@ pub struct ClientMeta {
 )]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ElsewhereMeta {
+pub struct RemoteClientMeta {
     /// What holds for every request of the client, whatever the client says itself.
     pub client: ClientMeta,
     /// Who it is, so that what belongs to one can be bounded: a token, or an address.
@@ -217,7 +217,7 @@ pub struct RestoreMeta {
     pub agent: Option<AgentMeta>,
     /// How the session is to be brought back.
     #[serde(flatten)]
-    pub wishes: WishMeta,
+    pub wishes: WakeOptionsMeta,
     /// The earlier ACP session of the record that it returns to, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub return_to: Option<String>,
@@ -252,7 +252,7 @@ pub struct ReplayMeta {
 /// How a session is to be brought back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WishMeta {
+pub struct WakeOptionsMeta {
     /// What to do when the agent cannot restore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackMeta>,
@@ -296,10 +296,10 @@ pub struct PromptMeta {
     pub answer_at_limit: bool,
     /// What the turn allows its agent, and how long it may take.
     #[serde(flatten)]
-    pub terms: TermsMeta,
+    pub terms: TurnTermsMeta,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
-    pub wishes: WishMeta,
+    pub wishes: WakeOptionsMeta,
 }
 
 /// What to do where an agent offers logins and no credential is known.

@@ -12,8 +12,12 @@ pub(crate) mod rpc_error;
 pub(crate) mod watched_event;
 
 pub use host_error::HostError;
-pub use host_message::FromHost;
-pub use import_params::{AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta};
-pub use pending_requests::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
-pub use rpc_error::{Refusal, last_words};
+pub use host_message::HostMessage;
+pub use import_params::{
+    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta,
+};
+pub use pending_requests::{
+    AnswerParams, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
+};
+pub use rpc_error::{HostErrorResponse, last_words};
 pub use watched_event::WatchedEvent;

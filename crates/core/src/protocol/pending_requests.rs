@@ -21,13 +21,13 @@ pub struct PendingParams {
 #[serde(rename_all = "camelCase")]
 pub struct PendingMeta {
     /// The questions that are open, the oldest first.
-    pub questions: Vec<QuestionMeta>,
+    pub questions: Vec<PendingRequestMeta>,
 }
 
 /// One question that is open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct QuestionMeta {
+pub struct PendingRequestMeta {
     /// Its id.
     pub question_id: String,
     /// Whose agent asks.
@@ -60,7 +60,7 @@ pub struct QuestionMeta {
     /// Since when it is asked.
     pub since: String,
     /// Who is asked; nobody, if nobody is there.
-    pub asked: Vec<AskedMeta>,
+    pub asked: Vec<ResponderMeta>,
 }
 
 /// An answer that an agent offers.
@@ -80,7 +80,7 @@ pub struct OptionMeta {
 /// A client that is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AskedMeta {
+pub struct ResponderMeta {
     /// Whether it is the turn's own client.
     pub is_turns: bool,
     /// Its name, if it said one.
@@ -107,7 +107,7 @@ pub struct AnswerParams {
 
 /// Why a question cannot be answered like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoOption {
+pub(crate) enum AnswerProblem {
     /// No option is known to approve.
     NoneApproves,
     /// The word stands for no option, or for more than one.

@@ -19,12 +19,12 @@ use crate::wire::splice::put;
 use super::HostError;
 use super::acpx_meta::client_session;
 use super::meta::TurnMeta;
-use super::pending_requests::{NoOption, OptionMeta};
+use super::pending_requests::{AnswerProblem, OptionMeta};
 
 /// What stands under `acpx` in an error's data.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct FaultMeta {
+struct ErrorMeta {
     code: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -40,39 +40,39 @@ struct FaultMeta {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct FaultData {
+struct ErrorDataMeta {
     /// The parameter that is wrong, if one is, and what is wrong with it. An agent's own data may have other values here.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     field: Option<String>,
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    acpx: FaultMeta,
+    acpx: ErrorMeta,
 }
 
 /// A host's no, as a client reads it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
+pub struct HostErrorResponse {
     /// The number JSON-RPC gives it.
     pub number: i64,
     message: String,
-    fault: Box<FaultMeta>,
+    fault: Box<ErrorMeta>,
 }
 
-impl Refusal {
+impl HostErrorResponse {
     /// Reads an error that came over the socket.
     pub fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
-        let fault = data.and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
+        let fault = data.and_then(|data| serde_json::from_str::<ErrorDataMeta>(data.get()).ok());
         let mut fault = fault
-            .map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
+            .map_or_else(|| ErrorMeta { code: unnamed(number), ..ErrorMeta::default() }, |data| data.acpx);
         let message = fault.message.take().unwrap_or(message);
         Self { number, message, fault: Box::new(fault) }
     }
 
     /// Reads the last words of a host that did not come up; `None` if they are no error.
     pub(crate) fn of_last_words(said: &str) -> Option<Self> {
-        serde_json::from_str::<FaultData>(RpcError::read(said).data?.get()).ok()?;
+        serde_json::from_str::<ErrorDataMeta>(RpcError::read(said).data?.get()).ok()?;
         Some(Self::read(said))
     }
 
@@ -99,7 +99,7 @@ impl Refusal {
 
 /// What a host that cannot come up says to whoever started it, so that a client shows the very error.
 pub fn last_words(code: &str, message: &str, hint: Option<&str>) -> String {
-    let fault = FaultMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..FaultMeta::default() };
+    let fault = ErrorMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..ErrorMeta::default() };
     let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
     serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")
 }
@@ -112,14 +112,14 @@ pub(crate) fn no_host(error: &HostError) -> RpcError {
         _ => RpcError::INTERNAL,
     };
     let hint = error.hint().map(str::to_owned);
-    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
     rpc_error(number, with_causes(error), fault)
 }
 
 /// The answer to a request whose host went away, and which another host is not asked.
 pub(crate) fn unanswered(method: &str) -> RpcError {
     let hint = "ask again: another host is there, and what was kept is there".to_owned();
-    let fault = FaultMeta { code: "HOST_LOST".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let fault = ErrorMeta { code: "HOST_LOST".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
     rpc_error(RpcError::INTERNAL, format!("the host went away before it answered {method}"), fault)
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn refused(error: &SessionError) -> CallError {
         _ => None,
     };
     let hint = error.hint().map(Cow::into_owned);
-    let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
+    let fault = ErrorMeta { code: error.code().to_owned(), hint, acp, ..ErrorMeta::default() };
     let field = match error {
         SessionError::Directory { .. }
         | SessionError::WorksElsewhere { .. }
@@ -168,7 +168,7 @@ pub(crate) fn refused(error: &SessionError) -> CallError {
 pub(crate) fn without_session(error: CallError) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let put_hint = |data: &RawValue| {
-        let code = serde_json::from_str::<FaultData>(data.get()).ok()?.acpx.code;
+        let code = serde_json::from_str::<ErrorDataMeta>(data.get()).ok()?.acpx.code;
         let hint = AgentError::hint_without_session(&code)?;
         put(data.get(), &["acpx", "hint"], &json_string(hint))
     };
@@ -179,15 +179,15 @@ pub(crate) fn without_session(error: CallError) -> CallError {
 }
 
 /// A parameter is wrong, and this is what is wrong with it.
-fn wrong(field: &str, problem: String, acpx: FaultMeta) -> CallError {
-    let data = FaultData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
+fn wrong(field: &str, problem: String, acpx: ErrorMeta) -> CallError {
+    let data = ErrorDataMeta { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
 /// Why a client is told no more of a record.
 pub(crate) fn of_stream(error: &SessionError) -> RpcError {
     let hint = error.hint().map(Cow::into_owned);
-    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
     rpc_error(RpcError::INTERNAL, with_causes(error), fault)
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn not_kept(error: StoreError) -> CallError {
 /// The answer to an import that could not be done.
 pub(crate) fn not_imported(error: &ImportError) -> CallError {
     let hint = error.hint().map(str::to_owned);
-    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
     passed_on(RpcError::INTERNAL, with_causes(error), fault)
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn unknown(record: &RecordId) -> CallError {
 /// A session that is there, and that the client has not in use.
 pub(crate) fn not_loaded(record: &RecordId) -> CallError {
     let hint = Some("resume it first, with session/resume, or with session/load in version 1".to_owned());
-    let fault = FaultMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..FaultMeta::default() };
+    let fault = ErrorMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..ErrorMeta::default() };
     let message = format!("the session {record} is not loaded on this connection");
     let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
     let session = serde_json::to_string(record).expect("an id is text");
@@ -226,7 +226,7 @@ pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> 
     let acp = error.acp.as_deref().and_then(raw);
     let hint = AgentError::hint_of(&error.code).map(str::to_owned);
     let fault =
-        FaultMeta { code: error.code.to_string(), hint, turn: Some(turn), acp, ..FaultMeta::default() };
+        ErrorMeta { code: error.code.to_string(), hint, turn: Some(turn), acp, ..ErrorMeta::default() };
     match field {
         Some(field) => wrong(field, error.message.to_string(), fault),
         None => of_agent(error.message.to_string(), fault),
@@ -237,14 +237,14 @@ pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> 
 pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     let code = "INTERRUPTED".to_owned();
     let hint = AgentError::hint_of(&code).map(str::to_owned);
-    let fault = FaultMeta { code, hint, turn: Some(meta), ..FaultMeta::default() };
+    let fault = ErrorMeta { code, hint, turn: Some(meta), ..ErrorMeta::default() };
     passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
 /// A peer that an agent started asks for what only its user may give.
 pub(crate) fn not_allowed(what: &str) -> CallError {
     let hint = "ask from outside of the agent".to_owned();
-    let fault = FaultMeta { code: "NOT_ALLOWED".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let fault = ErrorMeta { code: "NOT_ALLOWED".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
@@ -252,12 +252,12 @@ pub(crate) fn not_allowed(what: &str) -> CallError {
 pub(crate) fn no_question(id: &str) -> CallError {
     let hint =
         "the questions that are open are listed; one that was answered or taken back is not".to_owned();
-    let fault = FaultMeta { code: "NO_QUESTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let fault = ErrorMeta { code: "NO_QUESTION".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
     passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
 }
 
 /// A question cannot be answered like this.
-pub(crate) fn no_option(id: &str, why: NoOption, option: &str, offered: &[OptionMeta]) -> CallError {
+pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[OptionMeta]) -> CallError {
     let listed = |(number, option): (usize, &OptionMeta)| {
         let kind = option.kind.as_ref().map(|kind| format!(" ({kind:?})")).unwrap_or_default();
         format!("{number} {:?}{kind}", option.option_id)
@@ -265,19 +265,19 @@ pub(crate) fn no_option(id: &str, why: NoOption, option: &str, offered: &[Option
     let offered: Vec<String> = (1..).zip(offered).map(listed).collect();
     let offered = offered.join(", ");
     let hint = match why {
-        NoOption::Unfilled => {
+        AnswerProblem::Unfilled => {
             "acpx approve asks for its fields on a terminal, and an editor that opens the session asks too; acpx deny declines it"
         }
         _ => "choose one of the options that the question is listed with, by a word that only it has",
     };
     let fault =
-        FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint.to_owned()), ..FaultMeta::default() };
+        ErrorMeta { code: "NO_OPTION".to_owned(), hint: Some(hint.to_owned()), ..ErrorMeta::default() };
     let what = match why {
-        NoOption::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
-        NoOption::NotOne => format!("the question {id:?} has no single option {option:?}"),
-        NoOption::Refuses => format!("the option {option:?} of the question {id:?} does not approve"),
-        NoOption::Unfilled => format!("the question {id:?} is a form that has to be filled in"),
-        NoOption::MayApprove => {
+        AnswerProblem::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
+        AnswerProblem::NotOne => format!("the question {id:?} has no single option {option:?}"),
+        AnswerProblem::Refuses => format!("the option {option:?} of the question {id:?} does not approve"),
+        AnswerProblem::Unfilled => format!("the question {id:?} is a form that has to be filled in"),
+        AnswerProblem::MayApprove => {
             format!("the option {option:?} of the question {id:?} is not known to refuse")
         }
     };
@@ -288,7 +288,7 @@ pub(crate) fn no_option(id: &str, why: NoOption, option: &str, offered: &[Option
 /// One who is elsewhere has as many sessions as it may.
 pub(crate) fn too_many_sessions(most: usize) -> CallError {
     let hint = "close a session, or wait until one is parked".to_owned();
-    let fault = FaultMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let fault = ErrorMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
     passed_on(
         RpcError::INVALID_REQUEST,
         format!("a client from elsewhere has {most} sessions at work"),
@@ -300,28 +300,28 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
 /// agent has not told them itself. Any other error stays as it is.
 pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
-    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
+    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<ErrorDataMeta>(data.get()).ok());
     let is_wanted = data.is_some_and(|data| data.acpx.code == told_error::LOGIN_WANTED);
     CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways, hint) } else { error })
 }
 
 /// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
-fn of_agent(message: String, fault: FaultMeta) -> CallError {
+fn of_agent(message: String, fault: ErrorMeta) -> CallError {
     let Some(acp) = fault.acp.clone() else { return passed_on(RpcError::INTERNAL, message, fault) };
-    let fault = FaultMeta { message: Some(message), ..fault };
+    let fault = ErrorMeta { message: Some(message), ..fault };
     let acpx = serde_json::to_string(&fault).expect("a fault has only text, numbers and raw JSON");
     CallError::PassedOn(told_error::in_its_words(acp.get(), &acpx))
 }
 
-fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
+fn passed_on(number: i64, message: String, acpx: ErrorMeta) -> CallError {
     CallError::PassedOn(rpc_error(number, message, acpx))
 }
 
-fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
-    with_fault(number, message, &FaultData { acpx, ..FaultData::default() })
+fn rpc_error(number: i64, message: String, acpx: ErrorMeta) -> RpcError {
+    with_fault(number, message, &ErrorDataMeta { acpx, ..ErrorDataMeta::default() })
 }
 
-fn with_fault(number: i64, message: String, data: &FaultData) -> RpcError {
+fn with_fault(number: i64, message: String, data: &ErrorDataMeta) -> RpcError {
     let data = serde_json::to_string(data).expect("a fault has only text, numbers and raw JSON");
     RpcError::new(number, message).with_data(&data)
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{Direction, Event, EventKind, ProtocolVersion, Seq, Timestamp, TurnId};
 use crate::wire::encode::{self, json_string};
-use crate::wire::{Message, RpcError};
+use crate::wire::{RpcError, RpcMessage};
 
 /// The notification that carries one event.
 pub(crate) const EVENT: &str = "_acpx/event";
@@ -91,7 +91,8 @@ impl WatchedEvent {
 /// Whether an event is an update that was kept as none.
 fn is_aside(event: &Event) -> bool {
     (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification)
-        && Message::parse(event.body.clone()).is_ok_and(|message| message.method() == Some("session/update"))
+        && RpcMessage::parse(event.body.clone())
+            .is_ok_and(|message| message.method() == Some("session/update"))
 }
 
 /// The params of the notification that no more will come: the number of the next event, and why there is none, unless

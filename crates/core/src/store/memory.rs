@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use self::draft::Draft;
-use super::page::Page;
+use self::draft::RecordDraft;
+use super::page::EventPage;
 use super::{
-    Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture,
+    Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError, StoreFuture,
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Lifecycle, Record, RecordId,
@@ -25,10 +25,10 @@ pub struct MemoryStore {
     answers: Mutex<HashMap<Vec<String>, AgentAnswer>>,
 }
 
-type Records = BTreeMap<RecordId, Kept>;
+type Records = BTreeMap<RecordId, MemoryRecord>;
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct MemoryRecord {
     record: Record,
     /// How many records there were before it.
     place: usize,
@@ -49,7 +49,7 @@ impl MemoryStore {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read<T>(&self, id: RecordId, answer: impl FnOnce(&Kept) -> T) -> Result<T, StoreError> {
+    fn read<T>(&self, id: RecordId, answer: impl FnOnce(&MemoryRecord) -> T) -> Result<T, StoreError> {
         self.kept().get(&id).map(answer).ok_or(StoreError::NoRecord(id))
     }
 }
@@ -67,7 +67,7 @@ impl Store for MemoryStore {
             }
             draft::refuse_taken_scope(&kept, &record)?;
             let generation = 1;
-            let mut new = Kept {
+            let mut new = MemoryRecord {
                 record,
                 place: kept.len(),
                 generation,
@@ -75,7 +75,7 @@ impl Store for MemoryStore {
                 turns: BTreeMap::new(),
                 requests: HashMap::new(),
             };
-            let draft = Draft::check(&kept, &new, changes)?;
+            let draft = RecordDraft::check(&kept, &new, changes)?;
             draft.write(&mut new);
             kept.insert(id.clone(), new);
             Ok(Lease { record: id, generation })
@@ -148,7 +148,7 @@ impl Store for MemoryStore {
                 None => usize::MAX,
                 Some(after) => kept.get(&after).map_or(0, |found| found.place),
             };
-            let mut rest: Vec<&Kept> =
+            let mut rest: Vec<&MemoryRecord> =
                 kept.values().filter(|found| found.place < before && filter.takes(&found.record)).collect();
             rest.sort_by_key(|found| Reverse(found.place));
             Ok(rest.into_iter().take(limit).map(|found| found.record.clone()).collect())
@@ -187,7 +187,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>> {
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         Box::pin(async move {
             let kept = self.kept();
             let records =
@@ -196,7 +196,7 @@ impl Store for MemoryStore {
                 let rows = record.lineage.rows().iter().filter(|row| sessions.contains(&row.session));
                 rows.map(|row| {
                     let (session, agent) = (row.session.clone(), record.agent.key());
-                    Owner { session, record: record.id.clone(), agent }
+                    SessionOwner { session, record: record.id.clone(), agent }
                 })
             });
             let mut owned: Vec<_> = owned.collect();
@@ -212,7 +212,7 @@ impl Store for MemoryStore {
             let Some(than) = kept.get(&than).map(|found| found.place) else { return Ok(Vec::new()) };
             let later =
                 kept.values().filter(|found| found.place > than && records.contains(&found.record.id));
-            let mut later: Vec<&Kept> = later.collect();
+            let mut later: Vec<&MemoryRecord> = later.collect();
             later.sort_by_key(|found| found.place);
             Ok(later.into_iter().map(|found| found.record.id.clone()).collect())
         })
@@ -231,7 +231,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             self.read(record, |found| {
                 let skipped = usize::try_from(from.0.saturating_sub(1)).unwrap_or(usize::MAX);
-                let mut page = Page::new(limit);
+                let mut page = EventPage::new(limit);
                 for event in found.events.get(skipped..).unwrap_or_default() {
                     if !page.has_room_for(event.body.len()) {
                         break;
@@ -283,7 +283,7 @@ fn append(kept: &mut Records, append: Append) -> Result<(), StoreError> {
     if found.generation != ours {
         return Err(StoreError::LeaseLost { record, ours, current: found.generation });
     }
-    let draft = Draft::check(kept, found, changes)?;
+    let draft = RecordDraft::check(kept, found, changes)?;
     if let Some(found) = kept.get_mut(&record) {
         draft.write(found);
     }
@@ -292,7 +292,7 @@ fn append(kept: &mut Records, append: Append) -> Result<(), StoreError> {
 
 /// Of the records with one scope in one directory, the one to find is the greatest by this: the open one, or
 /// else the last closed.
-fn preference(found: &Kept) -> (bool, Option<Timestamp>, usize) {
+fn preference(found: &MemoryRecord) -> (bool, Option<Timestamp>, usize) {
     match found.record.lifecycle {
         Lifecycle::Open => (true, None, found.place),
         Lifecycle::Closed { at } | Lifecycle::Deleted { at } => (false, Some(at), found.place),

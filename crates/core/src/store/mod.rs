@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, KeptServer,
-    Lifecycle, Lineage, Memory, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, RestoreError,
-    Scope, Seq, Timestamp, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, HostId,
+    Lifecycle, Lineage, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings, RequestId,
+    RestoreError, Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -30,11 +30,11 @@ mod sqlite;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use private_directory::make_private_directory;
-pub use query::{Owner, RecordFilter, ScopeQuery};
+pub use query::{RecordFilter, ScopeQuery, SessionOwner};
 pub use real_path::{real_path, real_path_or_written};
 pub use regular_file::open as open_regular_file;
 pub use sqlite::{
-    Access, FileSystem, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
+    Access, FileSystem, ImportedFile, ReadThread, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
 };
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
@@ -73,7 +73,7 @@ pub enum Change {
     /// The agent's title for the record.
     Title(Option<String>),
     /// The record's MCP servers.
-    McpServers(Vec<KeptServer>),
+    McpServers(Vec<McpServerRef>),
     /// The directories beside its own whose files belong to the record's session.
     AdditionalDirectories(Vec<AbsolutePath>),
     /// Whether the record still takes part. To open it again where another has taken its scope is
@@ -96,7 +96,7 @@ pub enum Change {
     /// The record's settings, whole.
     Settings(RecordSettings),
     /// What the record's agent remembers.
-    Memory(Memory),
+    Memory(AgentMemory),
     /// Why the agent last failed to restore the record's session, or that it has it again.
     RestoreError(Option<RestoreError>),
     /// The last process of the record's agent.
@@ -195,7 +195,7 @@ pub trait Store: Send + Sync {
     /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one, in the order of their
     /// ids. Every record with [the same agent](AgentSpec::is_same_as) counts, whatever it is called there. Deleted
     /// records are among them: what was deleted is known.
-    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>>;
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>>;
 
     /// Which of these records were made here after another one, in the order of their making. After a record that is
     /// not there comes none.

@@ -8,13 +8,13 @@ use crate::model::Event;
 const USUAL: usize = 256;
 
 /// A page being filled.
-pub(super) struct Page {
+pub(super) struct EventPage {
     events: Vec<Event>,
     limit: usize,
     room: usize,
 }
 
-impl Page {
+impl EventPage {
     pub(super) fn new(limit: usize) -> Self {
         Self { events: Vec::with_capacity(limit.min(USUAL)), limit, room: PAGE_BYTES }
     }

@@ -15,7 +15,7 @@ const BEHIND: Duration = Duration::from_secs(1);
 
 /// The part of a record that follows from its changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct RecordProgress {
     pub(super) last_seq: Option<Seq>,
     pub(super) last_turn: Option<TurnId>,
     pub(super) answered_turns: u64,
@@ -24,7 +24,7 @@ pub(super) struct Progress {
     event_seen: bool,
 }
 
-impl Progress {
+impl RecordProgress {
     /// A record with no events and no turns.
     pub(super) fn new(updated_at: Timestamp) -> Self {
         Self::resume(None, None, 0, updated_at)

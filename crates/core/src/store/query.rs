@@ -35,7 +35,7 @@ pub struct ScopeQuery {
 
 /// A record that has an ACP session in its lineage.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
+pub struct SessionOwner {
     /// The session.
     pub session: AcpSessionId,
     /// The record.

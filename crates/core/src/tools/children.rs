@@ -36,7 +36,7 @@ pub(super) fn claim(descendants: Vec<ProcessIdentity>) -> Arc<Vec<ProcessIdentit
 
 /// Starts a child that is ours. The thread must have a name of its own: a child has it too until it is a program.
 pub(super) fn start(command: &mut Command) -> io::Result<Child> {
-    let starting = Starting::begin();
+    let starting = StartGuard::begin();
     let child = command.spawn();
     if let Ok(child) = &child {
         register().ours.insert(child.id());
@@ -55,9 +55,9 @@ pub(super) fn reap(child: &mut Child) -> io::Result<ExitStatus> {
 }
 
 /// A start that is written down as long as this value is there.
-struct Starting(String);
+struct StartGuard(String);
 
-impl Starting {
+impl StartGuard {
     fn begin() -> Self {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         register().starting.insert(name.clone());
@@ -65,7 +65,7 @@ impl Starting {
     }
 }
 
-impl Drop for Starting {
+impl Drop for StartGuard {
     fn drop(&mut self) {
         register().starting.remove(&self.0);
     }

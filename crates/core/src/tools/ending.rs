@@ -17,19 +17,19 @@ use crate::model::AgentEnd;
 /// How often something that is dying is looked at.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How much longer than [`Grace::term`] what was killed may take, on a busy machine.
+/// How much longer than [`GracePeriods::term`] what was killed may take, on a busy machine.
 pub(super) const SLACK: Duration = Duration::from_secs(1);
 
 /// How long each step of an end may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grace {
+pub struct GracePeriods {
     /// After stdin was closed.
     pub eof: Duration,
     /// After TERM, and again after KILL.
     pub term: Duration,
 }
 
-impl Default for Grace {
+impl Default for GracePeriods {
     fn default() -> Self {
         Self { eof: Duration::from_secs(2), term: Duration::from_secs(2) }
     }
@@ -37,7 +37,7 @@ impl Default for Grace {
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub struct ProcessExit {
     /// The number it exited with, if it did.
     pub code: Option<i32>,
     /// The number of the signal that ended it, if one did.
@@ -45,13 +45,13 @@ pub struct Exit {
     words: String,
 }
 
-impl std::fmt::Display for Exit {
+impl std::fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.words)
     }
 }
 
-impl From<io::Result<ExitStatus>> for Exit {
+impl From<io::Result<ExitStatus>> for ProcessExit {
     fn from(status: io::Result<ExitStatus>) -> Self {
         match status {
             Ok(status) => {
@@ -71,19 +71,19 @@ impl From<io::Result<ExitStatus>> for Exit {
 /// What came of the end of a process and its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Ended {
+pub enum TerminationOutcome {
     /// Nothing of it is left.
     Gone,
     /// It was killed and is there all the same, or one of its group is.
     Left,
 }
 
-impl From<Ended> for AgentEnd {
+impl From<TerminationOutcome> for AgentEnd {
     /// The end of an agent that was asked to go.
-    fn from(ended: Ended) -> Self {
+    fn from(ended: TerminationOutcome) -> Self {
         match ended {
-            Ended::Gone => Self::Asked,
-            Ended::Left => Self::Otherwise("it was killed and would not go".to_owned()),
+            TerminationOutcome::Gone => Self::Asked,
+            TerminationOutcome::Left => Self::Otherwise("it was killed and would not go".to_owned()),
         }
     }
 }
@@ -93,13 +93,16 @@ impl From<Ended> for AgentEnd {
 pub(super) enum Phase {
     Running,
     /// The process itself is gone; members of its group may be left.
-    Exited(Exit),
+    Exited(ProcessExit),
     /// No more is done about it.
-    Over(Exit, Ended),
+    Over(ProcessExit, TerminationOutcome),
 }
 
 /// Waits for a process to exit, but not for ever.
-pub(super) async fn exited_within(phase: &mut watch::Receiver<Phase>, limit: Duration) -> Option<Exit> {
+pub(super) async fn exited_within(
+    phase: &mut watch::Receiver<Phase>,
+    limit: Duration,
+) -> Option<ProcessExit> {
     match timeout(limit, phase.wait_for(|phase| *phase != Phase::Running)).await {
         Ok(Ok(phase)) => match &*phase {
             Phase::Running => None,
@@ -111,13 +114,17 @@ pub(super) async fn exited_within(phase: &mut watch::Receiver<Phase>, limit: Dur
 
 /// Ends a process whose stdin is closed already, and waits until nothing of it is left, or for so long that nothing
 /// more can be hoped for.
-pub(super) async fn end(phase: &mut watch::Receiver<Phase>, signal: impl Fn(Signal), grace: Grace) -> Ended {
+pub(super) async fn end(
+    phase: &mut watch::Receiver<Phase>,
+    signal: impl Fn(Signal),
+    grace: GracePeriods,
+) -> TerminationOutcome {
     if exited_within(phase, grace.eof).await.is_none() {
         signal(Signal::TERM);
         if exited_within(phase, grace.term).await.is_none() {
             signal(Signal::KILL);
             if exited_within(phase, grace.term + SLACK).await.is_none() {
-                return Ended::Left;
+                return TerminationOutcome::Left;
             }
         }
     }
@@ -125,7 +132,7 @@ pub(super) async fn end(phase: &mut watch::Receiver<Phase>, signal: impl Fn(Sign
     let over = phase.wait_for(|phase| matches!(phase, Phase::Over(..)));
     match timeout((grace.term + SLACK) * 2, over).await.map(|over| over.map(|phase| phase.clone())) {
         Ok(Ok(Phase::Over(_, ended))) => ended,
-        _ => Ended::Left,
+        _ => TerminationOutcome::Left,
     }
 }
 

@@ -15,7 +15,7 @@ use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::model::{AbsolutePath, Replaced};
+use crate::model::{AbsolutePath, PreviousContent};
 
 /// How much text is read or written at once, in bytes.
 const MAX_TEXT_BYTES: usize = 10 << 20;
@@ -34,7 +34,7 @@ pub struct Root(PathBuf);
 
 /// A place inside one of the roots, whether or not there is anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located {
+pub struct RootedPath {
     /// The root, without links.
     root: PathBuf,
     /// The rest of the way, without links.
@@ -45,7 +45,7 @@ pub struct Located {
 
 /// Which lines of a file are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lines {
+pub struct LineRange {
     /// The first, counted from 1; absent, and 0, is the first of the file.
     pub first: Option<u32>,
     /// How many; absent is all.
@@ -133,7 +133,7 @@ impl FromIterator<Root> for Roots {
 
 impl Roots {
     /// Where a path leads, if that is inside.
-    pub fn locate(&self, path: &str) -> Result<Located, FileError> {
+    pub fn locate(&self, path: &str) -> Result<RootedPath, FileError> {
         let asked = PathBuf::from(path);
         if !asked.is_absolute() {
             return Err(FileError::Relative { path: asked });
@@ -144,38 +144,38 @@ impl Roots {
             Some((root.clone(), inner))
         });
         match inside.max_by_key(|(root, _)| root.as_os_str().len()) {
-            Some((root, inner)) => Ok(Located { root, inner, asked }),
+            Some((root, inner)) => Ok(RootedPath { root, inner, asked }),
             None => Err(FileError::Outside { path: asked }),
         }
     }
 }
 
-impl Located {
+impl RootedPath {
     /// The place by its name without links.
     pub fn real_path(&self) -> PathBuf {
         self.root.join(&self.inner)
     }
 
     /// The text of the file, or some of its lines. The newline that ends the last of these is no part of them.
-    pub fn read(&self, lines: Lines) -> Result<String, FileError> {
+    pub fn read(&self, lines: LineRange) -> Result<String, FileError> {
         let bytes = self.open_file().and_then(|file| wanted(file, lines)).map_err(|error| self.failed(error));
         let bytes = bytes?.ok_or_else(|| self.too_large(MAX_TEXT_BYTES))?;
         String::from_utf8(bytes).map_err(|_| FileError::NotText { path: self.asked.clone() })
     }
 
     /// What a write would replace; of a longer text, or of what is none, only how long it is.
-    pub fn replaced(&self, limit: u64) -> Result<Replaced, FileError> {
+    pub fn replaced(&self, limit: u64) -> Result<PreviousContent, FileError> {
         let length = match self.open_file().and_then(|file| file.metadata()) {
             Ok(facts) => facts.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replaced::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PreviousContent::Nothing),
             Err(error) => return Err(self.failed(error)),
         };
         if length > limit {
-            return Ok(Replaced::Unshown(length));
+            return Ok(PreviousContent::Unshown(length));
         }
-        match self.read(Lines::default()) {
-            Ok(text) => Ok(Replaced::Text(text)),
-            Err(FileError::NotText { .. }) => Ok(Replaced::Unshown(length)),
+        match self.read(LineRange::default()) {
+            Ok(text) => Ok(PreviousContent::Text(text)),
+            Err(FileError::NotText { .. }) => Ok(PreviousContent::Unshown(length)),
             Err(error) => Err(error),
         }
     }
@@ -214,7 +214,7 @@ impl Located {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let draft = Draft::new(&directory)?;
+        let draft = TempFile::new(&directory)?;
         if let Some(mode) = mode {
             draft.file.set_permissions(mode)?;
         }
@@ -268,13 +268,13 @@ fn without_waiting(options: &mut OpenOptions) -> &OpenOptions {
 }
 
 /// A file in the making, which is gone with this value unless it takes the place of another.
-struct Draft<'a> {
+struct TempFile<'a> {
     directory: &'a Dir,
     name: String,
     file: File,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TempFile<'a> {
     fn new(directory: &'a Dir) -> io::Result<Self> {
         let name = format!(".{}.acpx", uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)));
         let file = directory.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
@@ -292,7 +292,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         // Once it has taken its place, there is none of this name.
         drop(self.directory.remove_file(&self.name));
@@ -327,7 +327,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// The wanted part of a file; `None` if that is too much.
-fn wanted(file: File, Lines { first, count }: Lines) -> io::Result<Option<Vec<u8>>> {
+fn wanted(file: File, LineRange { first, count }: LineRange) -> io::Result<Option<Vec<u8>>> {
     let first = u64::from(first.unwrap_or(1).max(1));
     let end = count.map_or(u64::MAX, |count| first + u64::from(count));
     let mut reader = BufReader::with_capacity(64 << 10, file);

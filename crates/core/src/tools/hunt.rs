@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, geteuid};
 
-use super::ending::{Grace, LOOK_AGAIN};
+use super::ending::{GracePeriods, LOOK_AGAIN};
 use super::identity::boot;
 use super::marks::Marks;
 use super::namespace;
 use super::stat::Stat;
-use super::sweep::{Swept, SweptProcess};
+use super::sweep::{SweepReport, SweptProcess};
 use super::telling::tell;
 
 /// Ends what is found, and what it still starts. What was meant once stays meant, whatever it becomes.
-pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: Grace) -> Swept {
+pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: GracePeriods) -> SweepReport {
     let mut met = Vec::new();
     if !signal_until_gone(&mut find, &mut met, Signal::TERM, grace.term) {
         signal_until_gone(&mut find, &mut met, Signal::KILL, grace.term);
     }
     let (left, ended) = met.into_iter().partition(|process: &SweptProcess| process.identity.is_alive());
-    Swept { ended, left }
+    SweepReport { ended, left }
 }
 
 /// Signals everything that is found until nothing is left or the time is over.
@@ -61,7 +61,7 @@ fn signal_until_gone(
 }
 
 /// All processes as they are at one look.
-pub(super) struct Scene {
+pub(super) struct ProcessSnapshot {
     pub(super) processes: Vec<Stat>,
     by_pid: HashMap<u32, usize>,
     /// This process and its ancestors.
@@ -70,7 +70,7 @@ pub(super) struct Scene {
     namespace: Option<u64>,
 }
 
-impl Scene {
+impl ProcessSnapshot {
     pub(super) fn look() -> Self {
         Self::of(Stat::all().unwrap_or_default())
     }
@@ -148,9 +148,9 @@ mod tests {
         let this = std::process::id();
         let (parent, first, stranger) = (this + 1, this + 2, this + 3);
         let line = vec![stat(this, parent), stat(parent, first), stat(first, 0), stat(stranger, first)];
-        assert_eq!(Scene::of(line).spared, HashSet::from([this, parent, first, 0]));
+        assert_eq!(ProcessSnapshot::of(line).spared, HashSet::from([this, parent, first, 0]));
         let circle = vec![stat(this, parent), stat(parent, this)];
-        assert_eq!(Scene::of(circle).spared, HashSet::from([this, parent]));
+        assert_eq!(ProcessSnapshot::of(circle).spared, HashSet::from([this, parent]));
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let named = |pid, parent, name: &str| Stat { name: name.to_owned(), ..stat(pid, parent) };
         let far = u32::MAX - 10;
         let (agent, server, shell, other) = (far, far + 1, far + 2, far + 3);
-        let scene = Scene::of(vec![
+        let scene = ProcessSnapshot::of(vec![
             named(this, 1, "tmux: server"),
             named(agent, this, "agent"),
             named(server, agent, "tmux: server"),

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::model::ProcessIdentity;
 
 use super::children;
-use super::ending::{Ended, Exit, Grace, LOOK_AGAIN, Phase, SLACK};
+use super::ending::{GracePeriods, LOOK_AGAIN, Phase, ProcessExit, SLACK, TerminationOutcome};
 
 /// A process that leads a group, which is killed with this value.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Leader {
 
 /// The pipes to a process, those that its command asked for.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct ChildPipes {
     pub(super) stdin: Option<std::process::ChildStdin>,
     pub(super) stdout: Option<std::process::ChildStdout>,
     pub(super) stderr: Option<std::process::ChildStderr>,
@@ -36,7 +36,7 @@ pub(super) struct Streams {
 
 impl Leader {
     /// Forks the command, which must lead a group of its own, from this thread.
-    pub(super) fn start(command: &mut Command, grace: Grace) -> io::Result<(Self, Streams)> {
+    pub(super) fn start(command: &mut Command, grace: GracePeriods) -> io::Result<(Self, ChildPipes)> {
         // The one who waits is there before the process is, so that no process is left without one.
         let (hand_over, handed_over) = sync_channel::<(Child, Group)>(1);
         let (told, phase) = watch::channel(Phase::Running);
@@ -46,8 +46,11 @@ impl Leader {
             }
         })?;
         let mut child = children::start(command)?;
-        let streams =
-            Streams { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
+        let streams = ChildPipes {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+        };
         let id = child.id();
         // Nobody can have reaped it yet, so this is the process we started, dead or alive.
         let identity = ProcessIdentity::of(id).unwrap_or_else(|| ProcessIdentity::unknown(id));
@@ -98,7 +101,7 @@ impl Group {
     }
 
     /// Waits for the leader, tells its exit, and ends what it left in its group.
-    fn wait_for(&self, mut leader: Child, grace: Grace, told: &watch::Sender<Phase>) {
+    fn wait_for(&self, mut leader: Child, grace: GracePeriods, told: &watch::Sender<Phase>) {
         // The exit is seen before the leader is reaped: until then its id is nobody else's.
         while let Err(rustix::io::Errno::INTR) =
             waitid(WaitId::Pid(self.id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
@@ -107,7 +110,7 @@ impl Group {
         let exit = {
             let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             *reaped = true;
-            Exit::from(children::reap(&mut leader))
+            ProcessExit::from(children::reap(&mut leader))
         };
         told.send_replace(Phase::Exited(exit.clone()));
         let mut is_gone = self.is_gone_within(grace.term);
@@ -115,7 +118,10 @@ impl Group {
             let _ = kill_process_group(self.id, Signal::KILL);
             is_gone = self.is_gone_within(grace.term + SLACK);
         }
-        told.send_replace(Phase::Over(exit, if is_gone { Ended::Gone } else { Ended::Left }));
+        told.send_replace(Phase::Over(
+            exit,
+            if is_gone { TerminationOutcome::Gone } else { TerminationOutcome::Left },
+        ));
     }
 
     fn is_gone_within(&self, limit: Duration) -> bool {

@@ -11,13 +11,13 @@ use std::io;
 /// It takes hold of the whole process: from then on every child must be started through a
 /// [`Spawner`](super::Spawner), or its exit status may be lost. Dropped, it takes no more orphans in.
 #[derive(Debug)]
-pub struct Orphans {
+pub struct OrphanReaper {
     #[cfg(target_os = "linux")]
     reaper: tokio::task::JoinHandle<()>,
 }
 
 #[cfg(target_os = "linux")]
-impl Orphans {
+impl OrphanReaper {
     /// Makes this process the one that orphaned descendants come to. To be called inside a tokio runtime.
     pub fn adopt() -> io::Result<Self> {
         use rustix::process::{getpid, set_child_subreaper};
@@ -62,7 +62,7 @@ async fn reap() {
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Orphans {
+impl Drop for OrphanReaper {
     fn drop(&mut self) {
         self.reaper.abort();
         super::children::look_after_orphans(false);
@@ -72,7 +72,7 @@ impl Drop for Orphans {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Orphans {
+impl OrphanReaper {
     /// Does nothing: orphans go to the machine's first process.
     pub fn adopt() -> io::Result<Self> {
         Ok(Self {})

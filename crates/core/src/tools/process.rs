@@ -13,11 +13,11 @@ use tokio::net::unix::pipe;
 
 use crate::model::{AbsolutePath, AgentError, AgentSpec, ProcessIdentity};
 
-use super::ending::{self, Ended, Exit, Grace, Phase};
+use super::ending::{self, GracePeriods, Phase, ProcessExit, TerminationOutcome};
 use super::environment::Environment;
-use super::leader::{Leader, Streams};
+use super::leader::{ChildPipes, Leader};
 use super::spawner::{Spawner, StartError};
-use super::stderr::{Stderr, Tail};
+use super::stderr::{Stderr, StderrTail};
 
 /// How long the last lines of an exited process are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -46,7 +46,7 @@ impl AgentProcess {
         agent: &AgentSpec,
         cwd: &AbsolutePath,
         environment: &Environment,
-        grace: Grace,
+        grace: GracePeriods,
     ) -> Result<(Self, Pipes), AgentError> {
         let problem = |error| not_started(agent, cwd, &error);
         let command = command(agent, cwd, environment);
@@ -77,12 +77,12 @@ impl AgentProcess {
     }
 
     /// What it writes to stderr, to be looked at while it runs.
-    pub(crate) fn tail(&self) -> Tail {
+    pub(crate) fn tail(&self) -> StderrTail {
         self.stderr.tail()
     }
 
     /// Waits for the process to exit by itself, but not for ever.
-    pub async fn exited_within(&mut self, limit: Duration) -> Option<Exit> {
+    pub async fn exited_within(&mut self, limit: Duration) -> Option<ProcessExit> {
         ending::exited_within(&mut self.leader.phase, limit).await
     }
 
@@ -94,7 +94,7 @@ impl AgentProcess {
     }
 
     /// What says how it exited, also when it has been ended; `None` as long as it has not.
-    pub fn exit(&self) -> impl Fn() -> Option<Exit> + use<> {
+    pub fn exit(&self) -> impl Fn() -> Option<ProcessExit> + use<> {
         let phase = self.leader.phase.clone();
         move || match &*phase.borrow() {
             Phase::Running => None,
@@ -104,7 +104,7 @@ impl AgentProcess {
 
     /// Ends it, its stdin being closed already, and returns when nothing of it is left, or when even KILL has not
     /// helped. Then the thread that waits for the process stays, and reaps it whenever it goes.
-    pub async fn end(self, grace: Grace) -> Ended {
+    pub async fn end(self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
         ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await
     }
@@ -140,9 +140,9 @@ fn command(agent: &AgentSpec, cwd: &AbsolutePath, environment: &Environment) -> 
     command
 }
 
-fn pipes(streams: Streams) -> io::Result<(Pipes, pipe::Receiver)> {
+fn pipes(streams: ChildPipes) -> io::Result<(Pipes, pipe::Receiver)> {
     let missing = || io::Error::other("a pipe is missing");
-    let Streams { stdin, stdout, stderr } = streams;
+    let ChildPipes { stdin, stdout, stderr } = streams;
     let stdin = pipe::Sender::from_owned_fd(OwnedFd::from(stdin.ok_or_else(missing)?))?;
     let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout.ok_or_else(missing)?))?;
     let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr.ok_or_else(missing)?))?;

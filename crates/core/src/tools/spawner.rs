@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::ending::Grace;
-use super::leader::{Leader, Streams};
+use super::ending::GracePeriods;
+use super::leader::{ChildPipes, Leader};
 use super::marks::{HOST_VARIABLE, KEEP_VARIABLE};
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
@@ -36,10 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A handle to the thread that starts agents. The thread begins with the first start and ends when the last handle
 /// is dropped; on Linux the kernel then kills what is left of the agents it had started.
 #[derive(Debug, Clone)]
-pub struct Spawner(Arc<Inner>);
+pub struct Spawner(Arc<SpawnerState>);
 
 #[derive(Debug)]
-struct Inner {
+struct SpawnerState {
     tag: Option<Tag>,
     /// The programs that whoever holds its agents does not end, as they are marked with them.
     keep: Option<String>,
@@ -53,10 +53,10 @@ struct Threads {
     /// How many there are.
     count: usize,
     /// The ways to those that have nothing to do. The way to one that is busy is with its work.
-    idle: Vec<SyncSender<Work>>,
+    idle: Vec<SyncSender<SpawnJob>>,
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+type SpawnJob = Box<dyn FnOnce() + Send>;
 
 /// Why a process was not started.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +94,7 @@ impl Spawner {
     pub fn keeping(tag: Option<Tag>, keep: &[String]) -> Self {
         let keep = (!keep.is_empty()).then(|| serde_json::Value::from(keep).to_string());
         let keep = keep.filter(|keep| keep.len() <= KEEP_BYTES);
-        Self(Arc::new(Inner { tag, keep, threads: Mutex::default(), idle: Semaphore::new(0) }))
+        Self(Arc::new(SpawnerState { tag, keep, threads: Mutex::default(), idle: Semaphore::new(0) }))
     }
 
     /// The tag that its agents carry.
@@ -119,8 +119,8 @@ impl Spawner {
     pub(super) async fn start(
         &self,
         mut command: Command,
-        grace: Grace,
-    ) -> Result<(Leader, Streams), StartError> {
+        grace: GracePeriods,
+    ) -> Result<(Leader, ChildPipes), StartError> {
         self.mark(&mut command);
         let start = move || {
             // Even to look for a directory can hang. The system's own error would not say what is missing.
@@ -141,7 +141,7 @@ impl Spawner {
         let thread = self.thread().await?;
         let (done, answer) = oneshot::channel();
         let (spawner, way) = (Arc::downgrade(&self.0), thread.clone());
-        let work: Work = Box::new(move || {
+        let work: SpawnJob = Box::new(move || {
             // What nobody waits for any more is not begun.
             let result = (!done.is_closed()).then(work);
             // The thread is free before anyone hears of it, so that the next one finds it.
@@ -157,7 +157,7 @@ impl Spawner {
     }
 
     /// The way to a thread that has nothing to do.
-    async fn thread(&self) -> Result<SyncSender<Work>, StartError> {
+    async fn thread(&self) -> Result<SyncSender<SpawnJob>, StartError> {
         if self.threads().count > 0
             && let Some(thread) = self.idle_within(BUSY).await
         {
@@ -169,14 +169,14 @@ impl Spawner {
         }
     }
 
-    async fn idle_within(&self, limit: Duration) -> Option<SyncSender<Work>> {
+    async fn idle_within(&self, limit: Duration) -> Option<SyncSender<SpawnJob>> {
         let permit = timeout(limit, self.0.idle.acquire()).await.ok()?.ok()?;
         permit.forget();
         self.threads().idle.pop()
     }
 
     /// Takes another thread on, unless there are too many.
-    fn take_on(&self) -> io::Result<Option<SyncSender<Work>>> {
+    fn take_on(&self) -> io::Result<Option<SyncSender<SpawnJob>>> {
         // Children are told from orphans by the name of the thread they come from. It may have 15 characters.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -197,7 +197,7 @@ impl Spawner {
 }
 
 /// Makes a thread free for others. If the spawner is gone, so is the only way to it, and the thread ends.
-fn give_back(spawner: &Weak<Inner>, way: SyncSender<Work>) {
+fn give_back(spawner: &Weak<SpawnerState>, way: SyncSender<SpawnJob>) {
     if let Some(inner) = spawner.upgrade() {
         inner.threads.lock().unwrap_or_else(PoisonError::into_inner).idle.push(way);
         inner.idle.add_permits(1);
@@ -205,7 +205,7 @@ fn give_back(spawner: &Weak<Inner>, way: SyncSender<Work>) {
 }
 
 /// Does what it is given until nobody can give it anything any more.
-fn serve(works: &Receiver<Work>) {
+fn serve(works: &Receiver<SpawnJob>) {
     while let Ok(work) = works.recv() {
         work();
     }

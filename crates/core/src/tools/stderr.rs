@@ -17,7 +17,7 @@ const TOLD_CHARS: usize = 300;
 /// An agent's stderr. It is drained for as long as this value is there and anyone has the other end.
 #[derive(Debug)]
 pub(super) struct Stderr {
-    tail: Tail,
+    tail: StderrTail,
     /// The one task that reads, which ends with this value.
     drain: JoinSet<()>,
 }
@@ -25,14 +25,14 @@ pub(super) struct Stderr {
 impl Stderr {
     /// Has it drained from now on. To be called inside a tokio runtime.
     pub(super) fn drain(source: impl AsyncRead + Unpin + Send + 'static) -> Self {
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         let mut drain = JoinSet::new();
         drain.spawn(tail.clone().read(source));
         Self { tail, drain }
     }
 
     /// The end of it, to be looked at while it grows.
-    pub(super) fn tail(&self) -> Tail {
+    pub(super) fn tail(&self) -> StderrTail {
         self.tail.clone()
     }
 
@@ -46,9 +46,9 @@ impl Stderr {
 
 /// The end of what was written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tail(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
-impl Tail {
+impl StderrTail {
     /// Reads until the other side closes.
     async fn read(self, mut source: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; 8 * 1024];
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_the_last_lines_are_told_without_colours_and_shortened() {
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         for number in 0..10 {
             tail.push(format!("line {number}\n\n").as_bytes());
         }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         for _ in 0..100 {
             tail.push(&[b'x'; TAIL_BYTES]);
         }

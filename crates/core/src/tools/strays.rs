@@ -11,13 +11,13 @@ use std::sync::Arc;
 use crate::model::ProcessIdentity;
 
 use super::children;
-use super::ending::Grace;
-use super::sweep::Swept;
+use super::ending::GracePeriods;
+use super::sweep::SweepReport;
 use super::tag::Tag;
 
 /// The strays of one record's agents.
 #[derive(Debug, Clone)]
-pub struct Strays {
+pub struct StrayProcesses {
     /// The tag that its agents carry.
     tag: Option<Tag>,
     record: String,
@@ -27,7 +27,7 @@ pub struct Strays {
     seen: Arc<Vec<ProcessIdentity>>,
 }
 
-impl Strays {
+impl StrayProcesses {
     /// Those of a record whose agents carry this tag, but for these programs and what they have started.
     pub fn of(record: impl Into<String>, tag: Option<Tag>, keep: Arc<[String]>) -> Self {
         Self { tag, record: record.into(), keep, seen: Arc::default() }
@@ -41,35 +41,35 @@ impl Strays {
 
     /// Ends them, and returns in bounded time. Those that are known to be this record's name it. It blocks. Only Linux
     /// lets it find anything.
-    pub fn end(&self, grace: Grace) -> Swept {
+    pub fn end(&self, grace: GracePeriods) -> SweepReport {
         system::end(self, grace)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use super::{Grace, ProcessIdentity, Strays, Swept};
+    use super::{GracePeriods, ProcessIdentity, StrayProcesses, SweepReport};
 
     pub(super) fn descendants(_: &ProcessIdentity) -> Vec<ProcessIdentity> {
         Vec::new()
     }
 
-    pub(super) fn end(_: &Strays, _: Grace) -> Swept {
-        Swept::default()
+    pub(super) fn end(_: &StrayProcesses, _: GracePeriods) -> SweepReport {
+        SweepReport::default()
     }
 }
 
 #[cfg(target_os = "linux")]
 mod system {
-    use super::super::hunt::{Scene, end_found};
+    use super::super::hunt::{ProcessSnapshot, end_found};
     use super::super::identity::boot;
     use super::super::marks::Marks;
     use super::super::stat::Stat;
     use super::super::sweep::SweptProcess;
-    use super::{Grace, ProcessIdentity, Strays, Swept, children};
+    use super::{GracePeriods, ProcessIdentity, StrayProcesses, SweepReport, children};
 
     pub(super) fn descendants(agent: &ProcessIdentity) -> Vec<ProcessIdentity> {
-        let (Some(boot), scene) = (boot(), Scene::look()) else { return Vec::new() };
+        let (Some(boot), scene) = (boot(), ProcessSnapshot::look()) else { return Vec::new() };
         if scene.get(agent.pid).is_none_or(|leader| leader.identity(boot) != *agent) {
             return Vec::new();
         }
@@ -78,14 +78,14 @@ mod system {
         scene.processes.iter().filter(is_below).map(|stat| stat.identity(boot)).collect()
     }
 
-    pub(super) fn end(strays: &Strays, grace: Grace) -> Swept {
-        let Some(boot) = boot() else { return Swept::default() };
+    pub(super) fn end(strays: &StrayProcesses, grace: GracePeriods) -> SweepReport {
+        let Some(boot) = boot() else { return SweepReport::default() };
         end_found(|| strays.find(boot), grace)
     }
 
-    impl Strays {
+    impl StrayProcesses {
         fn find(&self, boot: &str) -> Vec<SweptProcess> {
-            let scene = Scene::look();
+            let scene = ProcessSnapshot::look();
             let unclaimed = children::unclaimed(&scene.processes);
             let mut found = Vec::new();
             for stat in scene.candidates() {

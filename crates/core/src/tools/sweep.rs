@@ -8,11 +8,11 @@
 
 use crate::model::ProcessIdentity;
 
-use super::ending::Grace;
+use super::ending::GracePeriods;
 
 /// What a sweep met.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Swept {
+pub struct SweepReport {
     /// What is gone now.
     pub ended: Vec<SweptProcess>,
     /// What was killed and is there all the same, such as a process that waits for a dead disk.
@@ -42,21 +42,26 @@ impl SweptProcess {
 
 /// Ends what dead holders of this home left: everything that carries their tag, and the process groups of the agents
 /// they had recorded, which are `runs`; but not these programs, nor those that its own holder kept, nor what they have
-/// started. It is TERM first and KILL after [`Grace::term`], and returns in bounded time. It blocks. Only Linux lets it
+/// started. It is TERM first and KILL after [`GracePeriods::term`], and returns in bounded time. It blocks. Only Linux lets it
 /// find anything.
-pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: Grace) -> Swept {
+pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: GracePeriods) -> SweepReport {
     system::sweep(home, None, runs, keep, grace)
 }
 
 /// The same for these holders of the home alone, as far as they are dead. What others have left stays for whoever
 /// looks after it.
-pub fn sweep_after(holders: &[ProcessIdentity], home: &str, keep: &[String], grace: Grace) -> Swept {
+pub fn sweep_after(
+    holders: &[ProcessIdentity],
+    home: &str,
+    keep: &[String],
+    grace: GracePeriods,
+) -> SweepReport {
     system::sweep(home, Some(holders), &[], keep, grace)
 }
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use super::{Grace, ProcessIdentity, Swept};
+    use super::{GracePeriods, ProcessIdentity, SweepReport};
 
     /// Without start times and boots no pid can be believed, so nobody is signalled.
     pub(super) fn sweep(
@@ -64,9 +69,9 @@ mod system {
         _: Option<&[ProcessIdentity]>,
         _: &[ProcessIdentity],
         _: &[String],
-        _: Grace,
-    ) -> Swept {
-        Swept::default()
+        _: GracePeriods,
+    ) -> SweepReport {
+        SweepReport::default()
     }
 }
 

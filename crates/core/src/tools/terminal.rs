@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::ending::{self, Ended, Exit, Grace, Phase};
+use super::ending::{self, GracePeriods, Phase, ProcessExit, TerminationOutcome};
 use super::environment::Environment;
 use crate::model::command_line;
 
@@ -51,11 +51,11 @@ pub struct CommandLine {
 
 /// A command that runs or has run. Dropped, its group is killed.
 #[derive(Debug)]
-pub struct Terminal {
+pub struct TerminalProcess {
     leader: Leader,
     screen: Arc<Mutex<Screen>>,
     /// How it exited, once it has and its output is on the screen.
-    exit: watch::Receiver<Option<Exit>>,
+    exit: watch::Receiver<Option<ProcessExit>>,
     /// The one task that reads, which ends with this value.
     _reading: JoinSet<()>,
     /// The thread that started it must live as long as it.
@@ -64,22 +64,22 @@ pub struct Terminal {
 
 /// What a terminal shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct TerminalView {
     /// The end of its output.
     pub output: String,
     /// Whether something came before that.
     pub is_cut: bool,
     /// How the command exited, if it has.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
 }
 
 /// What has happened on a terminal since it was last asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct News {
+pub struct TerminalDelta {
     /// What was written.
     pub output: String,
     /// How the command exited, if it has; with all that the terminal shows, if not all of it was news.
-    pub exit: Option<(Exit, Option<String>)>,
+    pub exit: Option<(ProcessExit, Option<String>)>,
 }
 
 /// Why a command was not run.
@@ -110,14 +110,14 @@ pub enum TerminalError {
     },
 }
 
-impl Terminal {
+impl TerminalProcess {
     /// Runs a command, by itself or else by a shell. `changed` hears of what happens on the terminal. To be called
     /// inside a tokio runtime; dropped half-way, it leaves no process.
     pub async fn start(
         spawner: &Spawner,
         line: &CommandLine,
         environment: &Environment,
-        grace: Grace,
+        grace: GracePeriods,
         changed: Arc<Notify>,
     ) -> Result<Self, TerminalError> {
         let started = Self::start_command(spawner, line.direct(), line, environment, grace, &changed).await;
@@ -135,7 +135,7 @@ impl Terminal {
         mut command: Command,
         line: &CommandLine,
         environment: &Environment,
-        grace: Grace,
+        grace: GracePeriods,
         changed: &Arc<Notify>,
     ) -> Result<Self, StartError> {
         let (output, input) = io::pipe()?;
@@ -155,41 +155,41 @@ impl Terminal {
         let (leader, _) = spawner.start(command, grace).await?;
         let screen = Arc::new(Mutex::new(Screen::new(line.screen_bytes())));
         let (told, exit) = watch::channel(None);
-        let reading = Reading { screen: Arc::clone(&screen), changed: Arc::clone(changed), told };
+        let reading = TerminalReader { screen: Arc::clone(&screen), changed: Arc::clone(changed), told };
         let mut tasks = JoinSet::new();
         tasks.spawn(reading.run(output, leader.phase.clone()));
         Ok(Self { leader, screen, exit, _reading: tasks, _spawner: spawner.clone() })
     }
 
     /// What it shows.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> TerminalView {
         // First the exit: once there is one, nothing more is written.
         let exit = self.exit.borrow().clone();
         let screen = lock(&self.screen);
-        Shown { output: screen.text().to_owned(), is_cut: screen.is_cut(), exit }
+        TerminalView { output: screen.text().to_owned(), is_cut: screen.is_cut(), exit }
     }
 
     /// What has happened since this was last asked. With `all`, a line that is not whole is news too.
-    pub fn take_news(&self, all: bool) -> News {
+    pub fn take_news(&self, all: bool) -> TerminalDelta {
         let exit = self.exit.borrow().clone();
         let mut screen = lock(&self.screen);
         let output = screen.take_news(all || exit.is_some());
         let whole = screen.is_full().then(|| screen.text().to_owned());
-        News { output, exit: exit.map(|exit| (exit, whole)) }
+        TerminalDelta { output, exit: exit.map(|exit| (exit, whole)) }
     }
 
     /// Waits until the command has exited.
-    pub fn exited(&self) -> impl Future<Output = Option<Exit>> + Send + 'static {
+    pub fn exited(&self) -> impl Future<Output = Option<ProcessExit>> + Send + 'static {
         let mut exit = self.exit.clone();
         async move { exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone()) }
     }
 
     /// Ends the command, bounded in time, and waits until its last output is there.
-    pub async fn kill(&self, grace: Grace) -> Ended {
+    pub async fn kill(&self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
-        let grace = Grace { eof: Duration::ZERO, ..grace };
+        let grace = GracePeriods { eof: Duration::ZERO, ..grace };
         let ended = ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await;
-        if ended == Ended::Gone {
+        if ended == TerminationOutcome::Gone {
             self.exited().await;
         }
         ended
@@ -197,13 +197,13 @@ impl Terminal {
 }
 
 /// Puts a command's output on its screen until there is no more.
-struct Reading {
+struct TerminalReader {
     screen: Arc<Mutex<Screen>>,
     changed: Arc<Notify>,
-    told: watch::Sender<Option<Exit>>,
+    told: watch::Sender<Option<ProcessExit>>,
 }
 
-impl Reading {
+impl TerminalReader {
     async fn run(self, mut output: pipe::Receiver, mut phase: watch::Receiver<Phase>) {
         let mut exited = std::pin::pin!(exit_of(&mut phase));
         let mut reading = std::pin::pin!(self.read(&mut output));
@@ -229,10 +229,10 @@ impl Reading {
 }
 
 /// How a process exits. The one who waits for it tells before it goes.
-async fn exit_of(phase: &mut watch::Receiver<Phase>) -> Exit {
+async fn exit_of(phase: &mut watch::Receiver<Phase>) -> ProcessExit {
     match phase.wait_for(|phase| *phase != Phase::Running).await.as_deref() {
         Ok(Phase::Exited(exit) | Phase::Over(exit, _)) => exit.clone(),
-        _ => Exit::from(Err(io::Error::other("nobody knows how it exited"))),
+        _ => ProcessExit::from(Err(io::Error::other("nobody knows how it exited"))),
     }
 }
 

@@ -8,7 +8,7 @@ use super::RpcId;
 
 /// The id of the request that begins so; `None` if it cannot be seen to be one.
 pub(super) fn request_id(head: &[u8]) -> Option<RpcId> {
-    let mut rest = Rest(std::str::from_utf8(head).unwrap_or_else(|cut| {
+    let mut rest = PrefixScanner(std::str::from_utf8(head).unwrap_or_else(|cut| {
         // What is kept of it may end within a character.
         std::str::from_utf8(&head[..cut.valid_up_to()]).unwrap_or_default()
     }));
@@ -31,9 +31,9 @@ pub(super) fn request_id(head: &[u8]) -> Option<RpcId> {
 }
 
 /// What is still to be read.
-struct Rest<'a>(&'a str);
+struct PrefixScanner<'a>(&'a str);
 
-impl<'a> Rest<'a> {
+impl<'a> PrefixScanner<'a> {
     /// Takes this character, and the space before it.
     fn take(&mut self, character: char) -> Option<()> {
         self.0 = self.0.trim_ascii_start().strip_prefix(character)?;

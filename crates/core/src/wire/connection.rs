@@ -1,8 +1,8 @@
-//! A connection: the sending ends ([`Peer`]), the one receiving end ([`Incoming`]), and the two tasks that
+//! A connection: the sending ends ([`Peer`]), the one receiving end ([`InboundStream`]), and the two tasks that
 //! move bytes.
 //!
 //! The tasks belong to the ends. When the last [`Peer`] is gone the connection closes as by [`Peer::close`];
-//! when [`Incoming`] is gone reading stops; when both are gone nothing runs any more.
+//! when [`InboundStream`] is gone reading stops; when both are gone nothing runs any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,14 +14,16 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::outbox::Outbox;
-use super::reader::{Inbox, Reader};
-use super::{GarbageReport, Limits, Message, RpcError, RpcId, Unread, WireError, encode, writer};
+use super::reader::{Inbox, WireReader};
+use super::{
+    GarbageReport, RpcError, RpcId, RpcMessage, UnreadableLine, WireError, WireLimits, encode, writer,
+};
 
 /// How much the in-memory pipe of [`memory`] holds in each direction.
 const MEMORY_BYTES: usize = 64 * 1024;
 
 /// Speaks JSON-RPC over a pair of byte streams. To be called inside a tokio runtime.
-pub fn connect<R, W>(source: R, target: W, limits: Limits) -> (Peer, Incoming)
+pub fn connect<R, W>(source: R, target: W, limits: WireLimits) -> (Peer, InboundStream)
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -30,23 +32,23 @@ where
     let inbox = Arc::new(Inbox::new(limits));
     let (queue, received) = mpsc::channel(limits.message_permits() as usize);
     let (done, writing_done) = watch::channel(false);
-    let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
+    let reader = WireReader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
     let tasks = Arc::new(Tasks {
         reader: tokio::spawn(reader.run()),
         writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done, limits.write_patience)),
     });
-    let peer = Peer(Arc::new(Sending {
+    let peer = Peer(Arc::new(SendHalf {
         outbox,
         inbox: Arc::clone(&inbox),
         next_id: AtomicU64::new(0),
         writing_done,
         tasks: Arc::clone(&tasks),
     }));
-    (peer, Incoming { queue: received, inbox, tasks })
+    (peer, InboundStream { queue: received, inbox, tasks })
 }
 
 /// Two connected ends in this process.
-pub fn memory(limits: Limits) -> ((Peer, Incoming), (Peer, Incoming)) {
+pub fn memory(limits: WireLimits) -> ((Peer, InboundStream), (Peer, InboundStream)) {
     let (left, right) = tokio::io::duplex(MEMORY_BYTES);
     let (left_source, left_target) = tokio::io::split(left);
     let (right_source, right_target) = tokio::io::split(right);
@@ -58,11 +60,11 @@ pub fn memory(limits: Limits) -> ((Peer, Incoming), (Peer, Incoming)) {
 /// Sending waits while the queue is full, which is until the peer reads. Whoever receives must therefore
 /// not wait for its own sending, or two such peers can wait for each other.
 #[derive(Debug, Clone)]
-pub struct Peer(Arc<Sending>);
+pub struct Peer(Arc<SendHalf>);
 
 /// A peer to look at, which keeps no connection open.
 #[derive(Debug, Clone)]
-pub(crate) struct WeakPeer(Weak<Sending>);
+pub(crate) struct WeakPeer(Weak<SendHalf>);
 
 impl WeakPeer {
     /// What the peer has sent that was no message; nothing, once the connection is gone.
@@ -72,7 +74,7 @@ impl WeakPeer {
 }
 
 #[derive(Debug)]
-struct Sending {
+struct SendHalf {
     outbox: Arc<Outbox>,
     inbox: Arc<Inbox>,
     next_id: AtomicU64,
@@ -87,7 +89,7 @@ impl Peer {
     }
 
     /// Why nothing more comes from the peer; `None` while reading goes on.
-    pub fn end(&self) -> Option<End> {
+    pub fn end(&self) -> Option<DisconnectReason> {
         self.0.inbox.end()
     }
 
@@ -173,7 +175,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the peer has taken nothing for longer than [`Limits::write_patience`]. It never comes otherwise.
+    /// Waits until the peer has taken nothing for longer than [`WireLimits::write_patience`]. It never comes otherwise.
     pub async fn stalled(&self) {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);
@@ -220,7 +222,7 @@ impl Peer {
     }
 }
 
-impl Drop for Sending {
+impl Drop for SendHalf {
     fn drop(&mut self) {
         self.outbox.close();
     }
@@ -228,24 +230,24 @@ impl Drop for Sending {
 
 /// The receiving end of a connection: everything the peer sends, in the order it was sent.
 #[derive(Debug)]
-pub struct Incoming {
-    queue: mpsc::Receiver<Result<Inbound, Unread>>,
+pub struct InboundStream {
+    queue: mpsc::Receiver<Result<InboundMessage, UnreadableLine>>,
     inbox: Arc<Inbox>,
     tasks: Arc<Tasks>,
 }
 
 /// One thing the peer sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Inbound {
+pub enum InboundMessage {
     /// It wants an answer.
     Request {
         /// To be repeated in the answer.
         id: RpcId,
         /// The whole message.
-        message: Message,
+        message: RpcMessage,
     },
     /// It tells something.
-    Notification(Message),
+    Notification(RpcMessage),
     /// It answers a request of ours. Each request is answered at most once.
     Response {
         /// The request's id.
@@ -253,15 +255,15 @@ pub enum Inbound {
         /// The request's method.
         method: Box<str>,
         /// The whole message.
-        message: Message,
+        message: RpcMessage,
     },
     /// A response to nothing outstanding: unknown id, answered twice, or id `null`.
-    Stray(Message),
+    Stray(RpcMessage),
 }
 
-impl Inbound {
+impl InboundMessage {
     /// The whole message.
-    pub fn message(&self) -> &Message {
+    pub fn message(&self) -> &RpcMessage {
         match self {
             Self::Request { message, .. }
             | Self::Notification(message)
@@ -274,7 +276,7 @@ impl Inbound {
 /// Why nothing more comes from the peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum End {
+pub enum DisconnectReason {
     /// It has ended its stream.
     #[error("the peer has ended the connection")]
     Eof,
@@ -289,9 +291,9 @@ pub enum End {
     Aborted,
 }
 
-impl Incoming {
+impl InboundStream {
     /// The next message; `None` when no more will come. Nothing is lost when the future is dropped.
-    pub async fn recv(&mut self) -> Option<Inbound> {
+    pub async fn recv(&mut self) -> Option<InboundMessage> {
         loop {
             if let Ok(inbound) = self.recv_each().await? {
                 return Some(inbound);
@@ -301,13 +303,13 @@ impl Incoming {
 
     /// The next message, or a line that is none and wants an answer all the same, which is an error. Otherwise as
     /// [`Self::recv`].
-    pub async fn recv_each(&mut self) -> Option<Result<Inbound, Unread>> {
+    pub async fn recv_each(&mut self) -> Option<Result<InboundMessage, UnreadableLine>> {
         let received = self.queue.recv().await?;
         self.take(received)
     }
 
     /// The next message if one is here already.
-    pub fn try_recv(&mut self) -> Option<Inbound> {
+    pub fn try_recv(&mut self) -> Option<InboundMessage> {
         loop {
             let received = self.queue.try_recv().ok()?;
             if let Ok(inbound) = self.take(received)? {
@@ -317,11 +319,14 @@ impl Incoming {
     }
 
     /// Why no more comes; `None` while reading goes on. It is known before [`Self::recv`] gives `None`.
-    pub fn end(&self) -> Option<End> {
+    pub fn end(&self) -> Option<DisconnectReason> {
         self.inbox.end()
     }
 
-    fn take(&mut self, received: Result<Inbound, Unread>) -> Option<Result<Inbound, Unread>> {
+    fn take(
+        &mut self,
+        received: Result<InboundMessage, UnreadableLine>,
+    ) -> Option<Result<InboundMessage, UnreadableLine>> {
         if self.inbox.is_aborted() {
             self.queue.close();
             while self.queue.try_recv().is_ok() {}
@@ -334,7 +339,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for InboundStream {
     fn drop(&mut self) {
         self.tasks.reader.abort();
     }

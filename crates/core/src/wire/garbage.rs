@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::Limits;
+use super::WireLimits;
 
 /// How much garbage a peer has sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,7 +32,7 @@ pub(super) struct Garbage {
 }
 
 impl Garbage {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &WireLimits) -> Self {
         Self {
             lines: 0,
             answerable: 0,

@@ -10,7 +10,7 @@ const QUEUE_MESSAGES_AT_MOST: u32 = 256 << 20;
 
 /// The bounds of one connection. A queue bound of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct WireLimits {
     /// The longest line, its end not counted. A longer one is dropped when read and refused when sent.
     pub line_bytes: usize,
     /// Messages waiting in each direction, 256 Mi at most.
@@ -31,7 +31,7 @@ pub struct Limits {
     pub write_patience: Option<Duration>,
 }
 
-impl Default for Limits {
+impl Default for WireLimits {
     fn default() -> Self {
         Self {
             line_bytes: 64 * MIB,
@@ -46,7 +46,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl WireLimits {
     /// Room for messages in one direction, as a semaphore counts it.
     pub(super) fn message_permits(&self) -> u32 {
         u32::try_from(self.queue_messages).unwrap_or(u32::MAX).clamp(1, QUEUE_MESSAGES_AT_MOST)

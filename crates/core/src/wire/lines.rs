@@ -11,16 +11,16 @@ const KEPT_BYTES: usize = 1024 * 1024;
 
 /// A complete line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum RawLine<'a> {
     /// Within the limit.
     Whole(&'a [u8]),
     /// Over the limit.
-    TooLong(Dropped),
+    TooLong(DroppedLine),
 }
 
 /// What is left of a line over the limit.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct Dropped {
+pub(super) struct DroppedLine {
     /// How it began.
     pub(super) head: Vec<u8>,
     /// How long it was.
@@ -29,7 +29,7 @@ pub(super) struct Dropped {
 
 /// The read buffer of a connection.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineBuffer {
     buffer: Vec<u8>,
     /// Where the line begins that is not yet handed out.
     start: usize,
@@ -40,10 +40,10 @@ pub(super) struct Lines {
     /// How much of a longer one is remembered.
     keep: usize,
     /// The line over the limit that has not ended yet.
-    dropping: Option<Dropped>,
+    dropping: Option<DroppedLine>,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Lines of up to `limit` bytes; of longer ones the first `keep` bytes are remembered.
     pub(super) fn new(limit: usize, keep: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, scanned: 0, limit, keep, dropping: None }
@@ -68,7 +68,7 @@ impl Lines {
     }
 
     /// The next complete line in the buffer.
-    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+    pub(super) fn next(&mut self) -> Option<RawLine<'_>> {
         if let Some(offset) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) {
             let end = self.scanned + offset;
             return Some(self.cut(end, end + 1));
@@ -83,7 +83,7 @@ impl Lines {
     }
 
     /// What is left when the stream has ended without a line end.
-    pub(super) fn rest(&mut self) -> Option<Line<'_>> {
+    pub(super) fn rest(&mut self) -> Option<RawLine<'_>> {
         let end = self.buffer.len();
         (self.start < end || self.dropping.is_some()).then(|| self.cut(end, end))
     }
@@ -94,7 +94,7 @@ impl Lines {
     }
 
     /// Hands out the line up to `end`; the next one begins at `next`.
-    fn cut(&mut self, end: usize, next: usize) -> Line<'_> {
+    fn cut(&mut self, end: usize, next: usize) -> RawLine<'_> {
         let start = self.start;
         let is_crlf = end > start && self.buffer.get(end - 1) == Some(&b'\r');
         if self.dropping.is_some() || end - start - usize::from(is_crlf) > self.limit {
@@ -103,10 +103,10 @@ impl Lines {
         self.start = next;
         self.scanned = next;
         if let Some(dropped) = self.dropping.take() {
-            return Line::TooLong(dropped);
+            return RawLine::TooLong(dropped);
         }
         let line = &self.buffer[start..end];
-        Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))
+        RawLine::Whole(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
     fn drop_until(&mut self, end: usize) {

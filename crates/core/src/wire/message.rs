@@ -17,7 +17,7 @@ const UNKNOWN_MEMBERS: usize = 32;
 
 /// A line that is a request, a notification or a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct RpcMessage {
     line: Arc<str>,
     id: Option<Range<usize>>,
     body: Body,
@@ -47,13 +47,13 @@ pub enum Body {
         /// The id of the request; `null` when the peer could not read it.
         id: RpcId,
         /// The answer.
-        outcome: Outcome,
+        outcome: RpcOutcome,
     },
 }
 
 /// An answer; the range is a byte range of the message's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RpcOutcome {
     /// Where the result is; `null` is a result.
     Result(Range<usize>),
     /// Where the error is.
@@ -113,7 +113,7 @@ pub enum Malformed {
 
 /// A line that is no message, and whose peer [wants an answer](Malformed::wants_an_answer) all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadableLine {
     /// Why it is none.
     pub problem: Malformed,
     /// The id that the answer has: that of the request, if it could be seen, and otherwise `null`.
@@ -131,16 +131,16 @@ impl Malformed {
     }
 }
 
-impl Unread {
+impl UnreadableLine {
     /// A line that is no message for this reason.
     pub(super) fn new(problem: Malformed, line: &[u8]) -> Self {
-        let envelope: Option<Envelope<'_>> = serde_json::from_slice(line).ok();
+        let envelope: Option<RpcEnvelope<'_>> = serde_json::from_slice(line).ok();
         let id = envelope.and_then(|envelope| RpcId::from_valid(envelope.id?.get()));
         Self { problem, id: id.unwrap_or_else(RpcId::null) }
     }
 }
 
-impl Message {
+impl RpcMessage {
     /// Reads one line, without its line end.
     pub fn parse(line: impl Into<Arc<str>>) -> Result<Self, Malformed> {
         let line = line.into();
@@ -195,7 +195,7 @@ impl Message {
     /// The result as raw JSON.
     pub fn result(&self) -> Option<&str> {
         match &self.body {
-            Body::Response { outcome: Outcome::Result(range), .. } => self.line.get(range.clone()),
+            Body::Response { outcome: RpcOutcome::Result(range), .. } => self.line.get(range.clone()),
             _ => None,
         }
     }
@@ -203,14 +203,14 @@ impl Message {
     /// The error as raw JSON; [`RpcError::read`](super::RpcError::read) makes sense of it.
     pub fn error(&self) -> Option<&str> {
         match &self.body {
-            Body::Response { outcome: Outcome::Error(range), .. } => self.line.get(range.clone()),
+            Body::Response { outcome: RpcOutcome::Error(range), .. } => self.line.get(range.clone()),
             _ => None,
         }
     }
 }
 
 fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
-    let envelope: Envelope<'_> = serde_json::from_str(line).map_err(|_| why_not_an_envelope(line))?;
+    let envelope: RpcEnvelope<'_> = serde_json::from_str(line).map_err(|_| why_not_an_envelope(line))?;
     if let Some(problem) = envelope.problem {
         return Err(problem);
     }
@@ -233,7 +233,7 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
             let outcome = read_outcome(line, &envelope)?;
             let raw = id.ok_or(Malformed::MissingId)?.get();
             let id = match (&outcome, raw) {
-                (Outcome::Error(_), "null") => RpcId::null(),
+                (RpcOutcome::Error(_), "null") => RpcId::null(),
                 _ => RpcId::from_valid(raw).ok_or(Malformed::BadId)?,
             };
             Body::Response { id, outcome }
@@ -244,13 +244,13 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
 
 /// Some peers write both members and `null` into the one that does not count. An error that is not `null`
 /// always counts: losing it would leave a request without its answer.
-fn read_outcome(line: &str, envelope: &Envelope<'_>) -> Result<Outcome, Malformed> {
+fn read_outcome(line: &str, envelope: &RpcEnvelope<'_>) -> Result<RpcOutcome, Malformed> {
     match (envelope.result, envelope.error) {
         (Some(result), Some(error)) if error.get() == "null" => {
-            Ok(Outcome::Result(range_in(line, result.get())))
+            Ok(RpcOutcome::Result(range_in(line, result.get())))
         }
-        (_, Some(error)) => Ok(Outcome::Error(range_in(line, error.get()))),
-        (Some(result), None) => Ok(Outcome::Result(range_in(line, result.get()))),
+        (_, Some(error)) => Ok(RpcOutcome::Error(range_in(line, error.get()))),
+        (Some(result), None) => Ok(RpcOutcome::Result(range_in(line, result.get()))),
         (None, None) => Err(Malformed::NeitherRequestNorResponse),
     }
 }
@@ -279,7 +279,7 @@ pub(crate) fn range_in(text: &str, part: &str) -> Range<usize> {
 /// The members of the envelope, each as raw text. `problem` is set instead of failing, so that "not JSON"
 /// and "JSON, but wrong" stay apart.
 #[derive(Default)]
-struct Envelope<'a> {
+struct RpcEnvelope<'a> {
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
     params: Option<&'a RawValue>,
@@ -288,7 +288,7 @@ struct Envelope<'a> {
     problem: Option<Malformed>,
 }
 
-impl<'de> Deserialize<'de> for Envelope<'de> {
+impl<'de> Deserialize<'de> for RpcEnvelope<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(EnvelopeVisitor)
     }
@@ -297,31 +297,31 @@ impl<'de> Deserialize<'de> for Envelope<'de> {
 struct EnvelopeVisitor;
 
 impl<'de> Visitor<'de> for EnvelopeVisitor {
-    type Value = Envelope<'de>;
+    type Value = RpcEnvelope<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
-        let mut envelope = Envelope::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RpcEnvelope<'de>, A::Error> {
+        let mut envelope = RpcEnvelope::default();
         let mut jsonrpc = None;
         let mut unknown: Vec<Box<[u8]>> = Vec::new();
-        while let Some(member) = map.next_key::<Member>()? {
+        while let Some(member) = map.next_key::<EnvelopeMember>()? {
             // A plain `&RawValue`, not an `Option` of one, which would read `null` as absent.
             let value = map.next_value::<&RawValue>()?;
             let slot = match member {
-                Member::JsonRpc => &mut jsonrpc,
-                Member::Id => &mut envelope.id,
-                Member::Method => &mut envelope.method,
-                Member::Params => &mut envelope.params,
-                Member::Result => &mut envelope.result,
-                Member::Error => &mut envelope.error,
-                Member::Unknown(_) if unknown.len() == UNKNOWN_MEMBERS => {
+                EnvelopeMember::JsonRpc => &mut jsonrpc,
+                EnvelopeMember::Id => &mut envelope.id,
+                EnvelopeMember::Method => &mut envelope.method,
+                EnvelopeMember::Params => &mut envelope.params,
+                EnvelopeMember::Result => &mut envelope.result,
+                EnvelopeMember::Error => &mut envelope.error,
+                EnvelopeMember::Unknown(_) if unknown.len() == UNKNOWN_MEMBERS => {
                     envelope.problem = Some(Malformed::TooManyMembers);
                     continue;
                 }
-                Member::Unknown(name) => {
+                EnvelopeMember::Unknown(name) => {
                     if unknown.contains(&name) {
                         envelope.problem = Some(Malformed::DuplicateMember);
                     } else {
@@ -338,7 +338,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     }
 }
 
-enum Member {
+enum EnvelopeMember {
     JsonRpc,
     Id,
     Method,
@@ -348,31 +348,31 @@ enum Member {
     Unknown(Box<[u8]>),
 }
 
-impl<'de> Deserialize<'de> for Member {
+impl<'de> Deserialize<'de> for EnvelopeMember {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Bytes, because a name may hold half a surrogate pair, which is no reason to lose the message.
-        deserializer.deserialize_bytes(MemberVisitor)
+        deserializer.deserialize_bytes(EnvelopeMemberVisitor)
     }
 }
 
-struct MemberVisitor;
+struct EnvelopeMemberVisitor;
 
-impl Visitor<'_> for MemberVisitor {
-    type Value = Member;
+impl Visitor<'_> for EnvelopeMemberVisitor {
+    type Value = EnvelopeMember;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a member's name")
     }
 
-    fn visit_bytes<E>(self, name: &[u8]) -> Result<Member, E> {
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<EnvelopeMember, E> {
         Ok(match name {
-            b"jsonrpc" => Member::JsonRpc,
-            b"id" => Member::Id,
-            b"method" => Member::Method,
-            b"params" => Member::Params,
-            b"result" => Member::Result,
-            b"error" => Member::Error,
-            _ => Member::Unknown(name.into()),
+            b"jsonrpc" => EnvelopeMember::JsonRpc,
+            b"id" => EnvelopeMember::Id,
+            b"method" => EnvelopeMember::Method,
+            b"params" => EnvelopeMember::Params,
+            b"result" => EnvelopeMember::Result,
+            b"error" => EnvelopeMember::Error,
+            _ => EnvelopeMember::Unknown(name.into()),
         })
     }
 }

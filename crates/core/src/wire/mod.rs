@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 between two equal peers, one object per line, over any pair of byte streams.
 //!
-//! The layer is raw-first: a [`Message`] keeps the line it was read from and says where in it the parts
+//! The layer is raw-first: a [`RpcMessage`] keeps the line it was read from and says where in it the parts
 //! are, so that a line can be stored and passed on byte for byte, with [`splice`] changing only what it is
 //! told to. It knows JSON-RPC and nothing of ACP.
 //!
@@ -28,10 +28,10 @@ mod writer;
 
 pub use clock::{new_uuid, since_1970};
 pub(crate) use connection::WeakPeer;
-pub use connection::{End, Inbound, Incoming, Peer, connect, memory};
+pub use connection::{DisconnectReason, InboundMessage, InboundStream, Peer, connect, memory};
 pub use error::WireError;
 pub use garbage::GarbageReport;
 pub use id::RpcId;
-pub use limits::Limits;
-pub use message::{Body, Malformed, Message, Outcome, Unread};
+pub use limits::WireLimits;
+pub use message::{Body, Malformed, RpcMessage, RpcOutcome, UnreadableLine};
 pub use rpc_error::RpcError;

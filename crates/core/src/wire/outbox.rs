@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
-use super::{Limits, RpcId, WireError, encode};
+use super::{RpcId, WireError, WireLimits, encode};
 
 /// About as much as is taken out of the queue for one write.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// The outgoing half of a connection, shared by its peers, its reader and its writer.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    limits: Limits,
+    limits: WireLimits,
     /// Room for messages; a permit is held by every line from before it is queued until it is written.
     messages: Semaphore,
     /// Room for bytes, likewise.
@@ -30,13 +30,13 @@ pub(super) struct Outbox {
     taken: AtomicU64,
     /// Wakes the writer.
     wake: Notify,
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    lines: VecDeque<Queued>,
-    outstanding: HashMap<RpcId, Outstanding>,
+struct OutboxState {
+    lines: VecDeque<QueuedLine>,
+    outstanding: HashMap<RpcId, OutstandingRequest>,
     /// Requests written whose cancellation is not.
     cancellations: VecDeque<RpcId>,
     /// Nothing more is taken; what is queued is still written.
@@ -47,14 +47,14 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Queued {
+struct QueuedLine {
     line: String,
     /// The id, if the line is a request.
     request: Option<RpcId>,
 }
 
 #[derive(Debug)]
-struct Outstanding {
+struct OutstandingRequest {
     method: Box<str>,
     /// Whether the writer has its line. Until then no answer can be genuine.
     taken: bool,
@@ -78,7 +78,7 @@ pub(super) struct Batch {
 
 /// What the writer should do next.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(super) enum WriteStep {
     /// Write these.
     Write(Batch),
     /// Nothing is queued.
@@ -88,7 +88,7 @@ pub(super) enum Work {
 }
 
 impl Outbox {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: WireLimits) -> Self {
         Self {
             limits,
             messages: Semaphore::new(limits.message_permits() as usize),
@@ -177,7 +177,7 @@ impl Outbox {
     }
 
     /// What the writer should do now. The room of a batch is given back by [`Self::written`].
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> WriteStep {
         let mut state = self.state();
         let mut batch = Batch::default();
         state.take_cancellations(&mut batch);
@@ -193,9 +193,9 @@ impl Outbox {
             }
         }
         match (batch.lines.is_empty(), state.closing) {
-            (false, _) => Work::Write(batch),
-            (true, false) => Work::Idle,
-            (true, true) => Work::Done,
+            (false, _) => WriteStep::Write(batch),
+            (true, false) => WriteStep::Idle,
+            (true, true) => WriteStep::Done,
         }
     }
 
@@ -245,7 +245,7 @@ impl Outbox {
         }
         message.forget();
         bytes.forget();
-        state.lines.push_back(Queued { line, request });
+        state.lines.push_back(QueuedLine { line, request });
         // The writer looks again before it sleeps, so only the first line has to wake it.
         if state.lines.len() == 1 {
             self.wake.notify_one();
@@ -265,7 +265,7 @@ impl Outbox {
         match state.outstanding.entry(id.clone()) {
             Entry::Occupied(_) => Err(WireError::DuplicateId { id: id.clone() }),
             Entry::Vacant(free) => {
-                free.insert(Outstanding { method: method.into(), taken: false, cancel: Cancel::No });
+                free.insert(OutstandingRequest { method: method.into(), taken: false, cancel: Cancel::No });
                 Ok(())
             }
         }
@@ -281,13 +281,13 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutboxState> {
         // Nothing panics while it holds the lock, and every step leaves the state whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl OutboxState {
     fn take_cancellations(&mut self, batch: &mut Batch) {
         while let Some(id) = self.cancellations.pop_front() {
             // The answer may have come in the meantime.

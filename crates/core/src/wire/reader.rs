@@ -10,52 +10,52 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::beginning::request_id;
-use super::connection::{End, Inbound};
+use super::connection::{DisconnectReason, InboundMessage};
 use super::garbage::Garbage;
-use super::lines::{Dropped, Line, Lines};
+use super::lines::{DroppedLine, LineBuffer, RawLine};
 use super::message::Body;
 use super::outbox::Outbox;
-use super::{GarbageReport, Limits, Malformed, Message, RpcId, Unread};
+use super::{GarbageReport, Malformed, RpcId, RpcMessage, UnreadableLine, WireLimits};
 
 /// The incoming half of a connection, shared by its reader, its peers and its consumer.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    limits: Limits,
+    limits: WireLimits,
     /// Room for bytes; the queue itself bounds the count.
     bytes: Semaphore,
     /// The consumer is to be given nothing more.
     aborted: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     /// Whether reading has ended.
     is_over: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
-struct State {
+struct InboxState {
     garbage: Garbage,
     /// Lines over the limit that began like messages.
     dropped: u64,
-    end: Option<End>,
+    end: Option<DisconnectReason>,
 }
 
 impl Inbox {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: WireLimits) -> Self {
         Self {
             limits,
             bytes: Semaphore::new(limits.byte_permits() as usize),
             aborted: AtomicBool::new(false),
-            state: Mutex::new(State { garbage: Garbage::new(&limits), dropped: 0, end: None }),
+            state: Mutex::new(InboxState { garbage: Garbage::new(&limits), dropped: 0, end: None }),
             is_over: watch::Sender::new(false),
         }
     }
 
     /// The consumer has a message: its room is free.
-    pub(super) fn received(&self, message: &Message) {
+    pub(super) fn received(&self, message: &RpcMessage) {
         self.bytes.add_permits(self.limits.cost(message.line()) as usize);
     }
 
     /// Says why reading ended; the first reason stays.
-    pub(super) fn ended(&self, end: End) {
+    pub(super) fn ended(&self, end: DisconnectReason) {
         self.with(|state| _ = state.end.get_or_insert(end));
         self.is_over.send_replace(true);
     }
@@ -77,14 +77,14 @@ impl Inbox {
     /// Gives the consumer nothing more, not even what is queued.
     pub(super) fn abort(&self) {
         self.aborted.store(true, Ordering::Release);
-        self.ended(End::Aborted);
+        self.ended(DisconnectReason::Aborted);
     }
 
     pub(super) fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::Acquire)
     }
 
-    pub(super) fn end(&self) -> Option<End> {
+    pub(super) fn end(&self) -> Option<DisconnectReason> {
         self.with(|state| state.end.clone())
     }
 
@@ -92,34 +92,34 @@ impl Inbox {
         self.with(|state| state.garbage.report())
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut InboxState) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// The reading task of one connection.
-pub(super) struct Reader<R> {
+pub(super) struct WireReader<R> {
     /// First, so that it is dropped before the queue is: whoever sees the queue end finds the reason there,
     /// and can ask nothing more.
-    ending: Ending,
+    ending: ReaderGuard,
     source: R,
-    lines: Lines,
-    sink: Sink,
+    lines: LineBuffer,
+    sink: LineSink,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> WireReader<R> {
     pub(super) fn new(
         source: R,
         inbox: Arc<Inbox>,
         outbox: Arc<Outbox>,
-        queue: mpsc::Sender<Result<Inbound, Unread>>,
+        queue: mpsc::Sender<Result<InboundMessage, UnreadableLine>>,
     ) -> Self {
         let limits = inbox.limits;
         Self {
-            ending: Ending { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox) },
+            ending: ReaderGuard { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox) },
             source,
-            lines: Lines::new(limits.line_bytes, limits.garbage_line_bytes),
-            sink: Sink { inbox, outbox, queue, since_message: 0 },
+            lines: LineBuffer::new(limits.line_bytes, limits.garbage_line_bytes),
+            sink: LineSink { inbox, outbox, queue, since_message: 0 },
         }
     }
 
@@ -127,13 +127,13 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     pub(super) async fn run(mut self) {
         let end = self.read().await;
         // Whoever only makes noise is not talked to any longer either.
-        if end == End::Flooded {
+        if end == DisconnectReason::Flooded {
             self.ending.outbox.close();
         }
         self.ending.inbox.ended(end);
     }
 
-    async fn read(&mut self) -> End {
+    async fn read(&mut self) -> DisconnectReason {
         let end = loop {
             while let Some(line) = self.lines.next() {
                 if let Err(end) = self.sink.take(line).await {
@@ -144,9 +144,9 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 break end;
             }
             match self.source.read_buf(self.lines.room()).await {
-                Ok(0) => break End::Eof,
+                Ok(0) => break DisconnectReason::Eof,
                 Ok(_) => {}
-                Err(error) => break End::ReadFailed(error.to_string()),
+                Err(error) => break DisconnectReason::ReadFailed(error.to_string()),
             }
         };
         match self.lines.rest() {
@@ -157,19 +157,19 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 }
 
 /// Where lines go.
-struct Sink {
+struct LineSink {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
-    queue: mpsc::Sender<Result<Inbound, Unread>>,
+    queue: mpsc::Sender<Result<InboundMessage, UnreadableLine>>,
     /// Bytes of lines since the last one that was a message.
     since_message: u64,
 }
 
-impl Sink {
-    async fn take(&mut self, line: Line<'_>) -> Result<(), End> {
+impl LineSink {
+    async fn take(&mut self, line: RawLine<'_>) -> Result<(), DisconnectReason> {
         let bytes = match line {
-            Line::Whole(bytes) => bytes,
-            Line::TooLong(dropped) => return self.too_long(&dropped).await,
+            RawLine::Whole(bytes) => bytes,
+            RawLine::TooLong(dropped) => return self.too_long(&dropped).await,
         };
         match parse(bytes) {
             Ok(message) => {
@@ -185,7 +185,10 @@ impl Sink {
                 self.garbage(bytes, bytes.len() as u64)?;
                 if problem.wants_an_answer() {
                     self.inbox.with(|state| state.garbage.wants_an_answer());
-                    self.queue.send(Err(Unread::new(problem, bytes))).await.map_err(|_| End::Aborted)?;
+                    self.queue
+                        .send(Err(UnreadableLine::new(problem, bytes)))
+                        .await
+                        .map_err(|_| DisconnectReason::Aborted)?;
                 }
                 Ok(())
             }
@@ -193,7 +196,7 @@ impl Sink {
     }
 
     /// A line that begins like a message may have been one, and whoever sent it wants to know that it was not taken.
-    async fn too_long(&mut self, dropped: &Dropped) -> Result<(), End> {
+    async fn too_long(&mut self, dropped: &DroppedLine) -> Result<(), DisconnectReason> {
         self.garbage(&dropped.head, dropped.bytes)?;
         if dropped.head.trim_ascii_start().starts_with(b"{") {
             self.inbox.with(|state| {
@@ -202,54 +205,59 @@ impl Sink {
             });
             let problem = Malformed::TooLong { limit: self.inbox.limits.line_bytes };
             let id = request_id(&dropped.head).unwrap_or_else(RpcId::null);
-            self.queue.send(Err(Unread { problem, id })).await.map_err(|_| End::Aborted)?;
+            self.queue
+                .send(Err(UnreadableLine { problem, id }))
+                .await
+                .map_err(|_| DisconnectReason::Aborted)?;
         }
         Ok(())
     }
 
-    async fn deliver(&self, message: Message) -> Result<(), End> {
+    async fn deliver(&self, message: RpcMessage) -> Result<(), DisconnectReason> {
         let cost = self.inbox.limits.cost(message.line());
-        let Ok(room) = self.inbox.bytes.acquire_many(cost).await else { return Err(End::Aborted) };
+        let Ok(room) = self.inbox.bytes.acquire_many(cost).await else {
+            return Err(DisconnectReason::Aborted);
+        };
         room.forget();
-        self.queue.send(Ok(self.sort(message))).await.map_err(|_| End::Aborted)
+        self.queue.send(Ok(self.sort(message))).await.map_err(|_| DisconnectReason::Aborted)
     }
 
-    fn sort(&self, message: Message) -> Inbound {
+    fn sort(&self, message: RpcMessage) -> InboundMessage {
         match message.body() {
-            Body::Request { id, .. } => Inbound::Request { id: id.clone(), message },
-            Body::Notification { .. } => Inbound::Notification(message),
+            Body::Request { id, .. } => InboundMessage::Request { id: id.clone(), message },
+            Body::Notification { .. } => InboundMessage::Notification(message),
             Body::Response { id, .. } => match self.outbox.answered(id) {
-                Some(method) => Inbound::Response { id: id.clone(), method, message },
-                None => Inbound::Stray(message),
+                Some(method) => InboundMessage::Response { id: id.clone(), method, message },
+                None => InboundMessage::Stray(message),
             },
         }
     }
 
-    fn garbage(&mut self, head: &[u8], bytes: u64) -> Result<(), End> {
+    fn garbage(&mut self, head: &[u8], bytes: u64) -> Result<(), DisconnectReason> {
         self.inbox.with(|state| state.garbage.count(head, bytes));
         self.since_message += bytes + 1;
         self.check_flood(0)
     }
 
-    fn check_flood(&self, more: u64) -> Result<(), End> {
+    fn check_flood(&self, more: u64) -> Result<(), DisconnectReason> {
         let flooded = self.since_message + more > self.inbox.limits.flood_bytes;
-        if flooded { Err(End::Flooded) } else { Ok(()) }
+        if flooded { Err(DisconnectReason::Flooded) } else { Ok(()) }
     }
 }
 
-fn parse(line: &[u8]) -> Result<Message, Malformed> {
-    Message::parse(str::from_utf8(line).map_err(|_| Malformed::NotUtf8)?)
+fn parse(line: &[u8]) -> Result<RpcMessage, Malformed> {
+    RpcMessage::parse(str::from_utf8(line).map_err(|_| Malformed::NotUtf8)?)
 }
 
 /// Whatever ends the task, nobody waits for an answer afterwards.
-struct Ending {
+struct ReaderGuard {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
 }
 
-impl Drop for Ending {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
-        self.inbox.ended(End::Aborted);
+        self.inbox.ended(DisconnectReason::Aborted);
         self.outbox.reading_ended();
     }
 }

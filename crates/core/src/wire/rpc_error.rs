@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::encode::{json_string, one_line};
-use super::splice::{Step, locate};
+use super::splice::{PathStep, locate};
 
 /// An error as JSON-RPC carries it.
 #[derive(Debug, Clone, Serialize, thiserror::Error)]
@@ -93,7 +93,7 @@ impl RpcError {
             return Self::internal("the error is not an object").with_data(json);
         };
         let object = &json[whole];
-        let member = |name| locate(object, &[Step::Key(name)]).map(|range| &object[range]);
+        let member = |name| locate(object, &[PathStep::Key(name)]).map(|range| &object[range]);
         let message = match member("message") {
             Some(text) => serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
             None => "no message given".to_owned(),

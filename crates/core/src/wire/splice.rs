@@ -94,7 +94,7 @@ impl<'a> Splice<'a> {
 
 /// One step into a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum PathStep<'a> {
     /// To the member of an object.
     Key(&'a str),
     /// To the element of an array, from 0.
@@ -103,7 +103,7 @@ pub enum Step<'a> {
 
 /// The byte range of a value inside a JSON text, without the space around it. `None` if the text is not
 /// JSON, if there is no such value, or if a key on the way is there twice.
-pub fn locate(json: &str, path: &[Step<'_>]) -> Option<Range<usize>> {
+pub fn locate(json: &str, path: &[PathStep<'_>]) -> Option<Range<usize>> {
     let mut at = serde_json::from_str::<&RawValue>(json).ok()?.get();
     for step in path {
         let mut reader = serde_json::Deserializer::from_str(at);
@@ -121,15 +121,15 @@ pub fn elements(json: &str) -> Option<Vec<Range<usize>>> {
     Some(ranges)
 }
 
-struct StepSeed<'s>(Step<'s>);
+struct StepSeed<'s>(PathStep<'s>);
 
 impl<'de> DeserializeSeed<'de> for StepSeed<'_> {
     type Value = Option<&'de str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         match self.0 {
-            Step::Key(name) => deserializer.deserialize_map(MemberVisitor(name)),
-            Step::Index(index) => {
+            PathStep::Key(name) => deserializer.deserialize_map(PathMemberVisitor(name)),
+            PathStep::Index(index) => {
                 let (mut next, mut found) = (0, None);
                 deserializer.deserialize_seq(ElementsVisitor(|part| {
                     if next == index {
@@ -144,9 +144,9 @@ impl<'de> DeserializeSeed<'de> for StepSeed<'_> {
 }
 
 /// Finds the one member of this name.
-struct MemberVisitor<'s>(&'s str);
+struct PathMemberVisitor<'s>(&'s str);
 
-impl<'de> Visitor<'de> for MemberVisitor<'_> {
+impl<'de> Visitor<'de> for PathMemberVisitor<'_> {
     type Value = Option<&'de str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

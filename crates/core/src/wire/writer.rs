@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::outbox::{Outbox, Work};
+use super::outbox::{Outbox, WriteStep};
 
 /// Lines at least this long are written as they are, not gathered first.
 const LONG_LINE: usize = 64 * 1024;
@@ -21,20 +21,20 @@ pub(super) async fn run<W: AsyncWrite + Unpin>(
     done: watch::Sender<bool>,
     patience: Option<Duration>,
 ) {
-    let ending = Ending { outbox, done };
-    let writer = Patient { writer, patience, outbox: &ending.outbox };
+    let ending = WriterGuard { outbox, done };
+    let writer = TimedWriter { writer, patience, outbox: &ending.outbox };
     if let Err(error) = write_all(writer).await {
         ending.outbox.write_failed(error);
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<'_, W>) -> io::Result<()> {
+async fn write_all<W: AsyncWrite + Unpin>(mut writer: TimedWriter<'_, W>) -> io::Result<()> {
     let outbox = writer.outbox;
     let mut gathered = Vec::new();
     let mut flushed = true;
     loop {
         match outbox.work() {
-            Work::Write(batch) => {
+            WriteStep::Write(batch) => {
                 for line in &batch.lines {
                     if line.len() >= LONG_LINE {
                         writer.write_all(&gathered).await?;
@@ -50,12 +50,12 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<'_, W>) -> io::Res
                 outbox.written(&batch);
                 flushed = false;
             }
-            Work::Idle if flushed => outbox.woken().await,
-            Work::Idle => {
+            WriteStep::Idle if flushed => outbox.woken().await,
+            WriteStep::Idle => {
                 writer.flush().await?;
                 flushed = true;
             }
-            Work::Done => {
+            WriteStep::Done => {
                 writer.flush().await?;
                 return writer.writer.shutdown().await;
             }
@@ -64,13 +64,13 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<'_, W>) -> io::Res
 }
 
 /// A stream that must take something within some time.
-struct Patient<'a, W> {
+struct TimedWriter<'a, W> {
     writer: W,
     patience: Option<Duration>,
     outbox: &'a Outbox,
 }
 
-impl<W: AsyncWrite + Unpin> Patient<'_, W> {
+impl<W: AsyncWrite + Unpin> TimedWriter<'_, W> {
     async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let taken = within(self.patience, self.writer.write(bytes)).await?;
@@ -99,12 +99,12 @@ async fn within<T>(
 }
 
 /// Whatever ends the task, nothing waits for it afterwards.
-struct Ending {
+struct WriterGuard {
     outbox: Arc<Outbox>,
     done: watch::Sender<bool>,
 }
 
-impl Drop for Ending {
+impl Drop for WriterGuard {
     fn drop(&mut self) {
         self.outbox.discard();
         self.done.send_replace(true);

@@ -1,17 +1,20 @@
 //! The lines our client side sends, byte for byte, to an agent at the other end of a pipe in memory.
 
-use acpx_core::acp::client::{AgentConnection, Answer, FromAgent, Known, Meaning, Outgoing, SessionPlace};
+use acpx_core::acp::client::{
+    AgentConnection, AgentResponse, MessageContext, OutgoingLine, ParsedMessage, ReceivedMessage,
+    SessionWorkspace,
+};
 use acpx_core::acp::read_error;
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue, Profiles,
-    ProtocolVersion, Reading, Secrets, ToolKind, Update,
+    AbsolutePath, AcpSessionId, AgentError, ChunkContent, ErrorMeaning, McpServer, McpTransport, NamedValue,
+    Profiles, ProtocolVersion, Secrets, ToolKind, Update,
 };
-use acpx_core::wire::{self, Inbound, Incoming, Limits, Peer, RpcError};
+use acpx_core::wire::{self, InboundMessage, InboundStream, Peer, RpcError, WireLimits};
 use serde_json::{Value, json};
 
 /// An agent's end: what reaches it.
 struct FarEnd {
-    incoming: Incoming,
+    incoming: InboundStream,
     peer: Peer,
 }
 
@@ -28,9 +31,11 @@ async fn connected(capabilities: Value) -> (AgentConnection, FarEnd) {
 
 /// One to an agent that was given these secrets.
 async fn connected_in_confidence(capabilities: Value, secrets: Secrets) -> (AgentConnection, FarEnd) {
-    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
+    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(WireLimits::default());
     let answer = async {
-        let Some(Inbound::Request { id, .. }) = far_incoming.recv().await else { panic!("no request") };
+        let Some(InboundMessage::Request { id, .. }) = far_incoming.recv().await else {
+            panic!("no request")
+        };
         let result = json!({"protocolVersion": 1, "agentCapabilities": capabilities}).to_string();
         far_peer.respond(&id, &result).await.unwrap();
     };
@@ -54,7 +59,7 @@ fn session() -> AcpSessionId {
 async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
     let (connection, mut agent) = connected(everything()).await;
     let (session, cwd) = (session(), AbsolutePath::new("/w").unwrap());
-    let place = SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+    let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     let blocks = r#"[{"type":"text","text":"hi"}]"#;
     let request = |id: u64, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -63,7 +68,7 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
     let prompt = format!(r#"{{"sessionId":"s","prompt":{blocks}}}"#);
     let only_session = r#"{"sessionId":"s"}"#;
     let cancel = format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{only_session}}}"#);
-    let table: Vec<(Outgoing, String)> = vec![
+    let table: Vec<(OutgoingLine, String)> = vec![
         (
             connection.new_session(place).unwrap(),
             request(1, "session/new", r#"{"cwd":"/w","mcpServers":[]}"#),
@@ -84,14 +89,14 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
 
 #[tokio::test]
 async fn nothing_is_sent_before_initialize_is_answered() {
-    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
+    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(WireLimits::default());
     let mut starting =
         Box::pin(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, Secrets::default(), None));
     let first = tokio::select! {
         _ = &mut starting => panic!("there is a connection before initialize was answered"),
         inbound = far_incoming.recv() => inbound.expect("a line arrives"),
     };
-    let Inbound::Request { id, message } = first else { panic!("not a request: {first:?}") };
+    let InboundMessage::Request { id, message } = first else { panic!("not a request: {first:?}") };
     assert_eq!(message.method(), Some("initialize"));
     assert!(far_incoming.try_recv().is_none());
     far_peer.respond(&id, r#"{"protocolVersion":1}"#).await.unwrap();
@@ -139,9 +144,9 @@ async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
     for told in [Some("read"), None] {
         agent.peer.notify("session/update", &update(call(told))).await.unwrap();
         agent.peer.request("session/request_permission", &ask).await.unwrap();
-        connection.recv(Known::default()).await.unwrap();
-        let Some(FromAgent { meaning: Meaning::Permission(_, request), .. }) =
-            connection.recv(Known::default()).await
+        connection.recv(MessageContext::default()).await.unwrap();
+        let Some(ReceivedMessage { meaning: ParsedMessage::Permission(_, request), .. }) =
+            connection.recv(MessageContext::default()).await
         else {
             panic!("not a permission request")
         };
@@ -160,24 +165,28 @@ async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
     let args = vec!["--key=s3cret-argument".to_owned()];
     let server = McpServer::new("m", McpTransport::Stdio { command, args, env });
     let place =
-        SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[server], besides: None };
+        SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[server], besides: None };
     let outgoing = connection.new_session(place).unwrap();
     let kept = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m"}]}}"#;
     assert_eq!(&*outgoing.kept().body, kept);
     outgoing.send().await.unwrap();
-    let Some(Inbound::Request { id, message }) = agent.incoming.recv().await else { panic!("no request") };
+    let Some(InboundMessage::Request { id, message }) = agent.incoming.recv().await else {
+        panic!("no request")
+    };
     let data = format!(r#"{{"json":{}}}"#, message.params().unwrap());
     agent.peer.respond_error(&id, &RpcError::invalid_params("bad").with_data(&data)).await.unwrap();
-    let said = connection.recv(Known::default()).await.unwrap();
+    let said = connection.recv(MessageContext::default()).await.unwrap();
     assert!(!said.line.body.contains("s3cret"), "{}", said.line.body);
     assert!(!format!("{:?}", said.meaning).contains("s3cret"), "{:?}", said.meaning);
 }
 
 #[tokio::test]
 async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
-    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
+    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(WireLimits::default());
     let refuse = async {
-        let Some(Inbound::Request { id, .. }) = far_incoming.recv().await else { panic!("no request") };
+        let Some(InboundMessage::Request { id, .. }) = far_incoming.recv().await else {
+            panic!("no request")
+        };
         let refusal = RpcError::new(-32000, "the key s3cret-value is not valid");
         far_peer.respond_error(&id, &refusal).await.unwrap();
     };
@@ -201,19 +210,19 @@ async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
     let secrets = Secrets::new(["session-1", "sessionUpdate", "agent_message_chunk"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
-    let place = SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+    let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     connection.new_session(place).unwrap().send().await.unwrap();
-    let Some(Inbound::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
+    let Some(InboundMessage::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
     agent.peer.respond(&id, r#"{"sessionId":"session-1"}"#).await.unwrap();
     let update = r#"{"sessionId":"session-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"the session-1"}}}"#;
     agent.peer.notify("session/update", update).await.unwrap();
 
-    let opened = connection.recv(Known::default()).await.unwrap();
+    let opened = connection.recv(MessageContext::default()).await.unwrap();
     let session = AcpSessionId::new("session-1").unwrap();
-    let Meaning::Answer(Answer::Opened(Ok(made))) = opened.meaning else { panic!("{opened:?}") };
+    let ParsedMessage::Answer(AgentResponse::Opened(Ok(made))) = opened.meaning else { panic!("{opened:?}") };
     assert_eq!(made, (session.clone(), None));
-    let said = connection.recv(Known { session: Some(&session) }).await.unwrap();
-    let Meaning::Update(Update::Chunk { content, .. }) = said.meaning else { panic!("{said:?}") };
+    let said = connection.recv(MessageContext { session: Some(&session) }).await.unwrap();
+    let ParsedMessage::Update(Update::Chunk { content, .. }) = said.meaning else { panic!("{said:?}") };
     assert_eq!(content, ChunkContent::Text("the [secret]".into()));
     let kept = update.replace("the session-1", "the [secret]");
     assert_eq!(&*said.line.body, format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{kept}}}"#));
@@ -275,7 +284,7 @@ async fn each_transport_goes_out_only_where_it_may() {
         let (connection, mut agent) = connected(json!({"mcpCapabilities": advertised})).await;
         for kind in ["stdio", "http", "sse"] {
             let (given, on_the_wire) = server(kind);
-            let call = connection.new_session(SessionPlace {
+            let call = connection.new_session(SessionWorkspace {
                 cwd: &cwd,
                 additional_directories: &[],
                 mcp_servers: &[given],
@@ -298,5 +307,5 @@ async fn each_transport_goes_out_only_where_it_may() {
 
 #[test]
 fn the_older_code_of_an_unknown_session_is_read_as_lost() {
-    assert_eq!(read_error(Profiles::built_in().any(), &RpcError::new(-32001, "x")), Reading::Lost);
+    assert_eq!(read_error(Profiles::built_in().any(), &RpcError::new(-32001, "x")), ErrorMeaning::Lost);
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use acpx_core::client::HostClient;
 use acpx_core::engine::{
-    AtAgent, Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings,
+    AtAgent, Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session, SessionError,
 };
 use acpx_core::host::Host;
 use acpx_core::model::{
     AbsolutePath, AgentKey, AgentSpec, HostId, Lifecycle, Record, RecordId, Scope, Seq, TurnId, TurnOutcome,
     TurnState,
 };
-use acpx_core::protocol::{FromHost, HostError};
+use acpx_core::protocol::{HostError, HostMessage};
 use acpx_core::store::{Change, Durability, MemoryStore, RecordFilter, Store};
-use acpx_core::tools::Grace;
+use acpx_core::tools::GracePeriods;
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command, starts_of};
 use serde_json::{Value, json};
 
@@ -46,8 +46,8 @@ impl Bench {
     }
 
     fn engine_over(store: &Arc<dyn Store>, close_grace: Duration) -> Engine {
-        let process = Grace { eof: Duration::from_millis(500), term: Duration::from_millis(500) };
-        let settings = Settings { close_grace, process, ..Settings::default() };
+        let process = GracePeriods { eof: Duration::from_millis(500), term: Duration::from_millis(500) };
+        let settings = EngineSettings { close_grace, process, ..EngineSettings::default() };
         Engine::new(store.clone(), HostId::new("host").unwrap(), settings)
     }
 
@@ -454,7 +454,7 @@ async fn a_client_whose_turn_runs_in_a_session_that_another_deletes_is_told_that
     ask(&mut deleting, "session/delete", &json!({ "sessionId": record })).await;
     let answer = loop {
         match prompting.next().await.unwrap() {
-            FromHost::Answer { id, result } if id == turn => break result.unwrap(),
+            HostMessage::Answer { id, result } if id == turn => break result.unwrap(),
             _ => {}
         }
     };

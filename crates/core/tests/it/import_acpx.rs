@@ -11,7 +11,7 @@ use acpx_core::model::{
     SessionName, Timestamp,
 };
 use acpx_core::store::import_acpx::{
-    Damage, ImportMode, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason, Taken,
+    Damage, ImportMode, ImportNote, ImportProblem, ImportReport, ImportedRecord, SkipReason, SkippedFile,
 };
 use acpx_core::store::{Access, Change, Durability, RecordFilter, SqliteStore, Store};
 
@@ -28,7 +28,7 @@ const UNSENT: &str = "01a1e15a-e6ef-7079-9e56-226fc46fd1d5";
 async fn legacy_record_is_normalised() {
     let home = Home::with(&["legacy"]);
     let report = home.import().await;
-    let taken = Taken {
+    let taken = ImportedRecord {
         file: "7f1c.json".into(),
         record: id("7f1c"),
         session: session("acp-41"),
@@ -78,7 +78,7 @@ async fn canonical_names_are_written() {
 async fn a_record_of_npm_acpx_comes_with_its_ids_and_its_agents_name() {
     let home = Home::with(&["full"]);
     let report = home.import().await;
-    let taken = Taken {
+    let taken = ImportedRecord {
         file: format!("{FULL}.json"),
         record: id(FULL),
         session: session("01a1e157-b524-7683-b8fb-2712436ab25d"),

@@ -9,7 +9,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use acpx_core::model::{AbsolutePath, AgentSpec, ProcessIdentity};
-use acpx_core::tools::{AgentProcess, Ended, Grace, Spawner, Swept, SweptProcess, Tag, sweep};
+use acpx_core::tools::{
+    AgentProcess, GracePeriods, Spawner, SweepReport, SweptProcess, Tag, TerminationOutcome, sweep,
+};
 use tokio::io::AsyncReadExt;
 
 use crate::examples;
@@ -57,8 +59,8 @@ fn home() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
 
-fn quick() -> Grace {
-    Grace { eof: Duration::from_millis(200), term: Duration::from_millis(200) }
+fn quick() -> GracePeriods {
+    GracePeriods { eof: Duration::from_millis(200), term: Duration::from_millis(200) }
 }
 
 fn pid_after(word: &str, line: &str) -> ProcessIdentity {
@@ -92,18 +94,18 @@ fn parent_of(process: &ProcessIdentity) -> Option<u32> {
 }
 
 /// What a sweep is to say of these `sleep`s, in the order of their pids.
-fn ended(processes: &[&ProcessIdentity]) -> Swept {
+fn ended(processes: &[&ProcessIdentity]) -> SweepReport {
     let ended = processes.iter().map(|identity| (*identity).clone()).map(|identity| SweptProcess {
         identity,
         name: "sleep".to_owned(),
         group: 0,
         record: None,
     });
-    sorted(Swept { ended: ended.collect(), left: Vec::new() })
+    sorted(SweepReport { ended: ended.collect(), left: Vec::new() })
 }
 
 /// In the order of their pids, and without their groups, which these tests do not know.
-fn sorted(mut swept: Swept) -> Swept {
+fn sorted(mut swept: SweepReport) -> SweepReport {
     swept.ended.sort_by_key(|process| process.identity.pid);
     swept.ended.iter_mut().for_each(|process| process.group = 0);
     swept
@@ -137,21 +139,21 @@ fn a_sweep_ends_what_a_killed_holder_left_and_nothing_else() {
     eventually("the agents are gone", || !killed.agent.is_alive() && !stranger.agent.is_alive());
 
     let runs = [killed.agent.clone()];
-    let swept = sweep(&home, &runs, &[], Grace::default());
+    let swept = sweep(&home, &runs, &[], GracePeriods::default());
     assert_eq!(sorted(swept), ended(&of_killed.each_ref()));
     let untouched = of_living.iter().chain(&of_stranger).chain([&living.agent]);
     assert!(untouched.clone().all(ProcessIdentity::is_alive), "{untouched:?}");
-    assert_eq!(sweep(&home, &runs, &[], Grace::default()), Swept::default());
+    assert_eq!(sweep(&home, &runs, &[], GracePeriods::default()), SweepReport::default());
 
     // Without a record of the agent, what has no tag cannot be known.
     assert_eq!(
-        sorted(sweep(&foreign, &[], &[], Grace::default())),
+        sorted(sweep(&foreign, &[], &[], GracePeriods::default())),
         ended(&[&of_stranger[0], &of_stranger[1]])
     );
     let other_life = ProcessIdentity { boot: "another".to_owned(), ..stranger.agent.clone() };
     assert_eq!(
-        sweep(&foreign, &[other_life, of_stranger[2].clone()], &[], Grace::default()),
-        Swept::default()
+        sweep(&foreign, &[other_life, of_stranger[2].clone()], &[], GracePeriods::default()),
+        SweepReport::default()
     );
     assert!(of_stranger[2].is_alive());
     for process in [&of_stranger[2], &of_living[2]] {
@@ -173,13 +175,13 @@ fn a_sweep_ends_the_whole_group_of_a_recorded_agent_that_still_runs() {
     eventually("it is sleeping", || is_called(&left, "sleep"));
 
     let reused = ProcessIdentity { started: leader.started + 1, ..leader.clone() };
-    assert_eq!(sweep(&home(), &[reused], &[], quick()), Swept::default());
+    assert_eq!(sweep(&home(), &[reused], &[], quick()), SweepReport::default());
     assert!(leader.is_alive() && left.is_alive());
 
     let swept = sorted(sweep(&home(), std::slice::from_ref(&leader), &[], quick()));
     let name =
         |name: &str, identity| SweptProcess { identity, name: name.to_owned(), group: 0, record: None };
-    let expected = Swept { ended: vec![name("sh", leader), name("sleep", left)], left: Vec::new() };
+    let expected = SweepReport { ended: vec![name("sh", leader), name("sleep", left)], left: Vec::new() };
     assert_eq!(swept, sorted(expected));
     agent.wait().unwrap();
 }
@@ -244,12 +246,13 @@ async fn an_agent_carries_the_tag_of_its_holder_in_place_of_an_inherited_one() {
         let agent = AgentSpec::new("/bin/sh", ["-c", "echo $ACPX_TAG"]);
         let cwd = AbsolutePath::new("/").unwrap();
         let spawner = Spawner::new(ours);
-        let started = AgentProcess::spawn(&spawner, &agent, &cwd, &environment, Grace::default()).await;
+        let started =
+            AgentProcess::spawn(&spawner, &agent, &cwd, &environment, GracePeriods::default()).await;
         let (process, mut pipes) = started.unwrap();
         let mut said = String::new();
         pipes.stdout.read_to_string(&mut said).await.unwrap();
         assert_eq!(said.trim_end(), expected);
-        assert_eq!(process.end(Grace::default()).await, Ended::Gone);
+        assert_eq!(process.end(GracePeriods::default()).await, TerminationOutcome::Gone);
     }
 }
 
@@ -258,12 +261,12 @@ async fn an_agent_is_known_by_the_identity_the_system_gives_it() {
     let agent = AgentSpec::new("/bin/cat", [""; 0]);
     let (cwd, environment) = (AbsolutePath::new("/").unwrap(), [].into_iter().collect());
     let spawner = Spawner::new(None);
-    let started = AgentProcess::spawn(&spawner, &agent, &cwd, &environment, Grace::default()).await;
+    let started = AgentProcess::spawn(&spawner, &agent, &cwd, &environment, GracePeriods::default()).await;
     let (process, pipes) = started.unwrap();
     let identity = process.identity().clone();
     assert_eq!(ProcessIdentity::of(process.pid()), Some(identity.clone()));
     assert!(identity.is_alive());
     drop(pipes);
-    assert_eq!(process.end(Grace::default()).await, Ended::Gone);
+    assert_eq!(process.end(GracePeriods::default()).await, TerminationOutcome::Gone);
     assert!(!identity.is_alive());
 }

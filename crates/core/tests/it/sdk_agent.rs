@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use acpx_core::acp::client::{
-    AgentConnection, Answer, Known, ListPage, ListedSession, Meaning, Outgoing, SessionPlace,
+    AgentConnection, AgentResponse, ListPage, ListedSession, MessageContext, OutgoingLine, ParsedMessage,
+    SessionWorkspace,
 };
 use acpx_core::acp::{Capabilities, PromptContent, update};
-use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
-use acpx_core::machine::{Advertised, Awakening, Permit, Rung};
+use acpx_core::engine::{Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session};
+use acpx_core::machine::{Advertised, Permit, Rung, WakeOutcome};
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, HostId, McpServer,
-    McpTransport, MessageKind, NamedValue, PermissionMode, ProtocolVersion, Reading, Secrets, Seq,
-    StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update, Verdict,
+    AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, ErrorMeaning, HostId,
+    McpServer, McpTransport, MessageKind, NamedValue, PermissionMode, ProtocolVersion, ReplayVerdict,
+    Secrets, Seq, StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update,
 };
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::Environment;
-use acpx_core::wire::{self, Limits};
+use acpx_core::wire::{self, WireLimits};
 use acpx_testkit::TempHome;
 use agent_client_protocol::ByteStreams;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ mod agent;
 use agent::SdkAgent;
 
 /// The agent has one session, in which prompts were answered.
-const KNOWN: Known<'_> = Known { session: None };
+const KNOWN: MessageContext<'_> = MessageContext { session: None };
 
 /// A connection to an SDK agent in this process.
 struct Pair {
@@ -50,7 +51,7 @@ impl Pair {
         let (source, target) = tokio::io::split(theirs);
         tokio::spawn(agent::serve(agent.clone(), ByteStreams::new(target.compat_write(), source.compat())));
         let (source, target) = tokio::io::split(ours);
-        let (peer, incoming) = wire::connect(source, target, Limits::default());
+        let (peer, incoming) = wire::connect(source, target, WireLimits::default());
         let Ok(started) =
             AgentConnection::start("sdk", ProtocolVersion::V1, peer, incoming, Secrets::default(), None)
                 .await
@@ -62,18 +63,18 @@ impl Pair {
     }
 
     /// Sends a call, and gives what the agent said before its answer, and the answer.
-    async fn call(&mut self, outgoing: Outgoing) -> (Vec<Update>, Answer) {
+    async fn call(&mut self, outgoing: OutgoingLine) -> (Vec<Update>, AgentResponse) {
         outgoing.send().await.unwrap();
         self.until_answered().await
     }
 
-    async fn until_answered(&mut self) -> (Vec<Update>, Answer) {
+    async fn until_answered(&mut self) -> (Vec<Update>, AgentResponse) {
         let mut before = Vec::new();
         loop {
             match self.connection.recv(KNOWN).await.expect("the agent is there").meaning {
-                Meaning::Update(update) => before.push(update),
-                Meaning::Answer(answer) => return (before, answer),
-                Meaning::Permission(ask, request) => {
+                ParsedMessage::Update(update) => before.push(update),
+                ParsedMessage::Answer(answer) => return (before, answer),
+                ParsedMessage::Permission(ask, request) => {
                     self.asked.push(request.tool.kind());
                     let answer = self.connection.permit(&ask, &request, &self.permit);
                     answer.send().await.unwrap();
@@ -87,13 +88,13 @@ impl Pair {
         let cwd = cwd();
         let new = self.connection.new_session(place(&cwd, &[])).unwrap();
         let (before, answer) = self.call(new).await;
-        let Answer::Opened(Ok((session, inner))) = answer else { panic!("not opened: {answer:?}") };
+        let AgentResponse::Opened(Ok((session, inner))) = answer else { panic!("not opened: {answer:?}") };
         assert_eq!((before, inner), (vec![], AgentSessionId::from_agent(&format!("inner-{session}"))));
         self.agent.take_heard();
         session
     }
 
-    async fn prompt(&mut self, session: &AcpSessionId, text: &str) -> (Vec<Update>, Answer) {
+    async fn prompt(&mut self, session: &AcpSessionId, text: &str) -> (Vec<Update>, AgentResponse) {
         let prompt = self.connection.prompt(session, &blocks(text).to_string(), None);
         self.call(prompt.unwrap()).await
     }
@@ -103,8 +104,8 @@ fn cwd() -> AbsolutePath {
     AbsolutePath::new("/work").unwrap()
 }
 
-fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionPlace<'a> {
-    SessionPlace { cwd, additional_directories: &[], mcp_servers, besides: None }
+fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionWorkspace<'a> {
+    SessionWorkspace { cwd, additional_directories: &[], mcp_servers, besides: None }
 }
 
 fn blocks(text: &str) -> Value {
@@ -116,9 +117,9 @@ fn said(kind: &str, text: &str) -> Update {
     update(&json!({ "update": { "sessionUpdate": kind, "content": content } }).to_string())
 }
 
-fn ended(reason: &str) -> Answer {
+fn ended(reason: &str) -> AgentResponse {
     let result = json!({ "stopReason": reason }).to_string();
-    Answer::Prompted(Ok(StopReason::new(reason).into()), Some(result.into()))
+    AgentResponse::Prompted(Ok(StopReason::new(reason).into()), Some(result.into()))
 }
 
 #[tokio::test]
@@ -209,7 +210,9 @@ async fn a_cancel_ends_the_turn_that_waits() {
     let prompt = pair.connection.prompt(&session, &blocks("wait").to_string(), None);
     prompt.unwrap().send().await.unwrap();
     let first = pair.connection.recv(KNOWN).await.unwrap().meaning;
-    assert!(matches!(first, Meaning::Update(update) if update == said("agent_message_chunk", "waiting")));
+    assert!(
+        matches!(first, ParsedMessage::Update(update) if update == said("agent_message_chunk", "waiting"))
+    );
     pair.connection.cancel(&session, None).send().await.unwrap();
     assert_eq!(pair.until_answered().await, (vec![], ended("cancelled")));
     let heard = [json!({ "sessionId": session, "prompt": blocks("wait") }), json!({ "sessionId": session })];
@@ -225,9 +228,9 @@ async fn load_replays_before_it_answers_and_resume_does_not() {
     let cwd = cwd();
     let load = pair.connection.load().unwrap().request(&session, place(&cwd, &[])).unwrap();
     let replay = vec![said("user_message_chunk", "one"), said("agent_message_chunk", "You said: one")];
-    assert_eq!(pair.call(load).await, (replay, Answer::Restored(Ok(None))));
+    assert_eq!(pair.call(load).await, (replay, AgentResponse::Restored(Ok(None))));
     let resume = pair.connection.resume().unwrap().request(&session, place(&cwd, &[])).unwrap();
-    assert_eq!(pair.call(resume).await, (vec![], Answer::Restored(Ok(None))));
+    assert_eq!(pair.call(resume).await, (vec![], AgentResponse::Restored(Ok(None))));
     // The SDK leaves out an empty list where the protocol lets it.
     let load = json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] });
     let resume = json!({ "sessionId": session, "cwd": "/work" });
@@ -247,9 +250,9 @@ async fn a_session_it_does_not_know_is_lost() {
         message: "Resource not found".to_owned(),
         field: None,
         acp: Arc::from(r#"{"code":-32002,"message":"Resource not found","data":{"uri":"unknown"}}"#),
-        reading: Reading::Lost,
+        reading: ErrorMeaning::Lost,
     };
-    assert_eq!(pair.call(load).await, (vec![], Answer::Restored(Err(error))));
+    assert_eq!(pair.call(load).await, (vec![], AgentResponse::Restored(Err(error))));
 }
 
 #[tokio::test]
@@ -267,13 +270,13 @@ async fn sessions_are_listed_closed_and_deleted() {
     };
     let cwd = cwd();
     let list = |pair: &Pair| pair.connection.list().unwrap().request(Some(&cwd), None);
-    let page = |sessions| (vec![], Answer::Listed(Ok(ListPage { sessions, next: None })));
+    let page = |sessions| (vec![], AgentResponse::Listed(Ok(ListPage { sessions, next: None })));
     let request = list(&pair);
     assert_eq!(pair.call(request).await, page(vec![row]));
     let close = pair.connection.close().unwrap().request(&session);
-    assert_eq!(pair.call(close).await, (vec![], Answer::Closed(Ok(()))));
+    assert_eq!(pair.call(close).await, (vec![], AgentResponse::Closed(Ok(()))));
     let delete = pair.connection.delete().unwrap().request(&session, None);
-    assert_eq!(pair.call(delete).await, (vec![], Answer::Deleted(Ok(()))));
+    assert_eq!(pair.call(delete).await, (vec![], AgentResponse::Deleted(Ok(()))));
     let request = list(&pair);
     assert_eq!(pair.call(request).await, page(vec![]));
     let (listed, named) = (json!({ "cwd": "/work" }), json!({ "sessionId": session }));
@@ -315,8 +318,11 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
     let agents = [(None, first), (Some("--no-resume"), first), (Some("--v2"), second), (None, second)];
     for (flag, asked) in agents {
         let home = TempHome::new();
-        let engine =
-            Engine::new(Arc::new(MemoryStore::new()), HostId::new("host").unwrap(), Settings::default());
+        let engine = Engine::new(
+            Arc::new(MemoryStore::new()),
+            HostId::new("host").unwrap(),
+            EngineSettings::default(),
+        );
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
         let agent = AgentSpec::new(examples::program("sdk_agent").to_str().unwrap(), args);
@@ -335,8 +341,8 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         kill(&session).await;
 
         let how = match flag {
-            None | Some("--v2") => Awakening::Restored { rung: Rung::Resume, replay: None },
-            Some(_) => Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) },
+            None | Some("--v2") => WakeOutcome::Restored { rung: Rung::Resume, replay: None },
+            Some(_) => WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) },
         };
         assert_eq!(session.wake(RestoreSession::default()).await.unwrap(), how);
         say(&session, "recall", PermissionMode::DenyAll).await;

@@ -1,12 +1,15 @@
 //! Our client side against an agent that is made with the official SDK in version 2 of the protocol. The whole life of
 //! a session with it is lived in `sdk_agent.rs`.
 
-use acpx_core::acp::client::{AgentConnection, Answer, Known, Meaning, Outgoing, SessionPlace, Started};
-use acpx_core::machine::{AgentState, Stopped};
+use acpx_core::acp::client::{
+    AgentConnection, AgentResponse, InitializedAgent, MessageContext, OutgoingLine, ParsedMessage,
+    SessionWorkspace,
+};
+use acpx_core::machine::{AgentState, TurnStop};
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, ChunkContent, MessageKind, ProtocolVersion, Secrets, StopReason, Update,
 };
-use acpx_core::wire::{self, Limits};
+use acpx_core::wire::{self, WireLimits};
 use acpx_testkit::TempHome;
 use agent_client_protocol::ByteStreams;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
@@ -23,9 +26,9 @@ async fn start(home: &TempHome) -> AgentConnection {
     let streams = ByteStreams::new(target.compat_write(), source.compat());
     tokio::spawn(agent::serve(SdkAgent::new(home.path().to_owned()), streams));
     let (source, target) = tokio::io::split(ours);
-    let (peer, incoming) = wire::connect(source, target, Limits::default());
+    let (peer, incoming) = wire::connect(source, target, WireLimits::default());
     match AgentConnection::start("sdk", ProtocolVersion::V2, peer, incoming, Secrets::default(), None).await {
-        Ok(Started { connection, .. }) => connection,
+        Ok(InitializedAgent { connection, .. }) => connection,
         Err(failure) => panic!("the agent did not answer initialize: {failure:?}"),
     }
 }
@@ -33,30 +36,32 @@ async fn start(home: &TempHome) -> AgentConnection {
 /// Sends a call and gives what the agent says until `is_last`.
 async fn heard(
     connection: &mut AgentConnection,
-    call: Outgoing,
-    is_last: impl Fn(&Meaning) -> bool,
-) -> Vec<Meaning> {
+    call: OutgoingLine,
+    is_last: impl Fn(&ParsedMessage) -> bool,
+) -> Vec<ParsedMessage> {
     call.send().await.unwrap();
     let mut said = Vec::new();
     while !said.last().is_some_and(&is_last) {
-        said.push(connection.recv(Known::default()).await.expect("the agent is there").meaning);
+        said.push(connection.recv(MessageContext::default()).await.expect("the agent is there").meaning);
     }
     said
 }
 
-fn is_answer(meaning: &Meaning) -> bool {
-    matches!(meaning, Meaning::Answer(_))
+fn is_answer(meaning: &ParsedMessage) -> bool {
+    matches!(meaning, ParsedMessage::Answer(_))
 }
 
-fn updates<'a>(said: &'a [Meaning]) -> Vec<&'a Update> {
-    let update =
-        |meaning: &'a Meaning| if let Meaning::Update(update) = meaning { Some(update) } else { None };
+fn updates<'a>(said: &'a [ParsedMessage]) -> Vec<&'a Update> {
+    let update = |meaning: &'a ParsedMessage| {
+        if let ParsedMessage::Update(update) = meaning { Some(update) } else { None }
+    };
     said.iter().filter_map(update).collect()
 }
 
-fn states<'a>(said: &'a [Meaning]) -> Vec<&'a AgentState> {
-    let state =
-        |meaning: &'a Meaning| if let Meaning::State(state, _) = meaning { Some(state) } else { None };
+fn states<'a>(said: &'a [ParsedMessage]) -> Vec<&'a AgentState> {
+    let state = |meaning: &'a ParsedMessage| {
+        if let ParsedMessage::State(state, _) = meaning { Some(state) } else { None }
+    };
     said.iter().filter_map(state).collect()
 }
 
@@ -68,10 +73,10 @@ fn texts<'a>(updates: &[&'a Update]) -> Vec<(MessageKind, &'a [ChunkContent])> {
     updates.iter().filter_map(whole).collect()
 }
 
-async fn opened(connection: &mut AgentConnection, place: SessionPlace<'_>) -> AcpSessionId {
+async fn opened(connection: &mut AgentConnection, place: SessionWorkspace<'_>) -> AcpSessionId {
     let call = connection.new_session(place).unwrap();
     match heard(connection, call, is_answer).await.pop() {
-        Some(Meaning::Answer(Answer::Opened(Ok((session, None))))) => session,
+        Some(ParsedMessage::Answer(AgentResponse::Opened(Ok((session, None))))) => session,
         other => panic!("not opened: {other:?}"),
     }
 }
@@ -80,15 +85,19 @@ async fn opened(connection: &mut AgentConnection, place: SessionPlace<'_>) -> Ac
 async fn a_prompt_is_inserted_worked_on_and_replayed_with_the_same_ids() {
     let home = TempHome::new();
     let cwd = AbsolutePath::new("/work").unwrap();
-    let place = SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+    let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     let mut connection = start(&home).await;
     assert_eq!(connection.version(), ProtocolVersion::V2);
     let session = opened(&mut connection, place).await;
     let prompt = connection.prompt(&session, r#"[{"type":"text","text":"one"}]"#, None).unwrap();
-    let is_done = |meaning: &Meaning| matches!(meaning, Meaning::State(AgentState::Idle(Some(_)), _));
+    let is_done =
+        |meaning: &ParsedMessage| matches!(meaning, ParsedMessage::State(AgentState::Idle(Some(_)), _));
     let live = heard(&mut connection, prompt, is_done).await;
-    assert!(live.iter().any(|meaning| matches!(meaning, Meaning::Answer(Answer::Inserted(_)))), "{live:?}");
-    let ended = AgentState::Idle(Some(Ok(Stopped::from(StopReason::new("end_turn")))));
+    assert!(
+        live.iter().any(|meaning| matches!(meaning, ParsedMessage::Answer(AgentResponse::Inserted(_)))),
+        "{live:?}"
+    );
+    let ended = AgentState::Idle(Some(Ok(TurnStop::from(StopReason::new("end_turn")))));
     // The first is that of the session that was ready.
     assert_eq!(states(&live), [&AgentState::Idle(None), &AgentState::Working, &ended]);
     let text = |text: &str| vec![ChunkContent::Text(text.into())];
@@ -104,7 +113,7 @@ async fn a_prompt_is_inserted_worked_on_and_replayed_with_the_same_ids() {
         updates(&live).into_iter().filter(|update| matches!(update, Update::Message { .. })).collect();
     assert_eq!(updates(&replayed), whole);
     assert_eq!(states(&replayed), [&AgentState::Idle(None)]);
-    assert!(matches!(replayed.last(), Some(Meaning::Answer(Answer::Restored(Ok(None))))));
+    assert!(matches!(replayed.last(), Some(ParsedMessage::Answer(AgentResponse::Restored(Ok(None))))));
 
     let call = again.resume().unwrap().request(&session, place).unwrap();
     let resumed = heard(&mut again, call, is_answer).await;

@@ -15,7 +15,9 @@ use acpx_core::model::{
     AgentKey, AgentRun, Event, EventKind, Lifecycle, ProcessIdentity, Record, Scope, Seq, SessionName,
     TurnState,
 };
-use acpx_core::store::{Access, Change, Durability, Reads, SqliteOptions, SqliteStore, Store, StoreError};
+use acpx_core::store::{
+    Access, Change, Durability, ReadThread, SqliteOptions, SqliteStore, Store, StoreError,
+};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
@@ -356,7 +358,7 @@ async fn a_store_that_is_read_on_the_callers_thread_says_the_same() {
     let (_home, path) = place();
     let (expected, expected_events) = filled(&path, 30).await;
     for access in [Access::ReadOnly, Access::ReadWrite] {
-        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(access) };
+        let options = SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(access) };
         let store = SqliteStore::open_with(&path, &options).unwrap();
         assert_eq!(store.record(id("r")).await.unwrap(), Some(expected.clone()));
         assert_eq!(all_events(&store, &id("r"), 7).await.unwrap(), expected_events);
@@ -364,7 +366,8 @@ async fn a_store_that_is_read_on_the_callers_thread_says_the_same() {
         assert_eq!(missing.to_string(), "there is no record gone");
     }
     // What is written is read at once.
-    let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadWrite) };
+    let options =
+        SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(Access::ReadWrite) };
     let store = SqliteStore::open_with(&path, &options).unwrap();
     let lease = store.lease(id("r"), host("h")).await.unwrap();
     store.append(lease, events(31, 31), Durability::Process).await.unwrap();

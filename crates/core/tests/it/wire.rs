@@ -1,8 +1,9 @@
 //! The wire under any bytes at all: nothing panics, nothing is lost, and nothing changes that was not named.
 
-use acpx_core::wire::splice::{Splice, Step, elements, locate};
+use acpx_core::wire::splice::{PathStep, Splice, elements, locate};
 use acpx_core::wire::{
-    Body, End, GarbageReport, Inbound, Limits, Message, RpcError, RpcId, connect, encode, memory,
+    Body, DisconnectReason, GarbageReport, InboundMessage, RpcError, RpcId, RpcMessage, WireLimits, connect,
+    encode, memory,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -21,12 +22,12 @@ fn run<F: Future>(future: F) -> F::Output {
 #[derive(Debug, PartialEq)]
 struct Received {
     lines: Vec<String>,
-    end: Option<End>,
+    end: Option<DisconnectReason>,
     garbage: GarbageReport,
 }
 
 /// Sends a stream in these parts; each is read before the next one is written.
-fn receive(parts: &[&[u8]], limits: Limits) -> Received {
+fn receive(parts: &[&[u8]], limits: WireLimits) -> Received {
     run(async {
         let (mut far, near) = tokio::io::duplex(64 * 1024);
         let (peer, mut incoming) = connect(near, tokio::io::sink(), limits);
@@ -51,14 +52,14 @@ fn receive(parts: &[&[u8]], limits: Limits) -> Received {
     })
 }
 
-fn tight() -> Limits {
-    Limits {
+fn tight() -> WireLimits {
+    WireLimits {
         line_bytes: 60,
         queue_messages: 2,
         queue_bytes: 100,
         garbage_lines: 4,
         garbage_line_bytes: 16,
-        ..Limits::default()
+        ..WireLimits::default()
     }
 }
 
@@ -121,11 +122,11 @@ enum Place {
     Index(usize),
 }
 
-fn steps(path: &[Place]) -> Vec<Step<'_>> {
+fn steps(path: &[Place]) -> Vec<PathStep<'_>> {
     path.iter()
         .map(|place| match place {
-            Place::Key(key) => Step::Key(key),
-            Place::Index(index) => Step::Index(*index),
+            Place::Key(key) => PathStep::Key(key),
+            Place::Index(index) => PathStep::Index(*index),
         })
         .collect()
 }
@@ -149,7 +150,7 @@ proptest! {
 
     #[test]
     fn a_flood_is_noticed_however_the_stream_is_cut(pieces in vec(piece(), 0..30), size in 1..50_usize) {
-        let limits = Limits { flood_bytes: 80, ..tight() };
+        let limits = WireLimits { flood_bytes: 80, ..tight() };
         let stream = pieces.concat();
         let cut: Vec<&[u8]> = stream.chunks(size).collect();
         let (cut, whole) = (receive(&cut, limits), receive(&[&stream], limits));
@@ -160,12 +161,12 @@ proptest! {
     fn any_bytes_are_a_message_or_not_and_nothing_panics(bytes in vec(any::<u8>(), 0..200), text in any::<String>()) {
         let text = format!("{text}{}", String::from_utf8_lossy(&bytes));
         for text in [text.clone(), format!("{{{text}"), format!(r#"{{"method":"m","params":{text}}}"#)] {
-            if let Ok(message) = Message::parse(text.as_str()) {
+            if let Ok(message) = RpcMessage::parse(text.as_str()) {
                 prop_assert_eq!(&**message.line(), &text);
             }
             let error = RpcError::read(&text);
             prop_assert!(!encode::error_response(&RpcId::null(), &error).contains('\n'));
-            drop((locate(&text, &[Step::Key("a"), Step::Index(0)]), elements(&text), RpcId::from_raw(&text)));
+            drop((locate(&text, &[PathStep::Key("a"), PathStep::Index(0)]), elements(&text), RpcId::from_raw(&text)));
         }
     }
 
@@ -175,7 +176,7 @@ proptest! {
             let one_line = params.replace('\n', " ");
             let parse = |line: String| {
                 assert!(!line.contains('\n'));
-                Message::parse(line).unwrap()
+                RpcMessage::parse(line).unwrap()
             };
             let request = parse(encode::request(&id, &method, &params));
             prop_assert_eq!((request.id(), request.method()), (Some(&id), Some(method.as_str())));
@@ -197,7 +198,7 @@ proptest! {
     fn a_number_and_a_string_of_the_same_digits_are_two_ids(number in any::<u64>()) {
         let (integer, string) = (RpcId::from_number(number), RpcId::from_string(&number.to_string()));
         prop_assert_ne!(&integer, &string);
-        let parsed = |id: &RpcId| Message::parse(encode::response(id, "0")).unwrap().id().cloned();
+        let parsed = |id: &RpcId| RpcMessage::parse(encode::response(id, "0")).unwrap().id().cloned();
         prop_assert_eq!((parsed(&integer), parsed(&string)), (Some(integer), Some(string)));
     }
 
@@ -250,11 +251,11 @@ proptest! {
     fn lines_arrive_as_sent_and_a_response_after_what_came_before_it(
         before in vec(json(), 0..20), result in json(), after in vec(json(), 0..20),
     ) {
-        let limits = Limits { line_bytes: 1 << 20, ..tight() };
+        let limits = WireLimits { line_bytes: 1 << 20, ..tight() };
         run(async {
             let ((client, mut to_client), (agent, mut to_agent)) = memory(limits);
             let id = client.request("ask", "").await.unwrap();
-            let Some(Inbound::Request { id: asked, .. }) = to_agent.recv().await else { panic!("no request") };
+            let Some(InboundMessage::Request { id: asked, .. }) = to_agent.recv().await else { panic!("no request") };
             let notifications = |list: &[Value]| -> Vec<String> {
                 list.iter().map(|params| encode::notification("tell", &params.to_string())).collect()
             };
@@ -273,7 +274,7 @@ proptest! {
             let receiving = async {
                 let mut seen = Vec::new();
                 while let Some(inbound) = to_client.recv().await {
-                    if let Inbound::Response { id: answered, method, .. } = &inbound {
+                    if let InboundMessage::Response { id: answered, method, .. } = &inbound {
                         assert_eq!((answered, &**method, seen.len()), (&id, "ask", before.len()));
                     }
                     seen.push(inbound.message().line().to_string());
@@ -281,7 +282,7 @@ proptest! {
                 seen
             };
             let (seen, ()) = tokio::join!(receiving, sending);
-            assert_eq!((seen, to_client.end()), (lines, Some(End::Eof)));
+            assert_eq!((seen, to_client.end()), (lines, Some(DisconnectReason::Eof)));
         });
     }
 }

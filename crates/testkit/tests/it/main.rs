@@ -5,7 +5,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use acpx_testkit::{Script, Step, TempHome, children_of, received_lines, scripted_agent_command, starts_of};
+use acpx_testkit::{
+    Script, ScriptStep, TempHome, children_of, received_lines, scripted_agent_command, starts_of,
+};
 use serde_json::{Value, json};
 
 struct Agent {
@@ -184,7 +186,8 @@ fn bytes_lines_and_floods_are_written_as_they_stand() {
 fn stdout_can_close_while_the_process_lives() {
     let home = TempHome::new();
     let gate = home.join("gate");
-    let script = Script::new().line("last").step(Step::CloseStdout).line("lost").await_file(&gate).exit(3);
+    let script =
+        Script::new().line("last").step(ScriptStep::CloseStdout).line("lost").await_file(&gate).exit(3);
     let mut agent = Agent::start(&scripted_agent_command(&script, &home));
     assert_eq!(agent.line(), "last");
     let mut rest = String::new();
@@ -215,7 +218,7 @@ fn a_stubborn_agent_outlives_the_end_of_stdin_and_a_request_to_terminate() {
 #[test]
 fn a_child_outlives_its_agent() {
     let home = TempHome::new();
-    let child = Step::Child { seconds: 60, holds_stdout: false, own_group: true };
+    let child = ScriptStep::Child { seconds: 60, holds_stdout: false, own_group: true };
     let command = scripted_agent_command(&Script::new().step(child).exit(0), &home);
     assert_eq!(Agent::start(&command).end().0, Some(0));
     let children = children_of(&command);

@@ -8,27 +8,27 @@ use std::time::Duration;
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::{Examination, NewSession, SessionError, Trial};
 use acpx_core::model::{
-    AbsolutePath, AgentError, AgentProfile, LoadWait, McpServer, McpTransport, ProtocolVersion, Reading,
+    AbsolutePath, AgentError, AgentProfile, ErrorMeaning, LoadWait, McpServer, McpTransport, ProtocolVersion,
 };
 use acpx_core::store::MemoryStore;
-use acpx_core::tools::Ended;
+use acpx_core::tools::TerminationOutcome;
 
-use super::{Report, patient_session};
-use crate::config::{ConfigError, McpFile, Surroundings, find_program};
+use super::{DoctorReport, patient_session};
+use crate::config::{ConfigError, McpFile, ProgramSearch, find_program};
 use crate::error::{CliError, hint_without_record, login_hint};
 use crate::output::Finding;
-use crate::session::interrupt::Patience;
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::own_engine;
-use crate::session::settings::Settings;
+use crate::session::settings::CommandSettings;
 
 /// The signal that nothing can ignore.
 const KILL: i32 = 9;
 
 /// Looks at the agent; what it said, if it could be started.
 pub(super) async fn look(
-    settings: &Settings,
+    settings: &CommandSettings,
     servers: &McpFile,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<Option<Examination>, CliError> {
     if !program(settings, report)? {
         return Ok(None);
@@ -36,7 +36,9 @@ pub(super) async fn look(
     report.progress(&format!("starting the agent {}", settings.agent.label()));
     let seen = match examine(settings, servers).await? {
         Ok(seen) => seen,
-        Err(CliError::Session(SessionError::Agent(error))) if error.reading() == Reading::LoginNeeded => {
+        Err(CliError::Session(SessionError::Agent(error)))
+            if error.reading() == ErrorMeaning::LoginNeeded =>
+        {
             login_missing(settings, &error, report)?;
             return Ok(None);
         }
@@ -56,7 +58,7 @@ pub(super) async fn look(
     Ok(Some(seen))
 }
 
-fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
+fn program(settings: &CommandSettings, report: &mut DoctorReport) -> Result<bool, CliError> {
     let agent = &settings.agent;
     if let Some(url) = agent.url() {
         let host = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -67,7 +69,7 @@ fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
         return Ok(true);
     }
     let environment = settings.environment();
-    let around = Surroundings { cwd: settings.cwd.as_path(), path: environment.get("PATH") };
+    let around = ProgramSearch { cwd: settings.cwd.as_path(), path: environment.get("PATH") };
     let found = find_program(&agent.program, around);
     if let Some(found) = &found {
         report.say(&Finding::ok("program", found.to_string()))?;
@@ -83,7 +85,10 @@ fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
 }
 
 /// What the agent does when it is started; why it could not be, inside.
-async fn examine(settings: &Settings, servers: &McpFile) -> Result<Result<Examination, CliError>, CliError> {
+async fn examine(
+    settings: &CommandSettings,
+    servers: &McpFile,
+) -> Result<Result<Examination, CliError>, CliError> {
     let scratch = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a directory for the agent".to_owned(), source })?;
     let cwd = AbsolutePath::from_path(scratch.path())?;
@@ -92,12 +97,12 @@ async fn examine(settings: &Settings, servers: &McpFile) -> Result<Result<Examin
     let list = servers.names().filter_map(|name| had(settings, servers, name)?.ok()).flatten();
     let mcp_servers = list.collect::<Vec<_>>().into();
     let with = NewSession { cwd, mcp_servers, ..patient_session(settings) };
-    let mut patience = Patience::new(None)?;
+    let mut patience = InterruptWatcher::new(None)?;
     let seen = patience.during(engine.examine(with)).await?;
     Ok(seen.map_err(CliError::from))
 }
 
-fn start(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
+fn start(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
     let name = seen.info.name.as_deref().unwrap_or("it does not say who it is");
     let version = seen.info.version.as_deref().map_or_else(String::new, |version| format!(" {version}"));
     let protocol = match seen.protocol {
@@ -155,7 +160,7 @@ fn behaviour(known_as: Option<&str>, profile: &AgentProfile) -> String {
     if says.is_empty() { name.to_owned() } else { format!("{name}: {}", says.join("; ")) }
 }
 
-fn login(settings: &Settings, seen: &Examination, report: &mut Report) -> Result<(), CliError> {
+fn login(settings: &CommandSettings, seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
     let error = match &seen.trial {
         Trial::Made { within, .. } => {
             let words = format!(
@@ -166,7 +171,7 @@ fn login(settings: &Settings, seen: &Examination, report: &mut Report) -> Result
         }
         Trial::Refused(error) => error,
     };
-    if error.reading() != Reading::LoginNeeded {
+    if error.reading() != ErrorMeaning::LoginNeeded {
         let hint = hint_without_record(error.code()).or(error.hint()).map(str::to_owned);
         return report.say(&Finding::fail("session", error.to_string(), hint));
     }
@@ -174,7 +179,11 @@ fn login(settings: &Settings, seen: &Examination, report: &mut Report) -> Result
 }
 
 /// That the agent wants a login. The error names the ways there are.
-fn login_missing(settings: &Settings, error: &AgentError, report: &mut Report) -> Result<(), CliError> {
+fn login_missing(
+    settings: &CommandSettings,
+    error: &AgentError,
+    report: &mut DoctorReport,
+) -> Result<(), CliError> {
     let hint = match error.hint() {
         Some(first @ AgentError::LOGIN_FIRST) => first.to_owned(),
         _ => login_hint(&settings.typed_agent()),
@@ -182,11 +191,11 @@ fn login_missing(settings: &Settings, error: &AgentError, report: &mut Report) -
     report.say(&Finding::fail("login", error.to_string(), Some(hint)))
 }
 
-fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
+fn end(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
     let was_killed = seen.exit.as_ref().is_some_and(|exit| exit.signal == Some(KILL));
     match seen.ended {
         // Of one that is known to stay, nothing else is expected, and nobody waits for it.
-        Ended::Gone if was_killed && seen.profile.ignores_terminate != Some(true) => report.say(&Finding::warn(
+        TerminationOutcome::Gone if was_killed && seen.profile.ignores_terminate != Some(true) => report.say(&Finding::warn(
             "end",
             format!(
                 "it was killed after {}: it stays when its stdin ends and when it is told to terminate",
@@ -195,8 +204,8 @@ fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
             "it works; \"profile\": {\"ignoresStdinEnd\": true, \"ignoresTerminate\": true} of the agent in \
              config.json spares the wait",
         )),
-        Ended::Gone => report.say(&Finding::ok("end", format!("gone after {}", millis(seen.ended_in)))),
-        Ended::Left => report.say(&Finding::warn(
+        TerminationOutcome::Gone => report.say(&Finding::ok("end", format!("gone after {}", millis(seen.ended_in)))),
+        TerminationOutcome::Left => report.say(&Finding::warn(
             "end",
             "it was killed, and something of it is still there",
             "a process that waits for a dead disk goes when the disk answers; look with ps",
@@ -205,19 +214,23 @@ fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
 }
 
 /// A server of the configuration as an agent is given it, if there is such a one.
-fn had(settings: &Settings, servers: &McpFile, name: &str) -> Option<Result<Vec<McpServer>, ConfigError>> {
+fn had(
+    settings: &CommandSettings,
+    servers: &McpFile,
+    name: &str,
+) -> Option<Result<Vec<McpServer>, ConfigError>> {
     let path = env::var_os("PATH");
-    let around = Surroundings { cwd: settings.cwd.as_path(), path: path.as_deref() };
+    let around = ProgramSearch { cwd: settings.cwd.as_path(), path: path.as_deref() };
     servers.only(name).map(|only| only.servers(around))
 }
 
 /// Whether the agent can have a server of the configuration, and what came of it.
 fn server(
-    settings: &Settings,
+    settings: &CommandSettings,
     seen: &Examination,
     servers: &McpFile,
     name: &str,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     let list = match had(settings, servers, name) {
         None => return Ok(()),

@@ -5,16 +5,16 @@ use std::env;
 
 use acpx_core::tools::Environment;
 
-use super::Report;
+use super::DoctorReport;
 use crate::agents;
-use crate::config::{Config, ConfigError, Surroundings, find_program};
+use crate::config::{Config, ConfigError, ProgramSearch, find_program};
 use crate::error::CliError;
 use crate::output::Finding;
 use crate::session::agent_lookup;
 use crate::session::settings;
 
 /// What is wrong with a configuration that could be read.
-pub(super) fn look(config: &Config, report: &mut Report) -> Result<(), CliError> {
+pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), CliError> {
     let file = config.file.display();
     let words = if config.file.exists() { "read, and trusted" } else { "not there; the defaults hold" };
     report.say(&Finding::ok("config", format!("{file}: {words}")))?;
@@ -42,7 +42,11 @@ pub(super) fn look(config: &Config, report: &mut Report) -> Result<(), CliError>
 }
 
 /// The keys that nobody reads, those of one agent or of all.
-pub(super) fn unread(config: &Config, agent: Option<&str>, report: &mut Report) -> Result<(), CliError> {
+pub(super) fn unread(
+    config: &Config,
+    agent: Option<&str>,
+    report: &mut DoctorReport,
+) -> Result<(), CliError> {
     match settings::unread_keys(config, agent) {
         None => Ok(()),
         Some(words) => report.say(&Finding::warn(
@@ -54,7 +58,7 @@ pub(super) fn unread(config: &Config, agent: Option<&str>, report: &mut Report) 
 }
 
 /// Which agents can be started from here.
-pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliError> {
+pub(super) fn agents(config: &Config, report: &mut DoctorReport) -> Result<(), CliError> {
     let cwd = env::current_dir().unwrap_or_default();
     let variables = config.variables();
     let own = config.agent_names();
@@ -69,7 +73,7 @@ pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliErro
             agent => agent?,
         };
         let environment: Environment = settings::own_environment(variables.get(&name)).into_iter().collect();
-        let around = Surroundings { cwd: &cwd, path: environment.get("PATH") };
+        let around = ProgramSearch { cwd: &cwd, path: environment.get("PATH") };
         let is_found = agent.url().is_some() || find_program(&agent.program, around).is_some();
         match (is_found, agent.program.as_str()) {
             (true, "npx" | "uvx") => by_runner.push(name),
@@ -93,7 +97,7 @@ pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliErro
     default_agent(config, &missing, report)
 }
 
-fn default_agent(config: &Config, missing: &[String], report: &mut Report) -> Result<(), CliError> {
+fn default_agent(config: &Config, missing: &[String], report: &mut DoctorReport) -> Result<(), CliError> {
     match settings::default_agent(config) {
         Err(error @ CliError::Agent(_)) => report.fail("agents", &error),
         Ok(agent) if agent.name.as_ref().is_some_and(|name| missing.contains(name)) => {

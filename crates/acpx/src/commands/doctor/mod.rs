@@ -16,26 +16,26 @@ use std::time::Duration;
 
 use acpx_core::engine::NewSession;
 
-use crate::cli::{AgentChoice, Options};
+use crate::cli::{AgentChoice, CliOptions};
 use crate::config::{Config, McpFile};
-use crate::error::{CliError, Exit};
-use crate::output::{self, Console, Finding, Level, Verdict};
+use crate::error::{CliError, CliExit};
+use crate::output::{self, Console, DoctorSummary, Finding, Level};
 use crate::session::host_locator::block_on;
 use crate::session::settings;
-use crate::session::settings::{LazyConfig, Settings};
+use crate::session::settings::{CommandSettings, LazyConfig};
 
 /// How long an agent is waited for at each step, unless something else is said.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Looks, and says what it finds as it finds it.
-pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, CliError> {
+pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let is_general = options.agent == AgentChoice::Default && options.session.is_none();
     let verdict = if is_general {
         // A configuration that cannot be read is among what is looked for.
         let nothing = Config::default();
         let read = config.get();
         let known = read.as_ref().map_or(&nothing, |config| *config);
-        let mut report = Report::new(Console::of_program(settings::mode(options.output, known)?));
+        let mut report = DoctorReport::new(Console::of_program(settings::mode(options.output, known)?));
         block_on(async {
             let configured = read.as_ref().ok().map(|config| McpFile::of(config));
             system::look(options.cwd.as_deref(), read, &mut report).await?;
@@ -53,9 +53,9 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         report.end()?
     } else {
         let config = config.get()?;
-        let settings = Settings::new(options, config)?;
+        let settings = CommandSettings::new(options, config)?;
         let servers = settings.mcp_servers(options, config)?;
-        let mut report = Report::new(Console::of_program(settings.mode));
+        let mut report = DoctorReport::new(Console::of_program(settings.mode));
         configuration::unread(config, Some(settings.agent.name.as_deref().unwrap_or_default()), &mut report)?;
         block_on(async {
             let seen = agent::look(&settings, &servers, &mut report).await?;
@@ -65,26 +65,26 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         })?;
         report.end()?
     };
-    let exit = if verdict.worst() == Level::Fail { Exit::Failure } else { Exit::Success };
+    let exit = if verdict.worst() == Level::Fail { CliExit::Failure } else { CliExit::Success };
     Ok(exit.into())
 }
 
 /// What the agent is started with: all that a session would start it with, and more patience.
-fn patient_session(settings: &Settings) -> NewSession {
+fn patient_session(settings: &CommandSettings) -> NewSession {
     let session = settings.new_session();
     let agent = session.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
     NewSession { agent, ..session }
 }
 
 /// What was found so far, already said.
-struct Report {
+struct DoctorReport {
     console: Console<'static>,
-    verdict: Verdict,
+    verdict: DoctorSummary,
 }
 
-impl Report {
+impl DoctorReport {
     fn new(console: Console<'static>) -> Self {
-        Self { console, verdict: Verdict::default() }
+        Self { console, verdict: DoctorSummary::default() }
     }
 
     fn say(&mut self, finding: &Finding) -> Result<(), CliError> {
@@ -103,7 +103,7 @@ impl Report {
         self.console.banner(words);
     }
 
-    fn end(mut self) -> Result<Verdict, CliError> {
+    fn end(mut self) -> Result<DoctorSummary, CliError> {
         output::verdict(self.verdict, &mut self.console)?;
         Ok(self.verdict)
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
 use tokio::task::JoinSet;
 
-use super::Report;
-use crate::config::{McpFile, Surroundings};
+use super::DoctorReport;
+use crate::config::{McpFile, ProgramSearch};
 use crate::error::CliError;
 use crate::mcp::{McpConnector, McpFailure, McpLimits};
 use crate::output::Finding;
@@ -34,10 +34,10 @@ pub(super) async fn look(
     servers: &McpFile,
     cwd: &AbsolutePath,
     timeout: Option<Duration>,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     let path = env::var_os("PATH");
-    let around = Surroundings { cwd: cwd.as_path(), path: path.as_deref() };
+    let around = ProgramSearch { cwd: cwd.as_path(), path: path.as_deref() };
     let limit = timeout.unwrap_or(PATIENCE);
     let connector = McpConnector::new(for_agents(), McpLimits { connect: limit, call: limit });
     let mut found = Vec::new();

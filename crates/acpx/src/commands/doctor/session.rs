@@ -4,43 +4,44 @@
 use std::env;
 use std::sync::Arc;
 
-use acpx_core::engine::{Examination, RemoteSession, Trial};
+use acpx_core::engine::{Examination, ListLookup, Trial};
 use acpx_core::model::{
-    AbsolutePath, AgentEnd, AgentError, KeptServer, LineageReason, Reading, Record, TurnOutcome, TurnState,
+    AbsolutePath, AgentEnd, AgentError, ErrorMeaning, LineageReason, McpServerRef, Record, TurnOutcome,
+    TurnState,
 };
 use acpx_core::store::{MemoryStore, real_path};
 
-use super::{Report, patient_session};
+use super::{DoctorReport, patient_session};
 use crate::agents;
-use crate::config::{McpFile, Surroundings};
-use crate::error::{CliError, Remedy, login_hint};
+use crate::config::{McpFile, ProgramSearch};
+use crate::error::{CliError, NoSessionHelp, login_hint};
 use crate::output::{Finding, memory_words};
-use crate::session::host_locator::Reach;
-use crate::session::interrupt::Patience;
-use crate::session::lookup::{Kept, Which, agent_lives, no_session};
+use crate::session::host_locator::HostLocator;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::{RecordLookup, SessionFilter, agent_lives, no_session};
 use crate::session::own_engine::own_engine;
-use crate::session::settings::Settings;
+use crate::session::settings::CommandSettings;
 
 /// How many sessions without a directory are named.
 const LOST: usize = 5;
 
 /// Looks at the session that is meant. One that was named has to be there.
 pub(super) async fn look(
-    settings: &Settings,
+    settings: &CommandSettings,
     agent: Option<&Examination>,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<(), CliError> {
-    let kept = match Kept::open() {
+    let kept = match RecordLookup::open() {
         Ok(kept) => kept,
         Err(error) => return report.fail("session", &error),
     };
-    let record = match kept.meant(settings, Which::OpenOrClosed).await {
+    let record = match kept.meant(settings, SessionFilter::OpenOrClosed).await {
         Ok(Some(record)) => record,
         Ok(None) if settings.session.is_none() => return lost(&kept, Some(settings), report).await,
-        Ok(None) => return report.fail("session", &no_session(settings, Remedy::LOOK)?),
+        Ok(None) => return report.fail("session", &no_session(settings, NoSessionHelp::LOOK)?),
         Err(error) => return report.fail("session", &error),
     };
-    let lives = if agent_lives(&record, &Reach::of_environment()?.place) {
+    let lives = if agent_lives(&record, &HostLocator::of_environment()?.place) {
         "its agent runs"
     } else {
         "no agent runs"
@@ -66,9 +67,9 @@ pub(super) async fn look(
 
 /// The open sessions, of the agent that is meant or of all, that have lost their directories.
 pub(super) async fn lost(
-    kept: &Kept,
-    settings: Option<&Settings>,
-    report: &mut Report,
+    kept: &RecordLookup,
+    settings: Option<&CommandSettings>,
+    report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     // Whatever is wrong with the store is told by itself.
     let records = kept.lost(settings).await.unwrap_or_default();
@@ -84,7 +85,7 @@ pub(super) async fn lost(
     report.say(&Finding::warn("sessions", words, hint))
 }
 
-fn directory(record: &Record, report: &mut Report) -> Result<(), CliError> {
+fn directory(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     let cwd = &record.cwd;
     let move_it = format!("if the project has moved: acpx sessions move {} --cwd DIR", record.id);
     match real_path(cwd) {
@@ -105,7 +106,7 @@ fn directory(record: &Record, report: &mut Report) -> Result<(), CliError> {
 }
 
 /// A directory that is gone is given to the agent all the same: it may come back, and is the agent's to miss.
-fn additional_directory(directory: &AbsolutePath, report: &mut Report) -> Result<(), CliError> {
+fn additional_directory(directory: &AbsolutePath, report: &mut DoctorReport) -> Result<(), CliError> {
     let wrong = match real_path(directory) {
         Ok(real) if real.as_path().is_dir() => return Ok(()),
         Ok(_) => "it is not a directory".to_owned(),
@@ -119,7 +120,7 @@ fn additional_directory(directory: &AbsolutePath, report: &mut Report) -> Result
 }
 
 /// What the agent itself may remember, as far as the lineage and the record tell.
-fn memory(record: &Record, report: &mut Report) -> Result<(), CliError> {
+fn memory(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     let row = record.lineage.current();
     match (row.reason, memory_words(record.memory)) {
         (LineageReason::LoadFailed | LineageReason::AgentLost | LineageReason::CannotRestore, _) => report.say(&Finding::warn(
@@ -137,7 +138,7 @@ fn memory(record: &Record, report: &mut Report) -> Result<(), CliError> {
 }
 
 /// Whether a server of the record can be had again.
-fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(), CliError> {
+fn server(record: &Record, server: &McpServerRef, report: &mut DoctorReport) -> Result<(), CliError> {
     let name = &server.name;
     let Some(source) = &server.source else {
         return report.say(&Finding::warn(
@@ -147,7 +148,7 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
         ));
     };
     let path = env::var_os("PATH");
-    let around = Surroundings { cwd: record.cwd.as_path(), path: path.as_deref() };
+    let around = ProgramSearch { cwd: record.cwd.as_path(), path: path.as_deref() };
     let found = McpFile::reload(source.as_path().to_owned()).and_then(|file| match file.only(name) {
         Some(only) => only.servers(around).map(|_| true),
         None => Ok(false),
@@ -164,7 +165,7 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
 }
 
 /// Why the last attempt to restore the session failed, if it did.
-fn last_restore(record: &Record, report: &mut Report) -> Result<(), CliError> {
+fn last_restore(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     let Some(error) = &record.restore_error else { return Ok(()) };
     let hint = format!(
         "prompt again: the session is kept; to continue in a fresh one: acpx sessions reset {}",
@@ -174,7 +175,7 @@ fn last_restore(record: &Record, report: &mut Report) -> Result<(), CliError> {
 }
 
 /// How the last agent ended, if that was not as it should be and none runs.
-fn last_agent(record: &Record, report: &mut Report) -> Result<(), CliError> {
+fn last_agent(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     let ended = record.agent_run.as_ref().and_then(|run| run.ended.as_ref());
     let Some(AgentEnd::Otherwise(words)) = ended.map(|ended| &ended.how) else { return Ok(()) };
     let hint = if words == AgentEnd::WANTS_LOGIN {
@@ -186,7 +187,7 @@ fn last_agent(record: &Record, report: &mut Report) -> Result<(), CliError> {
 }
 
 /// How the last turn ended.
-async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result<(), CliError> {
+async fn last_error(kept: &RecordLookup, record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
             let hint = match &*error.code {
@@ -208,10 +209,10 @@ async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result
 
 /// Whether the agent can bring the session back, and still has it as far as it lists it.
 async fn restorable(
-    settings: &Settings,
+    settings: &CommandSettings,
     record: &Record,
     agent: &Examination,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     let can = agent.capabilities.sessions;
     if !(can.load || can.resume || can.replay) {
@@ -222,7 +223,7 @@ async fn restorable(
         ));
     }
     if let Trial::Refused(error) = &agent.trial
-        && error.reading() == Reading::LoginNeeded
+        && error.reading() == ErrorMeaning::LoginNeeded
     {
         return report.say(&Finding::warn(
             "restore",
@@ -241,24 +242,24 @@ async fn restorable(
     }
     report.progress("asking the agent for its sessions");
     match Box::pin(listed(settings, record)).await? {
-        Ok(RemoteSession::Listed(_)) => {
+        Ok(ListLookup::Listed(_)) => {
             report.say(&Finding::ok("restore", format!("the agent has the session {session}")))
         }
-        Ok(RemoteSession::NoList) => report.say(&Finding::ok(
+        Ok(ListLookup::NoList) => report.say(&Finding::ok(
             "restore",
             format!(
                 "the agent can restore sessions; it has no list of them, so whether it still has the session {session} shows \
                  when the next prompt restores it"
             ),
         )),
-        Ok(RemoteSession::Unread) => report.say(&Finding::ok(
+        Ok(ListLookup::Unread) => report.say(&Finding::ok(
             "restore",
             format!(
                 "the agent can restore sessions; its list is too long to read to the end, so whether it still has the \
                  session {session} shows when the next prompt restores it"
             ),
         )),
-        Ok(RemoteSession::NotListed) => report.say(&Finding::warn(
+        Ok(ListLookup::NotListed) => report.say(&Finding::warn(
             "restore",
             format!("the agent does not list the session {session}: its file may have been swept"),
             "the next prompt begins afresh and says so; --no-fallback makes that an error, --carry-history tells what was said",
@@ -268,10 +269,13 @@ async fn restorable(
 }
 
 /// What the agent's own list says of the session; why it could not be asked, inside.
-async fn listed(settings: &Settings, record: &Record) -> Result<Result<RemoteSession, CliError>, CliError> {
+async fn listed(
+    settings: &CommandSettings,
+    record: &Record,
+) -> Result<Result<ListLookup, CliError>, CliError> {
     let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
     let with = patient_session(settings);
     let session = &record.lineage.current().session;
-    let found = Patience::new(None)?.during(Box::pin(engine.remote_session(&with, session))).await?;
+    let found = InterruptWatcher::new(None)?.during(Box::pin(engine.remote_session(&with, session))).await?;
     Ok(found.map_err(CliError::from))
 }

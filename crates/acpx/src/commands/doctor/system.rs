@@ -8,12 +8,12 @@ use acpx_core::home::HostPlace;
 use acpx_core::store::{FileSystem, StoreCheck};
 use rustix::fs::{Access, access};
 
-use super::{Report, configuration, session};
+use super::{DoctorReport, configuration, session};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::Finding;
-use crate::session::host_locator::Reach;
-use crate::session::lookup::Kept;
+use crate::session::host_locator::HostLocator;
+use crate::session::lookup::RecordLookup;
 use crate::session::settings;
 
 /// How long the store is looked through.
@@ -25,18 +25,18 @@ const HOST_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn look(
     cwd: Option<&Path>,
     config: Result<&Config, CliError>,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     report.say(&Finding::ok("acpx", format!("version {}", env!("CARGO_PKG_VERSION"))))?;
     match settings::directory(cwd) {
         Ok(cwd) => report.say(&Finding::ok("directory", cwd.to_string()))?,
         Err(error) => report.fail("directory", &error)?,
     }
-    match Reach::of_environment() {
+    match HostLocator::of_environment() {
         Ok(reach) => {
             home(reach.place.home(), report)?;
             store(&reach, report).await?;
-            if let Ok(kept) = Kept::open() {
+            if let Ok(kept) = RecordLookup::open() {
                 session::lost(&kept, None, report).await?;
             }
             runtime(&reach.place, report)?;
@@ -54,7 +54,7 @@ pub(super) async fn look(
     configuration::agents(config.as_ref().map_or(&nothing, |config| *config), report)
 }
 
-fn home(home: &Path, report: &mut Report) -> Result<(), CliError> {
+fn home(home: &Path, report: &mut DoctorReport) -> Result<(), CliError> {
     let shown = home.display();
     let lies_on = match FileSystem::of(home) {
         Some(FileSystem::Shared(kind)) => {
@@ -101,7 +101,7 @@ fn system_name(number: u32) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-async fn store(reach: &Reach, report: &mut Report) -> Result<(), CliError> {
+async fn store(reach: &HostLocator, report: &mut DoctorReport) -> Result<(), CliError> {
     let path = reach.place.store();
     let store = match reach.kept() {
         Ok(Some(store)) => store,
@@ -136,14 +136,14 @@ fn bytes(count: u64) -> String {
     }
 }
 
-fn runtime(place: &HostPlace, report: &mut Report) -> Result<(), CliError> {
+fn runtime(place: &HostPlace, report: &mut DoctorReport) -> Result<(), CliError> {
     match place.socket_directory() {
         Ok(directory) => report.say(&Finding::ok("socket", format!("in {}", directory.display()))),
         Err(error) => report.fail("socket", &error.into()),
     }
 }
 
-async fn running(place: &HostPlace, report: &mut Report) -> Result<(), CliError> {
+async fn running(place: &HostPlace, report: &mut DoctorReport) -> Result<(), CliError> {
     let own = env!("CARGO_PKG_VERSION");
     let finding = match tokio::time::timeout(HOST_PATIENCE, acpx_core::client::any_version(place)).await {
         Ok(Ok(None)) => Finding::ok("host", "none runs; a command that needs one starts it"),
@@ -171,7 +171,7 @@ async fn running(place: &HostPlace, report: &mut Report) -> Result<(), CliError>
 }
 
 /// What can be ended of what agents leave behind.
-fn cleanup(report: &mut Report) -> Result<(), CliError> {
+fn cleanup(report: &mut DoctorReport) -> Result<(), CliError> {
     if !cfg!(target_os = "linux") {
         return report.say(&Finding::warn(
             "cleanup",
@@ -192,7 +192,7 @@ fn cleanup(report: &mut Report) -> Result<(), CliError> {
 }
 
 /// Whether it can be told that an agent has started a program, so that this one approves nothing.
-fn approvals(report: &mut Report) -> Result<(), CliError> {
+fn approvals(report: &mut DoctorReport) -> Result<(), CliError> {
     if !cfg!(target_os = "linux") {
         return report.say(&Finding::warn(
             "approvals",

@@ -9,32 +9,33 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use crate::error::{CliError, Exit, Wanted};
+use crate::error::{CliError, CliExit, Intent};
 use crate::output::{self, Console};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::Patience;
-use crate::session::lookup::{Kept, Which};
-use crate::session::prompt_request::Under;
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError};
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::{RecordLookup, SessionFilter};
+use crate::session::prompt_request::AcpxMeta;
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request::ResumeParams;
 
 /// The answer to `session/delete`, as far as there is anything in it.
 #[derive(Deserialize)]
 struct Deleted {
     #[serde(rename = "_meta", default)]
-    meta: Option<Under<DeletedMeta>>,
+    meta: Option<AcpxMeta<DeletedMeta>>,
 }
 
 /// Deletes the session that is meant.
-pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+    let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let which = if settings.session.is_some() { Which::OpenOrClosed } else { Which::Open };
-        let kept = Kept::open()?;
+        let which =
+            if settings.session.is_some() { SessionFilter::OpenOrClosed } else { SessionFilter::Open };
+        let kept = RecordLookup::open()?;
         let record = kept.meant(settings, which).await?;
-        let Some(record) = record else { return Err(kept.missing(settings, Wanted::Deleted).await?) };
+        let Some(record) = record else { return Err(kept.missing(settings, Intent::Deleted).await?) };
         drop(kept);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started to delete it gets the environment of this command.
@@ -46,19 +47,19 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             ..RestoreMeta::default()
         };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
             match talk.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
                 // What can no longer be taken up, its directory being gone for instance, can still be deleted.
-                Ok(_) | Err(Trouble::Failed(_)) => {}
+                Ok(_) | Err(HostSessionError::Failed(_)) => {}
                 Err(trouble) => return Err(trouble),
             }
             talk.call::<Deleted>(&mut client, "session/delete", &params).await
         });
         let Deleted { meta } = asked.await.map_err(|error| error.about(record.identity()))?;
-        let kept_by_agent = meta.map(|Under { acpx }| acpx.kept_by_agent);
+        let kept_by_agent = meta.map(|AcpxMeta { acpx }| acpx.kept_by_agent);
         output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }

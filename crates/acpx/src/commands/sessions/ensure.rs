@@ -11,26 +11,30 @@ use acpx_core::protocol::meta::{RestoreMeta, SessionMeta, ShellMeta};
 use acpx_core::store::Store;
 
 use super::new::{make, name};
-use crate::cli::Options;
+use crate::cli::CliOptions;
 use crate::config::Config;
-use crate::error::{CliError, Exit};
-use crate::output::{self, Console, Ensured, HowEnsured};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::Talk;
-use crate::session::interrupt::Patience;
-use crate::session::lookup::{Kept, Which};
-use crate::session::scope::Walk;
-use crate::session::settings::Settings;
+use crate::error::{CliError, CliExit};
+use crate::output::{self, Console, EnsureOrigin, EnsureResult};
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::{RecordLookup, SessionFilter};
+use crate::session::scope::ScopeDirectories;
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
-use crate::session::setup_request::{Given, ResumeParams};
+use crate::session::setup_request::{McpServerSet, ResumeParams};
 
 /// Finds it or makes it.
-pub(crate) fn run(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
+pub(crate) fn run(
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+) -> Result<ExitCode, CliError> {
     // A file that cannot be read is an error whether anybody needs it or not.
-    let given = Given::typed(settings, options)?;
-    let there = block_on(async { Kept::open()?.find(settings, Which::Open).await })?;
+    let given = McpServerSet::typed(settings, options)?;
+    let there = block_on(async { RecordLookup::open()?.find(settings, SessionFilter::Open).await })?;
     let Some(record) = there else {
-        let directories = Walk::from(settings.cwd.as_path())?.directories()?;
+        let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
         let unless_in = Some(directories.iter().map(ToString::to_string).collect());
         let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in };
         return make(settings, options, config, shell);
@@ -41,13 +45,13 @@ pub(crate) fn run(settings: &Settings, options: &Options, config: &Config) -> Re
     } else {
         (record.identity(), Vec::new())
     };
-    let how = HowEnsured::Existing { not_applied: &not_applied };
-    output::ensured(&Ensured { identity: &identity, name: name(settings), how }, &mut console)?;
-    Ok(Exit::Success.into())
+    let how = EnsureOrigin::Existing { not_applied: &not_applied };
+    output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?;
+    Ok(CliExit::Success.into())
 }
 
 /// Whether something was typed that a session which is there may not have.
-fn brings_something(settings: &Settings, options: &Options, record: &Record) -> bool {
+fn brings_something(settings: &CommandSettings, options: &CliOptions, record: &Record) -> bool {
     options.model.is_some()
         || options.mcp_config.is_some()
         || !settings.additional_directories.is_empty()
@@ -55,26 +59,26 @@ fn brings_something(settings: &Settings, options: &Options, record: &Record) -> 
 }
 
 /// The version of the protocol that was typed, if it is newer than the one the session is spoken in.
-fn wants_newer(options: &Options, record: &Record) -> Option<ProtocolVersion> {
+fn wants_newer(options: &CliOptions, record: &Record) -> Option<ProtocolVersion> {
     options.protocol.filter(|wanted| record.agent.protocol < *wanted)
 }
 
 /// Gives the session what was typed; its ids then, and the flags that came to nothing.
 async fn apply(
-    settings: &Settings,
-    options: &Options,
-    given: Option<&Given>,
+    settings: &CommandSettings,
+    options: &CliOptions,
+    given: Option<&McpServerSet>,
     record: &Record,
     console: &mut Console<'static>,
 ) -> Result<(SessionIdentity, Vec<&'static str>), CliError> {
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let meta = RestoreMeta {
         agent: Some((&settings.agent).into()),
         start: settings.start(&record.agent, settings.ttl, options.model.as_deref()),
         ..RestoreMeta::default()
     };
     let resume = ResumeParams::new(record, settings, given, meta);
-    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(&reach));
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
     let (label, id) = (record.agent.label(), record.id.as_str());
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(&reach).await?;
@@ -108,7 +112,7 @@ pub(super) fn not_taken(meta: &SessionMeta) -> Vec<&'static str> {
 
 /// Whether a session's agent is asked for this version by now.
 async fn is_spoken(record: &Record, wanted: ProtocolVersion) -> Result<bool, CliError> {
-    let kept = Kept::open()?;
+    let kept = RecordLookup::open()?;
     let Some(store) = kept.store() else { return Ok(false) };
     let now = store.record(record.id.clone()).await?;
     Ok(now.is_some_and(|now| now.agent.protocol >= wanted))

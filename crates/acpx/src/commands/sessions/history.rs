@@ -7,19 +7,19 @@ use acpx_core::home::listens;
 use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::{Console, History, history};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::lookup::{Kept, agent_lives};
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::lookup::{RecordLookup, agent_lives};
+use crate::session::settings::CommandSettings;
 
 /// How many events are read at a time.
 const PAGE: usize = 4096;
 
 /// Shows the last entries of the session that is meant.
-pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
     block_on(async {
-        let kept = Kept::open()?;
+        let kept = RecordLookup::open()?;
         let (record, store) = kept.need(settings, "history").await?;
         let mut said = History::new(record.id.clone());
         let mut from = Seq::FIRST;
@@ -37,7 +37,7 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
             }
         }
         // Nobody goes on with what was sent by a host, or to an agent, that is gone.
-        let place = Reach::of_environment()?.place;
+        let place = HostLocator::of_environment()?.place;
         for (turn, at) in
             left_turns(store, &record.id, |record| agent_lives(record, &place) && listens(&place)).await?
         {
@@ -46,7 +46,7 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
         let mut console = Console::of_program(settings.mode);
         Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
     })?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
 /// The turns that were sent and that nobody goes on with, and when they were sent. An agent is known before a turn is sent
@@ -108,7 +108,7 @@ mod tests {
             lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(0)),
             agent_run: None,
             settings: acpx_core::model::RecordSettings::default(),
-            memory: acpx_core::model::Memory::default(),
+            memory: acpx_core::model::AgentMemory::default(),
             restore_error: None,
             created_at: at(0),
             updated_at: at(0),

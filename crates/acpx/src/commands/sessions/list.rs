@@ -8,17 +8,17 @@ use acpx_core::host::title;
 use acpx_core::model::{AbsolutePath, DirectoryNames, Record};
 use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
 
-use crate::cli::{AgentChoice, Options};
-use crate::error::{CliError, Exit};
+use crate::cli::{AgentChoice, CliOptions};
+use crate::error::{CliError, CliExit};
 use crate::output::{Console, ListRow, list};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::Kept;
-use crate::session::settings::Settings;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
 
 /// Lists what is kept.
 pub(crate) fn run(
-    settings: &Settings,
-    options: &Options,
+    settings: &CommandSettings,
+    options: &CliOptions,
     directory: Option<&Path>,
 ) -> Result<ExitCode, CliError> {
     let filter = RecordFilter {
@@ -28,12 +28,12 @@ pub(crate) fn run(
     let records = block_on(all(&filter))?;
     let rows: Vec<ListRow<'_>> = records.iter().map(ListRow::Kept).collect();
     list(&rows, &mut Console::of_program(settings.mode))?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
 /// The records that are kept, each with what it is called.
 pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
-    let kept = Kept::open()?;
+    let kept = RecordLookup::open()?;
     let Some(store) = kept.store() else { return Ok(Vec::new()) };
     // All of them at once: one that changes between two pages would be in neither.
     let mut records = store.records(filter.clone(), None, usize::MAX).await?;

@@ -6,11 +6,11 @@ use acpx_core::store::import_acpx::ImportMode;
 
 use crate::cli::{MigrateCommand, OutputOptions};
 use crate::config::Config;
-use crate::error::{CliError, Exit, system_words};
+use crate::error::{CliError, CliExit, system_words};
 use crate::output::migrated;
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::Talk;
-use crate::session::interrupt::Patience;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 use crate::session::takeover;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let mut console = config.console(output)?;
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let directory = match &command.directory {
         Some(directory) => std::path::absolute(directory).map_err(|error| CliError::Directory {
             path: directory.clone(),
@@ -34,9 +34,9 @@ pub(crate) fn run(
     // A mistake elsewhere in the configuration keeps no session from coming.
     let agents = config.get().map(Config::configured_agents).unwrap_or_default();
     let report = block_on(async {
-        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
         takeover::take(&reach, &directory, &agents, mode, &mut talk).await
     })?;
     migrated(&report, command.dry_run, &mut console)?;
-    Ok(if report.damaged.is_empty() { Exit::Success } else { Exit::Failure }.into())
+    Ok(if report.damaged.is_empty() { CliExit::Success } else { CliExit::Failure }.into())
 }

@@ -7,26 +7,27 @@ use acpx_core::protocol::meta::MovedMeta;
 use acpx_core::store::real_path;
 use serde_json::json;
 
-use crate::error::{CliError, Exit, Remedy};
-use crate::output::{self, Console, Moved};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::Talk;
-use crate::session::interrupt::Patience;
-use crate::session::lookup::{Kept, has_name, id_of, no_session, told};
-use crate::session::settings::Settings;
+use crate::error::{CliError, CliExit, NoSessionHelp};
+use crate::output::{self, Console, SessionMove};
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::{RecordLookup, has_name, id_of, no_session, told};
+use crate::session::settings::CommandSettings;
 
 /// Moves the session that is meant to the directory that the command works in.
-pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+    let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = meant(&Kept::open()?, settings).await?;
+        let record = meant(&RecordLookup::open()?, settings).await?;
         let MovedMeta { ids, staying_directories } = if works_in(&record, &settings.cwd) {
             // It is where it is to be, and its agent need not be disturbed.
             MovedMeta { ids: record.identity().into(), staying_directories: Vec::new() }
         } else {
             let params = json!({ "sessionId": record.id, "cwd": settings.cwd });
-            let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+            let mut talk =
+                HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
             let asked = talk.persist(async |talk| {
                 let mut client = talk.host(&reach).await?;
                 talk.call::<MovedMeta>(&mut client, "_acpx/move", &params).await
@@ -35,14 +36,14 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         };
         let identity = ids.identity().unwrap_or_else(|| record.identity());
         let (from, to) = (record.cwd.as_path(), settings.cwd.as_path());
-        let moved = Moved { identity: &identity, from, to, staying: &staying_directories };
+        let moved = SessionMove { identity: &identity, from, to, staying: &staying_directories };
         output::moved(&moved, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
 /// The session of an id, or else the one of this agent and name whose directory is gone.
-async fn meant(kept: &Kept, settings: &Settings) -> Result<Record, CliError> {
+async fn meant(kept: &RecordLookup, settings: &CommandSettings) -> Result<Record, CliError> {
     if let Some(record) = kept.by_id(settings).await? {
         return Ok(record);
     }
@@ -54,7 +55,7 @@ async fn meant(kept: &Kept, settings: &Settings) -> Result<Record, CliError> {
             let mut there = kept.open_with(Some(settings)).await?;
             there.retain(|record| name.is_some() && has_name(record, name));
             if id_of(settings).is_some() && there.is_empty() {
-                return Err(no_session(settings, Remedy::LOOK)?);
+                return Err(no_session(settings, NoSessionHelp::LOOK)?);
             }
             Err(CliError::NoneLost {
                 agent: settings.typed_agent(),

@@ -7,36 +7,40 @@ use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 
 use super::ensure::not_taken;
-use crate::cli::Options;
+use crate::cli::CliOptions;
 use crate::config::Config;
-use crate::error::{CliError, Exit};
-use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::Talk;
-use crate::session::interrupt::Patience;
-use crate::session::settings::Settings;
+use crate::error::{CliError, CliExit};
+use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
-use crate::session::setup_request::{Given, NewParams};
+use crate::session::setup_request::{McpServerSet, NewParams};
 
 /// Makes one; an open one of the same name in the same directory is closed.
-pub(crate) fn new(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
+pub(crate) fn new(
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+) -> Result<ExitCode, CliError> {
     let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in: None };
     make(settings, options, config, shell)
 }
 
 /// Asks for one. Where another command has made it meanwhile, it may be that one.
 pub(super) fn make(
-    settings: &Settings,
-    options: &Options,
+    settings: &CommandSettings,
+    options: &CliOptions,
     config: &Config,
     shell: ShellMeta,
 ) -> Result<ExitCode, CliError> {
     let is_ensure = shell.unless_in.is_some();
-    let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+    let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let start = settings.start(&settings.agent, settings.ttl, options.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
     let params = NewParams::new(settings, &given, meta);
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
     block_on(async {
@@ -52,27 +56,27 @@ pub(super) fn make(
         output::keeps_its_own(&meta, &mut console);
         let not_taken = not_taken(&meta);
         let how = match (is_ensure, meta.created) {
-            (false, _) => HowEnsured::New { replaced: replaced.as_ref() },
-            (true, true) => HowEnsured::Created,
-            (true, false) => HowEnsured::Existing { not_applied: &not_taken },
+            (false, _) => EnsureOrigin::New { replaced: replaced.as_ref() },
+            (true, true) => EnsureOrigin::Created,
+            (true, false) => EnsureOrigin::Existing { not_applied: &not_taken },
         };
-        output::ensured(&Ensured { identity: &identity, name: name(settings), how }, &mut console)?;
-        Ok(Exit::Success.into())
+        output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?;
+        Ok(CliExit::Success.into())
     })
 }
 
-pub(super) fn name(settings: &Settings) -> Option<&str> {
+pub(super) fn name(settings: &CommandSettings) -> Option<&str> {
     settings.session.as_ref().map(SessionName::as_str)
 }
 
 /// Asks until a host has answered: one that went away before has made nothing that a shell could find.
 async fn ask(
-    reach: &Reach,
+    reach: &HostLocator,
     params: &NewParams<'_>,
-    settings: &Settings,
+    settings: &CommandSettings,
     console: &mut Console<'static>,
 ) -> Result<Box<str>, CliError> {
-    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(reach));
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(reach));
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(reach).await?;
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);

@@ -4,28 +4,28 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::client::ListedSession;
-use acpx_core::model::{AbsolutePath, DirectoryNames, Named, Record};
+use acpx_core::model::{AbsolutePath, DirectoryNameKind, DirectoryNames, Record};
 use acpx_core::store::{MemoryStore, RecordFilter};
 
 use super::list::{all, names};
 use crate::cli::ListCommand;
-use crate::error::{CliError, Exit};
-use crate::output::{Console, ListRow, RemoteSession, remote_list};
+use crate::error::{CliError, CliExit};
+use crate::output::{Console, ListRow, RemoteSessionRow, remote_list};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::waiting_for;
-use crate::session::interrupt::Patience;
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::own_engine;
-use crate::session::settings::Settings;
+use crate::session::settings::CommandSettings;
 
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
-pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<ExitCode, CliError> {
     let directory =
         command.filter_cwd.as_deref().map(|path| names(settings.cwd.as_path(), path)).transpose()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
         let kept = all(&filter).await?;
-        let mut patience = Patience::new(settings.timeout)?;
+        let mut patience = InterruptWatcher::new(settings.timeout)?;
         let asked = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
         let slow = waiting_for(&settings.agent.label());
         let page = patience.during_start(&slow, &mut console, asked).await?;
@@ -34,11 +34,11 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
         let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept, settings)).collect();
         remote_list(&rows, next.as_deref(), &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
-type Page = (Vec<ListedSession>, Option<String>);
+type RemoteSessionPage = (Vec<ListedSession>, Option<String>);
 
 /// What a cursor begins with that continues the second list of a directory with two names. The cursors of the first are
 /// the agent's own.
@@ -47,14 +47,14 @@ const WRITTEN: &str = "written:";
 /// A page of the agent's sessions. Agents compare what is written, so where a directory has two names, the agent is asked
 /// by the second when the list by the first has ended.
 async fn ask(
-    settings: &Settings,
+    settings: &CommandSettings,
     directory: Option<&DirectoryNames>,
     cursor: Option<&str>,
-) -> Result<Option<Page>, CliError> {
+) -> Result<Option<RemoteSessionPage>, CliError> {
     let engine = own_engine("list", settings, Arc::new(MemoryStore::new())).await?;
     let two = directory.filter(|directory| directory.are_two());
     let written = two.and_then(|_| cursor?.strip_prefix(WRITTEN));
-    let mut named = if written.is_some() { Named::AsWritten } else { Named::Really };
+    let mut named = if written.is_some() { DirectoryNameKind::AsWritten } else { DirectoryNameKind::Really };
     let (mut cursor, mut all) = (written.or(cursor).map(str::to_owned), Vec::new());
     loop {
         let cwd = directory.map(|directory| directory.get(named));
@@ -66,18 +66,22 @@ async fn ask(
         };
         all.extend(page.sessions.into_iter().filter(is_listed));
         match (page.next, named) {
-            (None, Named::Really) if two.is_some() => (named, cursor) = (Named::AsWritten, None),
-            (Some(next), Named::AsWritten) => return Ok(Some((all, Some(format!("{WRITTEN}{next}"))))),
+            (None, DirectoryNameKind::Really) if two.is_some() => {
+                (named, cursor) = (DirectoryNameKind::AsWritten, None)
+            }
+            (Some(next), DirectoryNameKind::AsWritten) => {
+                return Ok(Some((all, Some(format!("{WRITTEN}{next}")))));
+            }
             (next, _) => return Ok(Some((all, next))),
         }
     }
 }
 
 /// A session that we hold is shown as ours.
-fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &Settings) -> ListRow<'a> {
+fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &CommandSettings) -> ListRow<'a> {
     match kept.iter().find(|record| record.lineage.current().session == session.session) {
         Some(record) => ListRow::Kept(record),
-        None => ListRow::Remote(RemoteSession {
+        None => ListRow::Remote(RemoteSessionRow {
             session: session.session.clone(),
             agent: settings.agent.label().into_owned(),
             cwd: session.cwd.clone(),

@@ -4,26 +4,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::Cursor;
-use acpx_core::host::KeptEvents;
+use acpx_core::host::RecordEvents;
 use acpx_core::model::{Record, Seq};
 use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::Store;
 
 use crate::cli::ReplayCommand;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::{Console, FollowView};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::unsent_turn;
-use crate::session::lookup::Kept;
-use crate::session::settings::Settings;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
 
 /// Shows the session that is meant.
-pub(crate) fn run(settings: &Settings, command: &ReplayCommand) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result<ExitCode, CliError> {
     block_on(async {
-        let kept = Kept::open()?;
+        let kept = RecordLookup::open()?;
         let (record, _) = kept.need(settings, "replay").await?;
         let Some((store, events)) = kept.into_events(&record) else { return Ok(()) };
         let shown = async {
@@ -32,10 +32,10 @@ pub(crate) fn run(settings: &Settings, command: &ReplayCommand) -> Result<ExitCo
         };
         shown.await.map_err(|error: CliError| error.about(record.identity()))
     })?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
-async fn beginning(command: &ReplayCommand, events: &KeptEvents) -> Result<Seq, CliError> {
+async fn beginning(command: &ReplayCommand, events: &RecordEvents) -> Result<Seq, CliError> {
     let next = events.find(command.from.as_ref().unwrap_or(&Cursor::Start)).await?;
     match command.last {
         Some(turns) => Ok(next.max(events.last_turns(turns.get()).await?)),
@@ -45,7 +45,7 @@ async fn beginning(command: &ReplayCommand, events: &KeptEvents) -> Result<Seq, 
 
 /// Shows the events that are kept, from this one on.
 pub(super) async fn show(
-    settings: &Settings,
+    settings: &CommandSettings,
     record: &Record,
     store: &Arc<dyn Store>,
     mut next: Seq,

@@ -4,46 +4,46 @@ use std::process::ExitCode;
 
 use acpx_core::model::{LineageReason, Record, SessionIdentity};
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{FallbackMeta, RestoreMeta, WishMeta};
+use acpx_core::protocol::meta::{FallbackMeta, RestoreMeta, WakeOptionsMeta};
 
 use crate::agents;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::{self, Console, SessionChange};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::Talk;
-use crate::session::interrupt::Patience;
-use crate::session::lookup::Kept;
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
 
 /// Resets the session that is meant.
-pub(crate) fn run(settings: &Settings, carry_history: bool) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, carry_history: bool) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.open_one(settings).await?;
-        let wishes = WishMeta { fallback: Some(FallbackMeta::Reset), carry_history };
+        let record = RecordLookup::open()?.open_one(settings).await?;
+        let wishes = WakeOptionsMeta { fallback: Some(FallbackMeta::Reset), carry_history };
         let meta = RestoreMeta { wishes, ..RestoreMeta::default() };
         let identity = resume(settings, &record, meta, &mut console).await?;
         let (from, reason) = (&record.lineage.current().session, LineageReason::Reset);
         output::session_changed(&SessionChange { identity: &identity, from, reason }, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }
 
 /// Resumes a session in another ACP session than it has; its ids then.
 pub(super) async fn resume(
-    settings: &Settings,
+    settings: &CommandSettings,
     record: &Record,
     meta: RestoreMeta,
     console: &mut Console<'static>,
 ) -> Result<SessionIdentity, CliError> {
-    let reach = Reach::of_environment()?;
+    let reach = HostLocator::of_environment()?;
     let is_with_it = record.agent.key() == settings.agent.key();
     let agent = is_with_it.then(|| (&settings.agent).into());
     let meta = RestoreMeta { agent, start: settings.start(&record.agent, settings.ttl, None), ..meta };
     let resume = ResumeParams::new(record, settings, None, meta);
-    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(&reach));
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
     let (label, id) = (record.agent.label(), record.id.as_str());
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(&reach).await?;

@@ -6,17 +6,17 @@ use acpx_core::model::LineageReason;
 use acpx_core::protocol::meta::RestoreMeta;
 
 use super::reset::resume;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::{self, Console, SessionChange};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::Kept;
-use crate::session::settings::Settings;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
 
 /// Returns to the ACP session of this id.
-pub(crate) fn run(settings: &Settings, to: String) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, to: String) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.open_one(settings).await?;
+        let record = RecordLookup::open()?.open_one(settings).await?;
         let meta = RestoreMeta { return_to: Some(to), ..RestoreMeta::default() };
         let others = format!("acpx sessions show {} lists its ACP sessions", record.id);
         let not_restored = |error: CliError| {
@@ -32,6 +32,6 @@ pub(crate) fn run(settings: &Settings, to: String) -> Result<ExitCode, CliError>
         let identity = resume(settings, &record, meta, &mut console).await.map_err(not_restored)?;
         let (from, reason) = (&record.lineage.current().session, LineageReason::Returned);
         output::session_changed(&SessionChange { identity: &identity, from, reason }, &mut console)?;
-        Ok(Exit::Success.into())
+        Ok(CliExit::Success.into())
     })
 }

@@ -4,21 +4,21 @@ use std::process::ExitCode;
 
 use acpx_core::host::title;
 
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, CliExit};
 use crate::output::{Console, show};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::{Kept, LOOKED_THROUGH, last_usage};
-use crate::session::settings::Settings;
+use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, last_usage};
+use crate::session::settings::CommandSettings;
 
 /// Shows the session that is meant.
-pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     block_on(async {
-        let kept = Kept::open()?;
+        let kept = RecordLookup::open()?;
         let (mut record, store) = kept.need(settings, "show").await?;
         record.title = title(store, &record).await?;
         let last_prompt = kept.last_turn(&record).await?.map(|turn| turn.queued_at);
         let used = last_usage(&record, &kept.recent(&record, LOOKED_THROUGH).await?);
         Ok(show(&record, last_prompt, used.as_ref(), &mut Console::of_program(settings.mode))?)
     })?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }

@@ -8,32 +8,32 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Lifecycle, Record, Seq};
 
 use super::replay;
-use crate::error::Stop;
-use crate::error::{CliError, Exit};
+use crate::error::InterruptReason;
+use crate::error::{CliError, CliExit};
 use crate::output::{self, Console, FollowView, SessionLabel};
-use crate::session::host_locator::{Reach, block_on};
-use crate::session::host_session::{Talk, Trouble};
-use crate::session::interrupt::Patience;
-use crate::session::lookup::Kept;
-use crate::session::settings::Settings;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::{HostSession, HostSessionError};
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
 
 /// Follows the session that is meant, from the next event on or from a place.
-pub(crate) fn run(settings: &Settings, from: Option<&Cursor>) -> Result<ExitCode, CliError> {
-    let reach = Reach::of_environment()?;
+pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<ExitCode, CliError> {
+    let reach = HostLocator::of_environment()?;
     block_on(async {
-        let kept = Kept::open()?;
+        let kept = RecordLookup::open()?;
         let (record, _) = kept.need(settings, "watch").await?;
         let followed = follow(settings, from, &reach, kept, &record).await;
         followed.map_err(|error| error.about(record.identity()))
     })?;
-    Ok(Exit::Success.into())
+    Ok(CliExit::Success.into())
 }
 
 async fn follow(
-    settings: &Settings,
+    settings: &CommandSettings,
     from: Option<&Cursor>,
-    reach: &Reach,
-    kept: Kept,
+    reach: &HostLocator,
+    kept: RecordLookup,
     record: &Record,
 ) -> Result<(), CliError> {
     let Some((store, events)) = kept.into_events(record) else { return Ok(()) };
@@ -50,24 +50,24 @@ async fn follow(
     };
     output::watching(SessionLabel::of(record), &beginning(from), &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
-    let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(reach));
+    let talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(reach));
     let mut talk = talk.following(&mut view, record.id.clone(), store, next);
     let watched = talk.persist(async |talk| {
-        let seen = async |talk: &mut Talk<'_>| {
+        let seen = async |talk: &mut HostSession<'_>| {
             let mut client = talk.host(reach).await?;
             talk.watch(&client, record.id.as_str()).await?;
             talk.look_on(&mut client).await
         };
         match seen(talk).await {
-            Ok(()) => Ok(End::Deleted),
+            Ok(()) => Ok(WatchEnd::Deleted),
             // This is how it ends.
-            Err(Trouble::Stopped(Stop::Signalled)) => Ok(End::Interrupted),
+            Err(HostSessionError::Stopped(InterruptReason::Signalled)) => Ok(WatchEnd::Interrupted),
             Err(trouble) => Err(trouble),
         }
     });
     let end = watched.await?;
     view.finish(&mut console)?;
-    if end == End::Deleted {
+    if end == WatchEnd::Deleted {
         output::watched_deleted(&mut console);
     }
     Ok(())
@@ -75,7 +75,7 @@ async fn follow(
 
 /// Why nothing more is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum WatchEnd {
     Interrupted,
     Deleted,
 }

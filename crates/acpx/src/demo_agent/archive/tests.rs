@@ -20,13 +20,13 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-fn prompt(text: &str) -> Line {
+fn prompt(text: &str) -> ArchiveLine {
     let block = raw(&format!(r#"{{"type":"text", "text":"{text}"}}"#));
-    Line::Prompt { at: at(1).to_string(), text: text.into(), blocks: vec![block], message_id: None }
+    ArchiveLine::Prompt { at: at(1).to_string(), text: text.into(), blocks: vec![block], message_id: None }
 }
 
-fn end() -> Line {
-    Line::End { at: at(2).to_string(), stop_reason: Some("end_turn".into()) }
+fn end() -> ArchiveLine {
+    ArchiveLine::End { at: at(2).to_string(), stop_reason: Some("end_turn".into()) }
 }
 
 fn user(text: &str) -> UpdateBody {
@@ -42,15 +42,17 @@ fn a_session_is_read_back_as_it_was_written_byte_for_byte() {
     assert_eq!(archive.all().unwrap(), vec![]);
     archive.append(&session(), &cwd(), at(0), &[prompt("one")]).unwrap();
     let update = r#"{"sessionUpdate":"agent_message_chunk","n":1.50}"#;
-    let mode = Line::Mode { mode: "code".into(), at: at(2).to_string() };
-    archive.append(&session(), &cwd(), at(0), &[Line::Update(raw(update)), mode, end()]).unwrap();
-    let turn =
-        KeptTurn { text: "one".into(), updates: vec![user("one"), UpdateBody::from_json(update).unwrap()] };
-    let kept = || Kept {
+    let mode = ArchiveLine::Mode { mode: "code".into(), at: at(2).to_string() };
+    archive.append(&session(), &cwd(), at(0), &[ArchiveLine::Update(raw(update)), mode, end()]).unwrap();
+    let turn = ArchiveTurn {
+        text: "one".into(),
+        updates: vec![user("one"), UpdateBody::from_json(update).unwrap()],
+    };
+    let kept = || ArchiveSession {
         session: session(),
         cwd: cwd(),
         mode: Some("code".into()),
-        turns: vec![KeptTurn { text: turn.text.clone(), updates: turn.updates.clone() }],
+        turns: vec![ArchiveTurn { text: turn.text.clone(), updates: turn.updates.clone() }],
         updated_at: at(2),
     };
     assert_eq!(archive.read(&session()).unwrap(), Some(kept()));
@@ -65,8 +67,8 @@ fn a_message_keeps_the_id_it_had_and_one_without_has_that_of_its_place() {
     let home = TempHome::new();
     let archive = Archive::new(home.path().to_owned());
     let named = |text: &str| {
-        let Line::Prompt { at, text, blocks, .. } = prompt(text) else { unreachable!("a prompt") };
-        Line::Prompt { at, text, blocks, message_id: Some("mine".into()) }
+        let ArchiveLine::Prompt { at, text, blocks, .. } = prompt(text) else { unreachable!("a prompt") };
+        ArchiveLine::Prompt { at, text, blocks, message_id: Some("mine".into()) }
     };
     archive.append(&session(), &cwd(), at(0), &[named("one"), end(), prompt("two"), end()]).unwrap();
     let turns = archive.read(&session()).unwrap().unwrap().turns;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use acpx_core::acp::session_of;
-use acpx_core::wire::{Body as Said, Message, Peer, RpcId};
+use acpx_core::wire::{Body as Said, Peer, RpcId, RpcMessage};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming as Body;
 use hyper::header::HeaderValue;
@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::{CONNECTION, SESSION, as_line, longest_line};
-use super::line::{Answer, Asked, Line};
+use super::line::{RelayRequest, RelayResponse, RequestConnection};
 use super::sse::Events;
-use super::{FAREWELL, Near, Relay, RelayError};
+use super::{FAREWELL, LocalEndpoint, Relay, RelayError};
 
 /// How much of the words of a refusal is shown.
 const WORDS: usize = 1024;
@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_mins(1);
 const BEGUN: usize = 64;
 
 /// A connection that the other side has begun.
-struct Far<'a> {
+struct RelayConnection<'a> {
     relay: Arc<Relay>,
     peer: &'a Peer,
     connection: HeaderValue,
@@ -40,30 +40,30 @@ struct Far<'a> {
     over: HashSet<String>,
     /// The streams being read. Each ends with why, or with the session whose stream it was.
     streams: JoinSet<Result<String, RelayError>>,
-    begins: Begins,
+    begins: SessionStartRequests,
     tell_begun: mpsc::Sender<String>,
 }
 
 /// Requests whose answers name new sessions.
 #[derive(Clone, Default)]
-struct Begins(Arc<Mutex<HashSet<RpcId>>>);
+struct SessionStartRequests(Arc<Mutex<HashSet<RpcId>>>);
 
 impl Relay {
-    pub(super) async fn over_http(self: &Arc<Self>, near: &mut Near) -> Result<(), RelayError> {
+    pub(super) async fn over_http(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
         let Some(first) = near.incoming.recv().await else { return Ok(()) };
         let (connection, answer) = self.greet(first.message()).await?;
         drop(near.peer.send(answer).await);
         // Without a connection the first request was refused, and there is nothing more to say.
         let Some(connection) = connection else { return Ok(()) };
         let (tell_begun, mut begun) = mpsc::channel(BEGUN);
-        let mut far = Far {
+        let mut far = RelayConnection {
             relay: Arc::clone(self),
             peer: &near.peer,
             connection,
             open: HashSet::new(),
             over: HashSet::new(),
             streams: JoinSet::new(),
-            begins: Begins::default(),
+            begins: SessionStartRequests::default(),
             tell_begun,
         };
         let done = async {
@@ -89,9 +89,10 @@ impl Relay {
     }
 
     /// Posts the first request; the connection it has begun, and its answer.
-    async fn greet(&self, first: &Message) -> Result<(Option<HeaderValue>, String), RelayError> {
-        let response =
-            self.ask(Asked { method: Method::POST, headers: &[], body: first.line().to_string() }).await?;
+    async fn greet(&self, first: &RpcMessage) -> Result<(Option<HeaderValue>, String), RelayError> {
+        let response = self
+            .ask(RelayRequest { method: Method::POST, headers: &[], body: first.line().to_string() })
+            .await?;
         let response = response.response;
         if response.status() != StatusCode::OK {
             return Err(self.refused(response).await);
@@ -114,9 +115,9 @@ impl Relay {
     }
 }
 
-impl Far<'_> {
+impl RelayConnection<'_> {
     /// Says there what was said here.
-    async fn say(&mut self, message: &Message) -> Result<(), RelayError> {
+    async fn say(&mut self, message: &RpcMessage) -> Result<(), RelayError> {
         let is_about_all = message.method().is_none_or(|method| method.starts_with("$/"));
         let session = message.params().filter(|_| !is_about_all).and_then(session_of);
         if let Some(session) = &session
@@ -140,8 +141,9 @@ impl Far<'_> {
             }
         }
         let headers = self.headers(session.as_deref())?;
-        let asked = Asked { method: Method::POST, headers: &headers, body: message.line().to_string() };
-        let Answer { response, .. } = self.relay.ask(asked).await?;
+        let asked =
+            RelayRequest { method: Method::POST, headers: &headers, body: message.line().to_string() };
+        let RelayResponse { response, .. } = self.relay.ask(asked).await?;
         match response.status() {
             StatusCode::ACCEPTED | StatusCode::OK => Ok(()),
             _ => Err(self.relay.refused(response).await),
@@ -156,12 +158,12 @@ impl Far<'_> {
             return Ok(());
         }
         let headers = self.headers(session.as_deref())?;
-        let asked = Asked { method: Method::GET, headers: &headers, body: String::new() };
-        let Answer { response, line } = self.relay.ask(asked).await?;
+        let asked = RelayRequest { method: Method::GET, headers: &headers, body: String::new() };
+        let RelayResponse { response, line } = self.relay.ask(asked).await?;
         if response.status() != StatusCode::OK {
             return Err(self.relay.refused(response).await);
         }
-        let stream = Listening {
+        let stream = RelayStreamReader {
             relay: Arc::clone(&self.relay),
             peer: self.peer.clone(),
             begins: self.begins.clone(),
@@ -198,22 +200,22 @@ impl Far<'_> {
     async fn end(mut self) {
         self.streams.shutdown().await;
         let headers = [(CONNECTION, self.connection.clone())];
-        let asked = Asked { method: Method::DELETE, headers: &headers, body: String::new() };
+        let asked = RelayRequest { method: Method::DELETE, headers: &headers, body: String::new() };
         drop(timeout(FAREWELL, self.relay.ask(asked)).await);
     }
 }
 
 /// The reading of one stream.
-struct Listening {
+struct RelayStreamReader {
     relay: Arc<Relay>,
     peer: Peer,
-    begins: Begins,
+    begins: SessionStartRequests,
     tell_begun: mpsc::Sender<String>,
     /// The line that the stream comes on, if it has one of its own.
-    _line: Option<Line>,
+    _line: Option<RequestConnection>,
 }
 
-impl Listening {
+impl RelayStreamReader {
     /// Says here what comes. That of a session may end when the session does; that of the connection may not.
     async fn hear<B>(self, body: B, session: Option<String>) -> Result<String, RelayError>
     where
@@ -239,10 +241,10 @@ impl Listening {
     }
 }
 
-impl Begins {
+impl SessionStartRequests {
     /// The session that an answer names, if it is the answer to a request for one.
     fn begun(&self, line: &str) -> Option<String> {
-        let message = Message::parse(line).ok().filter(|message| message.method().is_none())?;
+        let message = RpcMessage::parse(line).ok().filter(|message| message.method().is_none())?;
         let is_asked = self.ids().remove(message.id()?);
         message.result().filter(|_| is_asked).and_then(session_of)
     }
@@ -254,7 +256,7 @@ impl Begins {
 
 #[cfg(test)]
 mod tests {
-    use acpx_core::wire::{Incoming, Limits, memory};
+    use acpx_core::wire::{InboundStream, WireLimits, memory};
     use bytes::Bytes;
     use futures_util::stream;
     use http_body_util::StreamBody;
@@ -265,11 +267,20 @@ mod tests {
     use super::*;
 
     /// The reading of a stream, and who hears what it says.
-    fn listening() -> (Listening, Incoming) {
+    fn listening() -> (RelayStreamReader, InboundStream) {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
-        let ((peer, _), (_, heard)) = memory(Limits::default());
+        let ((peer, _), (_, heard)) = memory(WireLimits::default());
         let (tell_begun, _) = mpsc::channel(BEGUN);
-        (Listening { relay, peer, begins: Begins::default(), tell_begun, _line: None }, heard)
+        (
+            RelayStreamReader {
+                relay,
+                peer,
+                begins: SessionStartRequests::default(),
+                tell_begun,
+                _line: None,
+            },
+            heard,
+        )
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,8 +9,8 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::task::JoinHandle;
 
-use super::pieces::{Pieces, WAITING};
-use super::{PATIENCE, Relay, RelayError, Stream};
+use super::pieces::{ChunkedBody, WAITING};
+use super::{ByteStream, PATIENCE, Relay, RelayError};
 
 /// A task that ends with whoever has it.
 struct Task(JoinHandle<()>);
@@ -22,19 +22,19 @@ impl Drop for Task {
 }
 
 /// A connection that takes requests.
-pub(super) struct Line {
+pub(super) struct RequestConnection {
     sender: Sender,
     _task: Task,
 }
 
 enum Sender {
     /// One after another.
-    Http1(http1::SendRequest<Pieces>),
+    Http1(http1::SendRequest<ChunkedBody>),
     /// Many at once.
-    Http2(http2::SendRequest<Pieces>),
+    Http2(http2::SendRequest<ChunkedBody>),
 }
 
-impl Line {
+impl RequestConnection {
     fn takes_many(&self) -> bool {
         matches!(self.sender, Sender::Http2(_))
     }
@@ -48,8 +48,8 @@ impl Line {
 
     async fn send(
         &mut self,
-        request: Request<Pieces>,
-    ) -> Result<Response<Body>, TrySendError<Request<Pieces>>> {
+        request: Request<ChunkedBody>,
+    ) -> Result<Response<Body>, TrySendError<Request<ChunkedBody>>> {
         match &mut self.sender {
             Sender::Http1(sender) => {
                 // A line that is closed meanwhile says so when it is used.
@@ -62,25 +62,25 @@ impl Line {
 }
 
 /// What is asked of the other side.
-pub(super) struct Asked<'a> {
+pub(super) struct RelayRequest<'a> {
     pub(super) method: Method,
     pub(super) headers: &'a [(HeaderName, HeaderValue)],
     pub(super) body: String,
 }
 
 /// What it answered, and the line it comes on if that is for this answer alone.
-pub(super) struct Answer {
+pub(super) struct RelayResponse {
     pub(super) response: Response<Body>,
-    pub(super) line: Option<Line>,
+    pub(super) line: Option<RequestConnection>,
 }
 
 impl Relay {
     /// Asks something. What did not leave here is asked once more, on a new line: the kept one may have been closed
     /// while it was idle.
-    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answer, RelayError> {
+    pub(super) async fn ask(&self, asked: RelayRequest<'_>) -> Result<RelayResponse, RelayError> {
         let mut kept = self.line.lock().await;
         let is_stream = asked.method == Method::GET;
-        let known = kept.take().filter(Line::is_open);
+        let known = kept.take().filter(RequestConnection::is_open);
         let is_known = known.is_some();
         let mut line = match known {
             Some(line) => line,
@@ -97,7 +97,7 @@ impl Relay {
         }
         let request = self.request(&asked, &line)?;
         let mut sent = self.sent(&mut line, request).await?;
-        let has_left = |error: &mut TrySendError<Request<Pieces>>| error.take_message().is_none();
+        let has_left = |error: &mut TrySendError<Request<ChunkedBody>>| error.take_message().is_none();
         if is_known && sent.as_mut().is_err_and(|error| !has_left(error)) {
             line = self.dial().await?;
             let request = self.request(&asked, &line)?;
@@ -111,28 +111,32 @@ impl Relay {
     /// Sends a request. That may take long, as long as it goes on.
     async fn sent(
         &self,
-        line: &mut Line,
-        request: Request<Pieces>,
-    ) -> Result<Result<Response<Body>, TrySendError<Request<Pieces>>>, RelayError> {
+        line: &mut RequestConnection,
+        request: Request<ChunkedBody>,
+    ) -> Result<Result<Response<Body>, TrySendError<Request<ChunkedBody>>>, RelayError> {
         let taken = request.body().taken();
         let sent = taken.while_moving(PATIENCE, line.send(request)).await;
         sent.ok_or_else(|| RelayError::Silent { address: self.place() })
     }
 
-    fn answered(&self, response: Response<Body>, line: Option<Line>) -> Answer {
+    fn answered(&self, response: Response<Body>, line: Option<RequestConnection>) -> RelayResponse {
         for cookie in response.headers().get_all(SET_COOKIE) {
             self.cookies().take(cookie);
         }
-        Answer { response, line }
+        RelayResponse { response, line }
     }
 
-    async fn dial(&self) -> Result<Line, RelayError> {
+    async fn dial(&self) -> Result<RequestConnection, RelayError> {
         let (stream, is_http2) = self.connect().await?;
         self.line_over(stream, is_http2).await
     }
 
     /// A line over a stream. What waits to be written on it is bounded, so that what was taken is about what went out.
-    async fn line_over(&self, stream: Box<dyn Stream>, is_http2: bool) -> Result<Line, RelayError> {
+    async fn line_over(
+        &self,
+        stream: Box<dyn ByteStream>,
+        is_http2: bool,
+    ) -> Result<RequestConnection, RelayError> {
         let io = TokioIo::new(stream);
         if is_http2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -141,17 +145,21 @@ impl Relay {
             let shaken = self.in_time(builder.handshake(io)).await?;
             let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
             let task = tokio::spawn(async move { drop(connection.await) });
-            return Ok(Line { sender: Sender::Http2(sender), _task: Task(task) });
+            return Ok(RequestConnection { sender: Sender::Http2(sender), _task: Task(task) });
         }
         let shaken = self.in_time(http1::Builder::new().max_buf_size(WAITING).handshake(io)).await?;
         let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
         // How it ends is said where it is used.
         let task = tokio::spawn(async move { drop(connection.await) });
-        Ok(Line { sender: Sender::Http1(sender), _task: Task(task) })
+        Ok(RequestConnection { sender: Sender::Http1(sender), _task: Task(task) })
     }
 
-    fn request(&self, asked: &Asked<'_>, line: &Line) -> Result<Request<Pieces>, RelayError> {
-        let mut request = Request::new(Pieces::new(asked.body.clone()));
+    fn request(
+        &self,
+        asked: &RelayRequest<'_>,
+        line: &RequestConnection,
+    ) -> Result<Request<ChunkedBody>, RelayError> {
+        let mut request = Request::new(ChunkedBody::new(asked.body.clone()));
         let address = &self.address;
         let said = request.headers_mut();
         let uri = if line.takes_many() {
@@ -189,7 +197,7 @@ mod tests {
     use super::*;
 
     /// A relay whose line is this stream.
-    async fn relay(stream: impl Stream + 'static) -> std::sync::Arc<Relay> {
+    async fn relay(stream: impl ByteStream + 'static) -> std::sync::Arc<Relay> {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let line = relay.line_over(Box::new(stream), false).await.unwrap();
         *relay.line.lock().await = Some(line);
@@ -216,14 +224,14 @@ mod tests {
             far
         };
         let began = tokio::time::Instant::now();
-        let asked = Asked { method: Method::POST, headers: &[], body };
+        let asked = RelayRequest { method: Method::POST, headers: &[], body };
         let (answer, _far) = tokio::join!(slow.ask(asked), reading);
         assert_eq!(answer.unwrap().response.status(), 202);
         assert!(began.elapsed() > PATIENCE * 2, "{:?}", began.elapsed());
 
         let (near, _unread) = duplex(1024);
         let stuck = relay(near).await;
-        let asked = Asked { method: Method::POST, headers: &[], body: "x".repeat(1024 * 1024) };
+        let asked = RelayRequest { method: Method::POST, headers: &[], body: "x".repeat(1024 * 1024) };
         let error = stuck.ask(asked).await.map(|answer| answer.response.status()).unwrap_err();
         assert_eq!(error.to_string(), "http://127.0.0.1:7/acp does not answer");
     }

@@ -19,7 +19,7 @@ use std::{fmt, io};
 
 use acpx_core::client::{FarLine, bridge_far};
 use acpx_core::protocol::HostError;
-use acpx_core::wire::{self, Incoming, Peer};
+use acpx_core::wire::{self, InboundStream, Peer};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -33,7 +33,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::address::{Address, Transport};
 use super::{limits, tls};
 use cookies::Cookies;
-use line::Line;
+use line::RequestConnection;
 
 /// How long it may take to reach the other machine, and each step of that; and how long nothing may go out of what is
 /// said there.
@@ -177,8 +177,8 @@ fn said(words: &str) -> String {
 }
 
 /// A byte stream to the other machine, secured or not.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// The way to an agent on another machine.
 pub(crate) struct Relay {
@@ -186,18 +186,18 @@ pub(crate) struct Relay {
     token: Option<String>,
     /// What secured connections are made with, once one is.
     connector: OnceCell<TlsConnector>,
-    line: Mutex<Option<Line>>,
+    line: Mutex<Option<RequestConnection>>,
     cookies: std::sync::Mutex<Cookies>,
 }
 
 /// What is said and heard on this side.
-struct Near {
+struct LocalEndpoint {
     peer: Peer,
-    incoming: Incoming,
+    incoming: InboundStream,
 }
 
 /// The lines to the other machine, one after another.
-struct Lines {
+struct RelayConnector {
     relay: Arc<Relay>,
     /// The last one, which ends with why.
     last: std::sync::Mutex<Option<JoinHandle<()>>>,
@@ -205,15 +205,15 @@ struct Lines {
     why: Arc<std::sync::Mutex<Option<RelayError>>>,
 }
 
-impl FarLine for Lines {
-    fn line(&self) -> Option<(Peer, Incoming)> {
+impl FarLine for RelayConnector {
+    fn line(&self) -> Option<(Peer, InboundStream)> {
         if locked(&self.why).as_ref().is_some_and(RelayError::is_final) {
             return None;
         }
         let (ours, (peer, incoming)) = wire::memory(limits());
         let (relay, why) = (Arc::clone(&self.relay), Arc::clone(&self.why));
         let speaking = tokio::spawn(async move {
-            let mut near = Near { peer, incoming };
+            let mut near = LocalEndpoint { peer, incoming };
             let done = relay.speak(&mut near).await;
             *locked(&why) = done.err();
             // What was heard is still told.
@@ -227,7 +227,7 @@ impl FarLine for Lines {
     }
 }
 
-impl Lines {
+impl RelayConnector {
     /// Waits until the last line is over; why it is, unless it was done with. Where the line does not say, whoever
     /// listened to it does.
     async fn over(self, done: Result<(), HostError>) -> Result<(), RelayError> {
@@ -268,13 +268,13 @@ impl Relay {
         source: impl AsyncRead + Unpin + Send + 'static,
         target: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), RelayError> {
-        let lines = Lines { relay: self, last: std::sync::Mutex::default(), why: Arc::default() };
+        let lines = RelayConnector { relay: self, last: std::sync::Mutex::default(), why: Arc::default() };
         let done = bridge_far(&lines, source, target, limits()).await;
         lines.over(done).await
     }
 
     /// Passes lines on one connection.
-    async fn speak(self: &Arc<Self>, near: &mut Near) -> Result<(), RelayError> {
+    async fn speak(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
         match self.address.transport {
             Transport::WebSocket => self.over_websocket(near).await,
             Transport::Http => self.over_http(near).await,
@@ -282,7 +282,7 @@ impl Relay {
     }
 
     /// A connection, and whether HTTP/2 is spoken on it.
-    async fn connect(&self) -> Result<(Box<dyn Stream>, bool), RelayError> {
+    async fn connect(&self) -> Result<(Box<dyn ByteStream>, bool), RelayError> {
         let (host, port) = (self.address.host(), self.address.port());
         let unreachable = |source| RelayError::Unreachable { address: self.place(), source };
         let stream = self.in_time(TcpStream::connect((host, port))).await?.map_err(unreachable)?;
@@ -354,7 +354,7 @@ mod tests {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let over = async |why: Option<RelayError>, done| {
             let (last, why) = (std::sync::Mutex::default(), Arc::new(std::sync::Mutex::new(why)));
-            let over = Lines { relay: Arc::clone(&relay), last, why }.over(done).await;
+            let over = RelayConnector { relay: Arc::clone(&relay), last, why }.over(done).await;
             over.map_err(|error| (error.to_string(), error.source().map(ToString::to_string)))
         };
         let lost = || Err(HostError::Lost);

@@ -19,26 +19,26 @@ pub(super) const WAITING: usize = 64 * 1024;
 
 /// A body.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct ChunkedBody {
     left: Bytes,
-    taken: Taken,
+    taken: BodyProgress,
 }
 
 /// How much of a body was taken.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taken(Arc<AtomicU64>);
+pub(super) struct BodyProgress(Arc<AtomicU64>);
 
-impl Pieces {
+impl ChunkedBody {
     pub(super) fn new(body: impl Into<Bytes>) -> Self {
-        Self { left: body.into(), taken: Taken::default() }
+        Self { left: body.into(), taken: BodyProgress::default() }
     }
 
-    pub(super) fn taken(&self) -> Taken {
+    pub(super) fn taken(&self) -> BodyProgress {
         self.taken.clone()
     }
 }
 
-impl Taken {
+impl BodyProgress {
     /// What some work comes to; `None` if for so long it is neither done nor more of the body is taken.
     pub(super) async fn while_moving<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
@@ -53,7 +53,7 @@ impl Taken {
     }
 }
 
-impl Body for Pieces {
+impl Body for ChunkedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -88,7 +88,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_comes_whole_and_says_how_long_it_is() {
         for length in [0, 1, PIECE, 2 * PIECE + 1] {
-            let body = Pieces::new(vec![b'x'; length]);
+            let body = ChunkedBody::new(vec![b'x'; length]);
             assert_eq!(body.size_hint().exact(), Some(length as u64));
             let taken = body.taken();
             assert_eq!(body.collect().await.unwrap().to_bytes(), vec![b'x'; length]);

@@ -12,20 +12,20 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use super::super::bounds::{Load, Weighed};
-use super::super::frames::{self, FROM_SERVER, Heard, Socket, Unsaid, config};
-use super::{FAREWELL, Near, Relay, RelayError, Stream};
+use super::super::bounds::{MeteredStream, ReceiveBudget};
+use super::super::frames::{self, FROM_SERVER, FrameEvent, FrameSendError, Socket, config};
+use super::{ByteStream, FAREWELL, LocalEndpoint, Relay, RelayError};
 
 impl Relay {
-    pub(super) async fn over_websocket(&self, near: &mut Near) -> Result<(), RelayError> {
+    pub(super) async fn over_websocket(&self, near: &mut LocalEndpoint) -> Result<(), RelayError> {
         // There is one connection, and what may come on it is bounded by itself.
-        let load = Load::new(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
+        let load = ReceiveBudget::new(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
         let (mut sink, source) = self.upgraded(&load).await?.split();
         tokio::select! {
             unsaid = frames::say(&mut sink, &mut near.incoming, &load) => match unsaid {
-                Unsaid::Over => {}
-                Unsaid::Slow => return Err(self.lost(&"what was said was not read")),
-                Unsaid::Gone(error) => return Err(self.lost(&error)),
+                FrameSendError::Over => {}
+                FrameSendError::Slow => return Err(self.lost(&"what was said was not read")),
+                FrameSendError::Gone(error) => return Err(self.lost(&error)),
             },
             lost = self.hear(source, &load, &near.peer) => {
                 // Who says that it goes is answered likewise: the answer waits to be written.
@@ -38,8 +38,8 @@ impl Relay {
         Ok(())
     }
 
-    async fn upgraded(&self, load: &Arc<Load>) -> Result<Socket<Box<dyn Stream>>, RelayError> {
-        let stream = Weighed { stream: self.connect().await?.0, load: Arc::clone(load) };
+    async fn upgraded(&self, load: &Arc<ReceiveBudget>) -> Result<Socket<Box<dyn ByteStream>>, RelayError> {
+        let stream = MeteredStream { stream: self.connect().await?.0, load: Arc::clone(load) };
         // The stream is secured already, so a request for a plain one is what goes through it.
         let url = format!("ws://{}{}", self.address.authority(), self.address.path());
         let mut request = url.into_client_request().map_err(|error| self.foreign(&error))?;
@@ -68,25 +68,25 @@ impl Relay {
     /// Says here what is said there, until nothing more comes.
     async fn hear(
         &self,
-        mut source: SplitStream<Socket<Box<dyn Stream>>>,
-        load: &Load,
+        mut source: SplitStream<Socket<Box<dyn ByteStream>>>,
+        load: &ReceiveBudget,
         peer: &Peer,
     ) -> RelayError {
         loop {
             match frames::hear(&mut source, load, FROM_SERVER).await {
-                Heard::Line(line) => {
+                FrameEvent::Line(line) => {
                     load.clear();
                     // If nobody listens here any more, nobody speaks here either.
                     drop(peer.send(line).await);
                 }
                 // Nothing that is no text is said to us.
-                Heard::Binary => load.clear(),
-                Heard::Closed(close) => {
+                FrameEvent::Binary => load.clear(),
+                FrameEvent::Closed(close) => {
                     return self.lost(&close.map(|close| close.reason.to_string()).unwrap_or_default());
                 }
-                Heard::Silence => return self.lost(&"nothing was heard for too long"),
-                Heard::Broken(Some(error)) => return self.lost(&error),
-                Heard::Broken(None) => return self.lost(&""),
+                FrameEvent::Silence => return self.lost(&"nothing was heard for too long"),
+                FrameEvent::Broken(Some(error)) => return self.lost(&error),
+                FrameEvent::Broken(None) => return self.lost(&""),
             }
         }
     }

@@ -24,38 +24,43 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_in() {
     let page = Guard { origins: vec!["https://page.example".to_owned()], ..OPEN };
     let public = Guard { is_loopback: false, ..OPEN };
-    let cases: &[(&Guard, Headers, Result<(), Outside>)] = &[
+    let cases: &[(&Guard, Headers, Result<(), AccessError>)] = &[
         (&OPEN, &[("host", "127.0.0.1:7")], Ok(())),
         (&OPEN, &[("host", "localhost:7")], Ok(())),
         (&OPEN, &[("host", "[::1]:7")], Ok(())),
         (&OPEN, &[("host", "[::ffff:127.0.0.1]:7")], Ok(())),
-        (&OPEN, &[("host", "127.0.0.1.evil.example:7")], Err(Outside::Host)),
-        (&OPEN, &[("host", "evil.example")], Err(Outside::Host)),
-        (&OPEN, &[("host", "localhost.evil.example")], Err(Outside::Host)),
-        (&OPEN, &[], Err(Outside::Host)),
-        (&OPEN, &[("host", "localhost"), ("host", "evil.example")], Err(Outside::Host)),
+        (&OPEN, &[("host", "127.0.0.1.evil.example:7")], Err(AccessError::Host)),
+        (&OPEN, &[("host", "evil.example")], Err(AccessError::Host)),
+        (&OPEN, &[("host", "localhost.evil.example")], Err(AccessError::Host)),
+        (&OPEN, &[], Err(AccessError::Host)),
+        (&OPEN, &[("host", "localhost"), ("host", "evil.example")], Err(AccessError::Host)),
         (&OPEN, &[("host", "localhost:7"), ("origin", "http://localhost:7")], Ok(())),
-        (&OPEN, &[("host", "localhost:7"), ("origin", "http://localhost:8")], Err(Outside::Origin)),
-        (&OPEN, &[("host", "localhost:7"), ("origin", "null")], Err(Outside::Origin)),
-        (&OPEN, &[("host", "localhost:7"), ("origin", "https://page.example")], Err(Outside::Origin)),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "http://localhost:8")], Err(AccessError::Origin)),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "null")], Err(AccessError::Origin)),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "https://page.example")], Err(AccessError::Origin)),
         (&page, &[("host", "localhost:7"), ("origin", "https://page.example")], Ok(())),
-        (&page, &[("host", "localhost:7"), ("origin", "https://page.example.evil")], Err(Outside::Origin)),
-        (&OPEN, &[("host", "evil.example"), ("origin", "http://evil.example")], Err(Outside::Host)),
+        (
+            &page,
+            &[("host", "localhost:7"), ("origin", "https://page.example.evil")],
+            Err(AccessError::Origin),
+        ),
+        (&OPEN, &[("host", "evil.example"), ("origin", "http://evil.example")], Err(AccessError::Host)),
         (&public, &[("host", "192.0.2.7:7443")], Ok(())),
         (&public, &[("host", "[2001:db8::7]")], Ok(())),
-        (&public, &[("host", "far.example")], Err(Outside::Host)),
-        (&public, &[], Err(Outside::Host)),
+        (&public, &[("host", "far.example")], Err(AccessError::Host)),
+        (&public, &[], Err(AccessError::Host)),
     ];
     for (guard, shown, expected) in cases {
         let headers = headers(shown);
         let uri = Uri::from_static("/acp");
         let seen = guard.look(&uri, &headers);
-        assert_eq!(seen, expected.map(|()| Shown::Nothing), "{shown:?}");
+        assert_eq!(seen, expected.map(|()| RequestCredential::Nothing), "{shown:?}");
     }
     let headers = headers(&[]);
-    for (uri, expected) in
-        [("http://localhost:7/acp", Ok(Shown::Nothing)), ("http://evil.example/acp", Err(Outside::Host))]
-    {
+    for (uri, expected) in [
+        ("http://localhost:7/acp", Ok(RequestCredential::Nothing)),
+        ("http://evil.example/acp", Err(AccessError::Host)),
+    ] {
         assert_eq!(OPEN.look(&Uri::from_static(uri), &headers), expected);
     }
 }
@@ -64,15 +69,15 @@ fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_i
 fn a_token_is_read_under_whatever_name_and_is_no_way_around_the_origin() {
     let uri = Uri::from_static("/acp");
     let shown = headers(&[("host", "far.example"), ("authorization", "bearer acpx_x")]);
-    assert_eq!(OPEN.look(&uri, &shown), Ok(Shown::Secret("acpx_x")));
+    assert_eq!(OPEN.look(&uri, &shown), Ok(RequestCredential::Secret("acpx_x")));
     for value in ["Basic acpx_x", "acpx_x", ""] {
         let shown = headers(&[("host", "localhost"), ("authorization", value)]);
-        assert_eq!(OPEN.look(&uri, &shown), Err(Outside::BadToken), "{value}");
+        assert_eq!(OPEN.look(&uri, &shown), Err(AccessError::BadToken), "{value}");
     }
     let twice = headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]);
-    assert_eq!(OPEN.look(&uri, &twice), Err(Outside::BadToken));
+    assert_eq!(OPEN.look(&uri, &twice), Err(AccessError::BadToken));
     let page = [("host", "localhost"), ("authorization", "Bearer a"), ("origin", "http://evil.example")];
-    assert_eq!(OPEN.look(&uri, &headers(&page)), Err(Outside::Origin));
+    assert_eq!(OPEN.look(&uri, &headers(&page)), Err(AccessError::Origin));
 }
 
 #[test]

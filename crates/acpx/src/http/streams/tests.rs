@@ -4,28 +4,28 @@ use std::future::poll_fn;
 
 use super::*;
 
-fn message(line: &str) -> Message {
-    Message::parse(line).unwrap()
+fn message(line: &str) -> RpcMessage {
+    RpcMessage::parse(line).unwrap()
 }
 
-fn request(id: u32, method: &str, params: &str) -> Message {
+fn request(id: u32, method: &str, params: &str) -> RpcMessage {
     message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
 }
 
 /// Sends a line of the host on its way.
-async fn tell(streams: &mut Streams, line: &str) {
+async fn tell(streams: &mut ConnectionStreams, line: &str) {
     let message = message(line);
     let (mailbox, line) = streams.route(&message);
     mailbox.put(line).await;
 }
 
-async fn next(reader: &mut Reader) -> Option<String> {
+async fn next(reader: &mut SessionStreamReader) -> Option<String> {
     poll_fn(|context| reader.poll(context)).await.map(|line| line.to_string())
 }
 
 #[test]
 fn header_and_params_name_one_session_or_the_message_is_not_taken() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     let prompt = |params: &str| request(1, "session/prompt", params);
     let cases: &[(&str, Option<&str>, Result<&str, BadMessage>)] = &[
         (r#"{"sessionId":"s"}"#, None, Ok(r#"{"sessionId":"s"}"#)),
@@ -50,7 +50,7 @@ fn header_and_params_name_one_session_or_the_message_is_not_taken() {
 
 #[tokio::test]
 async fn what_is_about_a_session_goes_to_its_stream_and_the_rest_to_the_connections() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     streams.heard(&request(1, "session/new", "{}"), None).unwrap();
     let made = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
     tell(&mut streams, made).await;
@@ -73,7 +73,7 @@ async fn what_is_about_a_session_goes_to_its_stream_and_the_rest_to_the_connecti
 
 #[tokio::test]
 async fn a_stream_has_one_reader_at_a_time_and_the_next_goes_on_where_it_left() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     let line = |n: u32| format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"n":{n}}}}}"#);
     tell(&mut streams, &line(1)).await;
     tell(&mut streams, &line(2)).await;
@@ -88,8 +88,8 @@ async fn a_stream_has_one_reader_at_a_time_and_the_next_goes_on_where_it_left() 
 
 #[tokio::test]
 async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
-    let mut streams = Streams::default();
-    let mut early: Vec<Reader> =
+    let mut streams = ConnectionStreams::default();
+    let mut early: Vec<SessionStreamReader> =
         (0..UNKNOWN).map(|n| streams.open(Some(&format!("s{n}"))).unwrap()).collect();
     assert_eq!(streams.open(Some("more")).unwrap_err(), NoStream::Unknown);
     let replayed = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s0"}}"#;
@@ -104,7 +104,7 @@ async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
 
 #[tokio::test]
 async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_long_as_it_is_read() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
     tell(&mut streams, update).await;
     streams.heard(&request(1, "session/close", r#"{"sessionId":"s"}"#), None).unwrap();
@@ -125,7 +125,7 @@ async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_l
 
 #[tokio::test]
 async fn what_fails_for_a_session_that_nobody_knows_is_told_on_the_connections_stream() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     streams.heard(&request(1, "session/load", r#"{"sessionId":"no"}"#), None).unwrap();
     let failed = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no"}}"#;
     tell(&mut streams, failed).await;
@@ -135,7 +135,7 @@ async fn what_fails_for_a_session_that_nobody_knows_is_told_on_the_connections_s
 #[tokio::test]
 async fn replay_and_load_answer_use_the_connection_stream_without_a_session_reader() {
     for method in ["session/load", "session/resume"] {
-        let mut streams = Streams::default();
+        let mut streams = ConnectionStreams::default();
         let mut connection = streams.open(None).unwrap();
         streams.heard(&request(1, method, r#"{"sessionId":"s"}"#), None).unwrap();
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
@@ -155,7 +155,7 @@ async fn replay_and_load_answer_use_the_connection_stream_without_a_session_read
 
 #[tokio::test]
 async fn replay_and_load_answer_stay_on_a_session_stream_that_is_read() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     let mut session = streams.open(Some("s")).unwrap();
     streams.heard(&request(1, "session/load", r#"{"sessionId":"s"}"#), None).unwrap();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
@@ -168,7 +168,7 @@ async fn replay_and_load_answer_stay_on_a_session_stream_that_is_read() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_holds_a_bounded_amount() {
-    let mut streams = Streams::default();
+    let mut streams = ConnectionStreams::default();
     let half = "x".repeat(BYTES as usize / 2);
     let line = format!(r#"{{"jsonrpc":"2.0","method":"{half}"}}"#);
     tell(&mut streams, &line).await;

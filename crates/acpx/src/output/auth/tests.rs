@@ -3,21 +3,24 @@ use std::cell::RefCell;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::output::Mode;
+use crate::output::OutputMode;
 
-fn ways() -> Vec<LoginWay> {
-    let way = |id: &str, name: &str, how| LoginWay {
+fn ways() -> Vec<LoginMethod> {
+    let way = |id: &str, name: &str, how| LoginMethod {
         id: id.to_owned(),
         name: name.to_owned(),
         description: None,
         how,
     };
     let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
-    let variables = LoginHow::Variables(vec![variable("KEY", false), variable("ORG", true)]);
+    let variables = LoginMethodKind::Variables(vec![variable("KEY", false), variable("ORG", true)]);
     vec![
-        LoginWay { description: Some("In a browser".to_owned()), ..way("oauth", "Account", LoginHow::Agent) },
+        LoginMethod {
+            description: Some("In a browser".to_owned()),
+            ..way("oauth", "Account", LoginMethodKind::Agent)
+        },
         way("env", "By key", variables),
-        way("tui", "Terminal", LoginHow::Terminal { args: Vec::new(), env: Vec::new() }),
+        way("tui", "Terminal", LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() }),
     ]
 }
 
@@ -35,7 +38,7 @@ impl Write for Shared<'_> {
 
 fn written(format: Format, write: impl FnOnce(&mut Console<'_>) -> io::Result<()>) -> String {
     let out = RefCell::new(Vec::new());
-    let mode = Mode { format, ..Mode::default() };
+    let mode = OutputMode { format, ..OutputMode::default() };
     write(&mut Console::over(mode, Shared(&out), io::sink())).unwrap();
     String::from_utf8(out.into_inner()).unwrap()
 }
@@ -79,16 +82,16 @@ fn the_ways_are_listed_with_what_each_needs() {
 #[test]
 fn what_became_of_a_login_is_one_line_and_missing_variables_are_a_failure() {
     let (agent, ways) = (AgentSpec::new("my-agent", [""; 0]), ways());
-    let LoginHow::Variables(needed) = &ways[1].how else { panic!("it is done by variables") };
+    let LoginMethodKind::Variables(needed) = &ways[1].how else { panic!("it is done by variables") };
     let variables = needed.iter().map(|variable| (variable, false)).collect();
-    let missing = LoginWord::Variables { way: &ways[1], variables };
-    assert_eq!((missing.exit(), LoginWord::Out.exit()), (Exit::Failure, Exit::Success));
+    let missing = LoginOutcome::Variables { way: &ways[1], variables };
+    assert_eq!((missing.exit(), LoginOutcome::Out.exit()), (CliExit::Failure, CliExit::Success));
     assert_eq!(
         written(Format::Text, |console| logged(&agent, &missing, console)),
         "By key needs variables to be set:\n  KEY (not set)\n  ORG (not set, optional)\n"
     );
     let mut said = Vec::new();
-    let mut console = Console::over(Mode::default(), std::io::sink(), &mut said);
+    let mut console = Console::over(OutputMode::default(), std::io::sink(), &mut said);
     logged(&agent, &missing, &mut console).unwrap();
     drop(console);
     let next = "[acpx] set what is missing and try again: export KEY=…\n";
@@ -98,8 +101,8 @@ fn what_became_of_a_login_is_one_line_and_missing_variables_are_a_failure() {
         "{\"action\":\"auth_result\",\"methodId\":\"env\",\"status\":\"variables-missing\",\"missing\":[\"KEY\"]}\n"
     );
     assert_eq!(
-        written(Format::Text, |console| logged(&agent, &LoginWord::In(&ways[0]), console)),
+        written(Format::Text, |console| logged(&agent, &LoginOutcome::In(&ways[0]), console)),
         "logged in with my-agent: Account\n"
     );
-    assert_eq!(written(Format::Quiet, |console| logged(&agent, &LoginWord::Out, console)), "logged-out\n");
+    assert_eq!(written(Format::Quiet, |console| logged(&agent, &LoginOutcome::Out, console)), "logged-out\n");
 }

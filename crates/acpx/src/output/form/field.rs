@@ -4,17 +4,17 @@ use acpx_core::acp::client::is_secret_field;
 use serde_json::Value;
 
 use super::super::question::one_line;
-use super::kind::Kind;
+use super::kind::FormFieldKind;
 use super::{DECLINES, HYPHEN, WORDS};
 
 /// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Field {
+pub(super) struct FormField {
     /// Its name in the answer.
     pub(super) key: String,
     title: String,
     description: Option<String>,
-    kind: Kind,
+    kind: FormFieldKind,
     default: Option<Value>,
     /// A default that the field's own rules forbid.
     wrong_default: Option<Value>,
@@ -22,12 +22,12 @@ pub(super) struct Field {
     is_secret: bool,
 }
 
-impl Field {
+impl FormField {
     /// Reads a property of a form; `None` if it is of a type that cannot be typed.
     pub(super) fn read(key: &str, property: &Value, is_required: bool) -> Option<Self> {
         let text = |name: &str| property[name].as_str().map(str::to_owned);
-        let kind = Kind::read(property)?;
-        let is_secret = matches!(kind, Kind::Text { .. }) && is_secret_field(key, property);
+        let kind = FormFieldKind::read(property)?;
+        let is_secret = matches!(kind, FormFieldKind::Text { .. }) && is_secret_field(key, property);
         let default = Some(property["default"].clone()).filter(|default| !default.is_null());
         let (default, wrong_default) = match default {
             Some(default) if kind.check(&default).is_err() => (None, Some(default)),

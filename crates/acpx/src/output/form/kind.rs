@@ -14,7 +14,7 @@ const PATTERN_BYTES: usize = 1 << 16;
 
 /// What may stand in a field.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FormFieldKind {
     Text {
         shortest: usize,
         longest: usize,
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Boolean,
 }
 
-impl Kind {
+impl FormFieldKind {
     /// Reads a property of a form; `None` if nothing that can be typed may stand in it.
     pub(super) fn read(property: &Value) -> Option<Self> {
         let text = |name: &str| property[name].as_str().map(str::to_owned);

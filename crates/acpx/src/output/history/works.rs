@@ -4,22 +4,22 @@
 //! Each process of an agent counts its requests anew, so an answer ends a request of the same process and no other.
 
 use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, TurnId};
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
-use crate::output::errand::{Aim, End, Errand, Errands};
+use crate::output::errand::{AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests};
 
 /// Files and commands that an agent asked for, in order.
 #[derive(Debug, Default)]
-pub(super) struct Works {
-    all: Vec<Work>,
+pub(super) struct RequestHistory {
+    all: Vec<RequestHistoryEntry>,
     /// Those that are not answered, with their places among all.
-    open: Errands<(usize, Errand)>,
+    open: UnansweredRequests<(usize, AgentRequest)>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct RequestHistoryEntry {
     /// The entry of the conversation that came after it.
     pub(super) before: usize,
     pub(super) turn: Option<TurnId>,
@@ -30,24 +30,24 @@ pub(super) struct Work {
     pub(super) terminal: Option<String>,
 }
 
-impl Works {
+impl RequestHistory {
     /// Takes the next event and what it says; `entries` is how many the conversation has by now.
     pub(super) fn take(&mut self, event: &Event, content: &Content, entries: usize) {
-        let message = || Message::parse(event.body.clone()).ok();
+        let message = || RpcMessage::parse(event.body.clone()).ok();
         match (event.direction, event.kind) {
             (Direction::Ours, _) if is_of_another_process(content) => self.open.clear(),
             (Direction::FromAgent, EventKind::Request) => {
                 let Some(message) = message() else { return };
                 let (Some(method), Some(id)) = (message.method(), message.id()) else { return };
-                let errand = Errand::read(method, message.params());
-                if !matches!(errand.aim, Aim::File(_) | Aim::Command(_)) {
+                let errand = AgentRequest::read(method, message.params());
+                if !matches!(errand.aim, AgentRequestSubject::File(_) | AgentRequestSubject::Command(_)) {
                     self.open.begin(id, None);
                     return;
                 }
                 let (before, turn, at) = (entries, event.turn, event.at);
                 let words = told(&errand, "not answered");
                 let forgotten = self.open.begin(id, Some((self.all.len(), errand)));
-                self.all.push(Work { before, turn, at, words, terminal: None });
+                self.all.push(RequestHistoryEntry { before, turn, at, words, terminal: None });
                 if let Some((index, errand)) = forgotten
                     && let Some(work) = self.all.get_mut(index)
                 {
@@ -58,8 +58,10 @@ impl Works {
                 let Some(message) = message() else { return };
                 let Some((index, errand)) = self.open.end(&message) else { return };
                 let Some(work) = self.all.get_mut(index) else { return };
-                let end = End::read(&message);
-                if let (Aim::Command(_), End::Done(result)) = (&errand.aim, &end) {
+                let end = AgentRequestOutcome::read(&message);
+                if let (AgentRequestSubject::Command(_), AgentRequestOutcome::Done(result)) =
+                    (&errand.aim, &end)
+                {
                     work.terminal = result.get("terminalId").and_then(Value::as_str).map(str::to_owned);
                 }
                 work.words = ended(&errand, &end, work.terminal.is_some());
@@ -68,7 +70,7 @@ impl Works {
         }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Work> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &RequestHistoryEntry> {
         self.all.iter()
     }
 }
@@ -85,11 +87,11 @@ fn is_of_another_process(content: &Content) -> bool {
 }
 
 /// What something was and what came of it. Of a command that was run, its terminal tells the rest.
-fn ended(errand: &Errand, end: &End, has_terminal: bool) -> String {
+fn ended(errand: &AgentRequest, end: &AgentRequestOutcome, has_terminal: bool) -> String {
     let method = &errand.method;
     match end {
-        End::Done(_) if has_terminal => format!("[client:{method}]"),
-        End::Done(_) => format!("[client:{method}] {}", subject(errand)),
+        AgentRequestOutcome::Done(_) if has_terminal => format!("[client:{method}]"),
+        AgentRequestOutcome::Done(_) => format!("[client:{method}] {}", subject(errand)),
         end => {
             let error = end.error().map(|error| format!(": {error}")).unwrap_or_default();
             told(errand, end.word()) + &error
@@ -98,10 +100,10 @@ fn ended(errand: &Errand, end: &End, has_terminal: bool) -> String {
 }
 
 /// What something was, with a word for how it stands.
-fn told(errand: &Errand, word: &str) -> String {
+fn told(errand: &AgentRequest, word: &str) -> String {
     format!("[client:{} ({word})] {}", errand.method, subject(errand))
 }
 
-fn subject(errand: &Errand) -> &str {
+fn subject(errand: &AgentRequest) -> &str {
     errand.subject().map(|(_, subject)| subject).unwrap_or_default()
 }

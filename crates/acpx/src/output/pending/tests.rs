@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::output::samples::formats;
 
-fn question(tool: &Value) -> QuestionMeta {
+fn question(tool: &Value) -> PendingRequestMeta {
     let option = |id: &str, name: Option<&str>, kind: Option<&str>| OptionMeta {
         option_id: id.to_owned(),
         name: name.map(str::to_owned),
         kind: kind.map(str::to_owned),
     };
-    QuestionMeta {
+    PendingRequestMeta {
         question_id: "3f9c1a7be052".to_owned(),
         ids: IdsMeta {
             acpx_record_id: "r1".to_owned(),
@@ -62,9 +62,9 @@ fn a_question_is_listed_with_all_that_a_terminal_shows_and_every_option_by_all_i
 
 #[test]
 fn what_is_too_long_to_be_told_is_named_and_an_older_host_tells_the_title_alone() {
-    let long = QuestionMeta { left_out: vec!["content".to_owned()], ..question(&json!({})) };
+    let long = PendingRequestMeta { left_out: vec!["content".to_owned()], ..question(&json!({})) };
     assert!(text(&long).contains("\n  (too long to be told: content)\n  session: "), "{}", text(&long));
-    let old = QuestionMeta { cwd: String::new(), tool_call: None, ..question(&json!(null)) };
+    let old = PendingRequestMeta { cwd: String::new(), tool_call: None, ..question(&json!(null)) };
     assert!(text(&old).starts_with("3f9c1a7be052\tEdit it [edit]\n  session: claude work (r1)\n  since: "));
 }
 
@@ -72,7 +72,7 @@ fn what_is_too_long_to_be_told_is_named_and_an_older_host_tells_the_title_alone(
 fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_terminal() {
     let hostile = |text: &str| format!("{text}\u{202e}\u{1b}[2J\r\n\tx");
     let plain = question(&json!({}));
-    let asked = QuestionMeta {
+    let asked = PendingRequestMeta {
         name: Some(hostile("name")),
         agent: hostile("agent"),
         cwd: hostile("/w"),
@@ -83,7 +83,7 @@ fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_
             name: Some(hostile("name")),
             kind: Some(hostile("kind")),
         }],
-        asked: vec![AskedMeta { is_turns: true, name: Some(hostile("client")) }],
+        asked: vec![ResponderMeta { is_turns: true, name: Some(hostile("client")) }],
         ..plain
     };
     let shown = |text: &str| format!("{text}\u{fffd}[2J   x");
@@ -105,7 +105,7 @@ fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_
 
 #[test]
 fn a_form_is_listed_with_its_fields_and_an_address_as_it_is() {
-    let elicitation = |params: Value| QuestionMeta {
+    let elicitation = |params: Value| PendingRequestMeta {
         title: Some("Which name?".to_owned()),
         kind: params["mode"].as_str().unwrap_or("form").to_owned(),
         elicitation: params.as_object().cloned(),

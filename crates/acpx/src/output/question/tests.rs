@@ -46,7 +46,7 @@ fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_i
     let known = |id: &str| {
         let told = json!({ "title": "Edit", "kind": "edit", "rawInput": { "path": "a.txt" } });
         let members = told.as_object().cloned().unwrap();
-        (id == "t").then(|| ToldCall { members, left_out: vec!["content"] })
+        (id == "t").then(|| RecentToolCall { members, left_out: vec!["content"] })
     };
     let params =
         json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });
@@ -95,7 +95,7 @@ fn what_is_asked_is_said_once_and_a_long_command_shown_once_whatever_its_title_i
 #[test]
 fn numbers_are_asked_for_only_where_options_are_numbered() {
     let asked = question(&json!({ "title": "T" }), &plain());
-    assert_eq!(asked.reply("sure"), Reply::Again("type y or n"));
+    assert_eq!(asked.reply("sure"), TerminalPermissionReply::Again("type y or n"));
 }
 
 #[test]
@@ -122,19 +122,26 @@ fn yes_and_no_are_the_narrowest_options_and_a_number_is_any_of_them() {
     assert_eq!(asked.asks(), "[permission] Allow T? (y/N, or a number) ");
     let cases = [("y", "a"), (" YES ", "a"), ("", "r"), ("n", "r"), ("No", "r"), ("1", "A"), ("4", "x")];
     for (typed, chosen) in cases {
-        assert_eq!(asked.reply(typed), Reply::Answer(selected(chosen)), "{typed:?}");
+        assert_eq!(asked.reply(typed), TerminalPermissionReply::Answer(selected(chosen)), "{typed:?}");
     }
     for typed in ["0", "5", "perhaps", "-1", "yy"] {
-        assert_eq!(asked.reply(typed), Reply::Again("type y or n, or the number of an option"), "{typed:?}");
+        assert_eq!(
+            asked.reply(typed),
+            TerminalPermissionReply::Again("type y or n, or the number of an option"),
+            "{typed:?}"
+        );
     }
 }
 
 #[test]
 fn without_an_option_that_says_so_no_is_no_answer_and_yes_is_none() {
     let asked = question(&json!({ "title": "T" }), &[option("x", "new")]);
-    assert_eq!(asked.reply("n"), Reply::Answer(json!({ "outcome": { "outcome": "cancelled" } })));
-    assert!(matches!(asked.reply("y"), Reply::Again(_)));
-    assert_eq!(asked.reply("1"), Reply::Answer(selected("x")));
+    assert_eq!(
+        asked.reply("n"),
+        TerminalPermissionReply::Answer(json!({ "outcome": { "outcome": "cancelled" } }))
+    );
+    assert!(matches!(asked.reply("y"), TerminalPermissionReply::Again(_)));
+    assert_eq!(asked.reply("1"), TerminalPermissionReply::Answer(selected("x")));
 }
 
 #[test]
@@ -228,11 +235,14 @@ fn no_value_hides_the_variables_behind_it_and_no_secret_is_shown() {
 fn an_option_that_shares_its_id_with_another_is_chosen_by_nothing_that_is_typed() {
     let both = [option("a", "allow_once"), option("a", "reject_once")];
     let asked = question(&json!({ "title": "T" }), &[&both[..], &[option("A", "allow_always")]].concat());
-    assert_eq!(asked.reply("y"), Reply::Answer(selected("A")));
-    assert_eq!(asked.reply("3"), Reply::Answer(selected("A")));
-    let cancelled = Reply::Answer(json!({ "outcome": { "outcome": "cancelled" } }));
+    assert_eq!(asked.reply("y"), TerminalPermissionReply::Answer(selected("A")));
+    assert_eq!(asked.reply("3"), TerminalPermissionReply::Answer(selected("A")));
+    let cancelled = TerminalPermissionReply::Answer(json!({ "outcome": { "outcome": "cancelled" } }));
     assert_eq!(asked.reply("n"), cancelled);
-    let again = Reply::Again("another option has the same id, so that it cannot be chosen");
+    let again = TerminalPermissionReply::Again("another option has the same id, so that it cannot be chosen");
     assert_eq!((asked.reply("1"), asked.reply("2")), (again.clone(), again));
-    assert!(matches!(question(&json!({ "title": "T" }), &both).reply("y"), Reply::Again(_)));
+    assert!(matches!(
+        question(&json!({ "title": "T" }), &both).reply("y"),
+        TerminalPermissionReply::Again(_)
+    ));
 }

@@ -1,6 +1,6 @@
 use acpx_core::model::{
-    AgentEnd, Choices, Cost, Lifecycle, LineageReason, Memory, OfferedSetting, OfferedSettings,
-    RecordSettings, Seq, Setting, SettingName, SettingValue, UnmetWish,
+    AgentEnd, AgentMemory, Choices, Cost, Lifecycle, LineageReason, OfferedSetting, OfferedSettings,
+    RecordSettings, Seq, Setting, SettingName, SettingValue, UnmetSetting,
 };
 
 use super::*;
@@ -80,8 +80,8 @@ fn the_word_says_what_is() {
 
 #[test]
 fn an_agent_that_has_to_go_is_ending_and_has_a_pid_and_no_uptime() {
-    let waiting = WaitingMeta {
-        what: WaitingMeta::AGENT_END.to_owned(),
+    let waiting = WaitReasonMeta {
+        what: WaitReasonMeta::AGENT_END.to_owned(),
         method: None,
         questions: Vec::new(),
         since: at(50).to_string(),
@@ -209,20 +209,20 @@ fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_wha
     };
     let reason = Some(LineageReason::AgentLost);
     let cases = [
-        (Memory::Whole, "", ""),
+        (AgentMemory::Whole, "", ""),
         (
-            Memory::Since { from: Seq(7), reason },
+            AgentMemory::Since { from: Seq(7), reason },
             "the agent began afresh (agent-lost) and knows nothing that came before event 7",
             r#"{"how":"fresh","from":7,"reason":"agent-lost"}"#,
         ),
         (
-            Memory::Compacted,
+            AgentMemory::Compacted,
             "the agent made its memory shorter: it has a summary of what came before",
             r#"{"how":"compacted"}"#,
         ),
-        (Memory::Part, "the agent remembers only part of the conversation", r#"{"how":"shorter"}"#),
+        (AgentMemory::Part, "the agent remembers only part of the conversation", r#"{"how":"shorter"}"#),
         (
-            Memory::Another,
+            AgentMemory::Another,
             "the agent remembers another conversation than the one that is kept",
             r#"{"how":"different"}"#,
         ),
@@ -234,7 +234,7 @@ fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_wha
     }
     let both = "the agent made its memory shorter: it has a summary of what came before; \
          the agent can neither load nor resume sessions: what it remembers of this one goes with its process";
-    assert_eq!(told(Memory::Compacted, true).0, both);
+    assert_eq!(told(AgentMemory::Compacted, true).0, both);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         turn(3, TurnState::Queued),
         turn(4, TurnState::Queued),
     ];
-    let waiting = WaitingMeta {
+    let waiting = WaitReasonMeta {
         what: "answer".to_owned(),
         method: Some("session/prompt".to_owned()),
         questions: Vec::new(),
@@ -391,7 +391,7 @@ fn everything_that_can_be_waited_for_is_said_in_words_also_what_we_do_not_know()
         let questions =
             if what == "permission" { vec!["7".to_owned(), "\"a\"".to_owned()] } else { Vec::new() };
         let (method, since) = (None, at(0).to_string());
-        let waiting = WaitingMeta { what: what.to_owned(), method, questions, since, last_line_at: None };
+        let waiting = WaitReasonMeta { what: what.to_owned(), method, questions, since, last_line_at: None };
         waiting_words(&waiting, at(60)).replace(", since 2023-11-14T22:13:20.000Z", "")
     };
     let whats = [
@@ -440,7 +440,7 @@ fn imported_settings_are_in_the_status_before_the_agent_has_shown_any() {
     let members = r#""model":"m1","mode":"plan","options":{"effort":"high","model":"m1"},"queued":0"#;
     assert!(json.contains(members), "{json}");
     // Once the agent has refused it, it is what is wished and no more.
-    let unmet = vec![UnmetWish { name: SettingName::Mode, reason: "it is gone".into() }];
+    let unmet = vec![UnmetSetting { name: SettingName::Mode, reason: "it is gone".into() }];
     let (text, _) = said(RecordSettings { unmet, ..settings });
     assert!(text.contains("mode: -\noption effort: high\nwished mode: plan (it is gone)\n"), "{text}");
 }
@@ -466,7 +466,7 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
             shown(option("engine"), Some("model"), id("m1"), Choices::Of(vec!["m1".into(), "m2".into()])),
             shown(option("web"), None, SettingValue::Flag(true), Choices::Unknown),
         ]),
-        unmet: vec![UnmetWish { name: option("gone"), reason: "it is gone".into() }],
+        unmet: vec![UnmetSetting { name: option("gone"), reason: "it is gone".into() }],
     };
     let record = Record { settings, ..record() };
     let snapshot = Snapshot {

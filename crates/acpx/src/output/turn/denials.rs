@@ -6,15 +6,15 @@
 use acpx_core::acp::client::{KnownTools, PermissionRequest, tool_request_use};
 use acpx_core::machine::Permit;
 use acpx_core::model::{Direction, ToolUse, Update};
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 
-use super::updates::Updates;
+use super::updates::UpdateReader;
 use crate::output::WatchedEvent;
-use crate::output::errand::{End, Errands};
+use crate::output::errand::{AgentRequestOutcome, UnansweredRequests};
 
 /// What the agent was not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Denied {
+pub(crate) struct DenialSummary {
     /// The first thing.
     pub(crate) tool: ToolUse,
     /// How many there were after it.
@@ -23,22 +23,22 @@ pub(crate) struct Denied {
 
 /// Gathers what is not allowed.
 #[derive(Debug, Default)]
-pub(super) struct Denials {
+pub(super) struct DenialTracker {
     known: KnownTools,
-    updates: Updates,
-    open: Errands<Asked>,
-    denied: Option<Denied>,
+    updates: UpdateReader,
+    open: UnansweredRequests<DeniableRequest>,
+    denied: Option<DenialSummary>,
 }
 
 /// What is asked for.
 #[derive(Debug)]
-enum Asked {
+enum DeniableRequest {
     Permission(PermissionRequest),
     /// A file or a terminal.
     Tool(ToolUse),
 }
 
-impl Denials {
+impl DenialTracker {
     /// Takes the next line; what is asked for with it.
     pub(super) fn take(&mut self, event: &WatchedEvent) -> Option<ToolUse> {
         let line = event.message.get();
@@ -47,9 +47,9 @@ impl Denials {
         let may_be_told =
             !line.contains("session/update") || line.contains("toolCallId") || line.contains(r#""id""#);
         match event.direction {
-            Direction::FromAgent if may_be_told => self.told(event, &Message::parse(line).ok()?),
+            Direction::FromAgent if may_be_told => self.told(event, &RpcMessage::parse(line).ok()?),
             Direction::ToAgent => {
-                self.answered(&Message::parse(line).ok()?);
+                self.answered(&RpcMessage::parse(line).ok()?);
                 None
             }
             Direction::FromAgent | Direction::Ours => None,
@@ -57,11 +57,11 @@ impl Denials {
     }
 
     /// The first thing that was not allowed.
-    pub(super) fn denied(&self) -> Option<&Denied> {
+    pub(super) fn denied(&self) -> Option<&DenialSummary> {
         self.denied.as_ref()
     }
 
-    fn told(&mut self, event: &WatchedEvent, message: &Message) -> Option<ToolUse> {
+    fn told(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Option<ToolUse> {
         for update in self.updates.read(event) {
             if let Update::Tool { call, fields } = update {
                 self.known.remember(&call, &fields);
@@ -70,22 +70,24 @@ impl Denials {
         let (method, id) = (message.method()?, message.id()?);
         let params = message.params().unwrap_or("null");
         let asked = match method {
-            "session/request_permission" => Some(Asked::Permission(self.known.permission(params))),
-            _ => tool_request_use(method, params).map(Asked::Tool),
+            "session/request_permission" => Some(DeniableRequest::Permission(self.known.permission(params))),
+            _ => tool_request_use(method, params).map(DeniableRequest::Tool),
         };
         let wanted = asked.as_ref().map(|asked| match asked {
-            Asked::Permission(request) => request.tool.clone(),
-            Asked::Tool(tool) => tool.clone(),
+            DeniableRequest::Permission(request) => request.tool.clone(),
+            DeniableRequest::Tool(tool) => tool.clone(),
         });
         self.open.begin(id, asked);
         wanted
     }
 
-    fn answered(&mut self, answer: &Message) {
+    fn answered(&mut self, answer: &RpcMessage) {
         let Some(asked) = self.open.end(answer) else { return };
         let denied = match asked {
-            Asked::Tool(tool) => matches!(End::read(answer), End::Denied(_)).then_some(tool),
-            Asked::Permission(request) => {
+            DeniableRequest::Tool(tool) => {
+                matches!(AgentRequestOutcome::read(answer), AgentRequestOutcome::Denied(_)).then_some(tool)
+            }
+            DeniableRequest::Permission(request) => {
                 let said = request.said(&answer.result().unwrap_or("null").into());
                 let is_approved = matches!(said, Permit::Approve | Permit::Choose { approves: true, .. });
                 (!is_approved).then_some(request.tool)
@@ -93,7 +95,7 @@ impl Denials {
         };
         match (&mut self.denied, denied) {
             (Some(first), Some(_)) => first.more += 1,
-            (first @ None, Some(tool)) => *first = Some(Denied { tool, more: 0 }),
+            (first @ None, Some(tool)) => *first = Some(DenialSummary { tool, more: 0 }),
             (_, None) => {}
         }
     }

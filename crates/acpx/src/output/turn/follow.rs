@@ -10,21 +10,21 @@ use acpx_core::model::{
     AcpSessionId, AgentSessionId, ChunkContent, ClientName, Direction, Fact, MessageKind, SessionIdentity,
     Turn, TurnId, Update,
 };
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::message::{OpenMessage, Piece};
+use super::message::{MessageKey, MessageTracker};
 use super::text::TextView;
-use super::updates::Updates;
+use super::updates::UpdateReader;
 use crate::cli::Format;
-use crate::output::{Console, Mode, WatchedEvent, json_line};
+use crate::output::{Console, OutputMode, WatchedEvent, json_line};
 
 /// Shows a session.
 #[derive(Debug)]
 pub(crate) struct FollowView {
     session: SessionIdentity,
-    view: View,
+    view: FollowRenderer,
     /// The turn that began last, and who asked for it, where that is known. A shell does not name itself.
     begun: Option<(TurnId, Option<ClientName>)>,
     /// The turn whose prompt was shown last.
@@ -32,7 +32,7 @@ pub(crate) struct FollowView {
 }
 
 #[derive(Debug)]
-enum View {
+enum FollowRenderer {
     Text(Box<TextView>),
     Json,
     Quiet(Quiet),
@@ -40,8 +40,8 @@ enum View {
 
 #[derive(Debug, Default)]
 struct Quiet {
-    updates: Updates,
-    message: OpenMessage,
+    updates: UpdateReader,
+    message: MessageTracker,
     /// Whether words stand at the end whose line has not ended.
     is_open: bool,
 }
@@ -64,11 +64,11 @@ struct EventLine<'a> {
 
 impl FollowView {
     /// Nothing is shown yet.
-    pub(crate) fn new(mode: Mode, session: SessionIdentity) -> Self {
+    pub(crate) fn new(mode: OutputMode, session: SessionIdentity) -> Self {
         let view = match mode.format {
-            Format::Text => View::Text(TextView::new(mode.verbose).into()),
-            Format::Json => View::Json,
-            Format::Quiet => View::Quiet(Quiet::default()),
+            Format::Text => FollowRenderer::Text(TextView::new(mode.verbose).into()),
+            Format::Json => FollowRenderer::Json,
+            Format::Quiet => FollowRenderer::Quiet(Quiet::default()),
         };
         Self { session, view, begun: None, asked: None }
     }
@@ -92,8 +92,8 @@ impl FollowView {
             self.begun = Some((TurnId(*turn), client.clone()));
         }
         match &mut self.view {
-            View::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
-            View::Text(view) => match prompt(event) {
+            FollowRenderer::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
+            FollowRenderer::Text(view) => match prompt(event) {
                 Some(words) => {
                     self.asked = event.turn;
                     let client = event.turn.and_then(|turn| asker(self.begun.as_ref(), turn));
@@ -101,14 +101,14 @@ impl FollowView {
                 }
                 None => text(view, event, fact.as_ref(), console),
             },
-            View::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
+            FollowRenderer::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
         }
     }
 
     /// The turn that ends with an event, where its prompt would be shown and was not seen; and whether the turn was seen
     /// to begin.
     pub(crate) fn ends_unasked(&self, event: &WatchedEvent) -> Option<(TurnId, bool)> {
-        let is_shown = matches!(self.view, View::Text(_)) && event.direction == Direction::Ours;
+        let is_shown = matches!(self.view, FollowRenderer::Text(_)) && event.direction == Direction::Ours;
         let fact = is_shown.then(|| Fact::from_body(event.message.get())).flatten();
         match fact {
             Some(Fact::TurnEnded { turn, .. }) if self.asked != Some(TurnId(turn)) => {
@@ -121,7 +121,7 @@ impl FollowView {
 
     /// Shows the prompt of a turn that no agent was sent.
     pub(crate) fn unsent(&mut self, turn: &Turn, console: &mut Console<'_>) -> io::Result<()> {
-        let View::Text(view) = &mut self.view else { return Ok(()) };
+        let FollowRenderer::Text(view) = &mut self.view else { return Ok(()) };
         let words = acp::prompt_words(&turn.prompt);
         if words.trim().is_empty() {
             return Ok(());
@@ -132,9 +132,9 @@ impl FollowView {
     /// No more comes.
     pub(crate) fn finish(self, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            View::Text(mut view) => view.end_line(&mut *console.out)?,
-            View::Quiet(Quiet { is_open: true, .. }) => writeln!(console.out)?,
-            View::Json | View::Quiet(_) => {}
+            FollowRenderer::Text(mut view) => view.end_line(&mut *console.out)?,
+            FollowRenderer::Quiet(Quiet { is_open: true, .. }) => writeln!(console.out)?,
+            FollowRenderer::Json | FollowRenderer::Quiet(_) => {}
         }
         console.flush()
     }
@@ -207,7 +207,7 @@ impl Quiet {
             if text.is_empty() {
                 continue;
             }
-            let begins = self.message.begins(Piece { kind, turn: event.turn, id: message_id });
+            let begins = self.message.begins(MessageKey { kind, turn: event.turn, id: message_id });
             if kind != MessageKind::Agent {
                 continue;
             }
@@ -231,7 +231,7 @@ fn prompt(event: &WatchedEvent) -> Option<String> {
     if event.direction != Direction::ToAgent {
         return None;
     }
-    let message = Message::parse(event.message.get()).ok()?;
+    let message = RpcMessage::parse(event.message.get()).ok()?;
     let params: Params<'_> = match message.method() {
         Some("session/prompt") => serde_json::from_str(message.params()?).ok()?,
         _ => return None,

@@ -4,17 +4,17 @@
 //! What a command shows belongs to the tool call that refers to its terminal. One that no tool call refers to is shown by
 //! itself, when it is released or with its turn: until then a tool call may still come.
 
-use acpx_core::model::{TerminalText, Terminals};
-use acpx_core::wire::{Message, RpcId};
+use acpx_core::model::{TerminalText, TerminalTexts};
+use acpx_core::wire::{RpcId, RpcMessage};
 use serde_json::Value;
 
-use super::tool::{self, Tool};
-use crate::output::errand::{Aim, End, Errand, Errands};
+use super::tool::{self, ToolCallView};
+use crate::output::errand::{AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests};
 
 /// What is under way, and what is not shown of it yet.
 #[derive(Debug, Default)]
 pub(super) struct HostWork {
-    open: Errands<Errand>,
+    open: UnansweredRequests<AgentRequest>,
     /// The terminals that no tool call has referred to, in their order.
     terminals: Vec<Box<str>>,
 }
@@ -28,48 +28,57 @@ impl HostWork {
         params: Option<&str>,
         verbose: bool,
     ) -> Option<String> {
-        let errand = Errand::read(method, params);
+        let errand = AgentRequest::read(method, params);
         let section = section(&errand, "running", None);
-        let is_shown = verbose || !matches!(errand.aim, Aim::Terminal(_));
+        let is_shown = verbose || !matches!(errand.aim, AgentRequestSubject::Terminal(_));
         self.open.begin(id, Some(errand));
         is_shown.then_some(section)
     }
 
     /// Takes an answer to the agent; the section that says what came of its request.
-    pub(super) fn answered(&mut self, answer: &Message, terminals: &Terminals) -> Option<String> {
-        let (errand, end) = (self.open.end(answer)?, End::read(answer));
+    pub(super) fn answered(&mut self, answer: &RpcMessage, terminals: &TerminalTexts) -> Option<String> {
+        let (errand, end) = (self.open.end(answer)?, AgentRequestOutcome::read(answer));
         match (&errand.aim, &end) {
-            (Aim::Permission(wanted, _), end) => {
+            (AgentRequestSubject::Permission(wanted, _), end) => {
                 Some(format!("[permission] {wanted}: {}\n", errand.outcome(end)))
             }
-            (Aim::Command(_), End::Done(result)) => {
+            (AgentRequestSubject::Command(_), AgentRequestOutcome::Done(result)) => {
                 self.terminals.extend(result.get("terminalId").and_then(Value::as_str).map(Into::into));
                 None
             }
-            (Aim::Terminal(id), End::Done(_)) if errand.method == "terminal/release" => {
+            (AgentRequestSubject::Terminal(id), AgentRequestOutcome::Done(_))
+                if errand.method == "terminal/release" =>
+            {
                 let index = self.terminals.iter().position(|terminal| terminal == id)?;
                 terminals.get(&self.terminals.remove(index)).map(ended)
             }
-            (Aim::Terminal(_), End::Done(_) | End::Cancelled) => None,
-            (Aim::File(_) | Aim::Command(_) | Aim::Terminal(_) | Aim::Other, end) => {
-                Some(section(&errand, end.word(), end.error()))
-            }
+            (
+                AgentRequestSubject::Terminal(_),
+                AgentRequestOutcome::Done(_) | AgentRequestOutcome::Cancelled,
+            ) => None,
+            (
+                AgentRequestSubject::File(_)
+                | AgentRequestSubject::Command(_)
+                | AgentRequestSubject::Terminal(_)
+                | AgentRequestSubject::Other,
+                end,
+            ) => Some(section(&errand, end.word(), end.error())),
         }
     }
 
     /// Leaves the terminals that a tool call refers to, to it.
-    pub(super) fn leave_to_tool(&mut self, tool: &Tool) {
+    pub(super) fn leave_to_tool(&mut self, tool: &ToolCallView) {
         self.terminals.retain(|terminal| !tool.refers_to(terminal));
     }
 
     /// The turn is over: the sections of what was not shown.
-    pub(super) fn rest(&mut self, terminals: &Terminals) -> Vec<String> {
+    pub(super) fn rest(&mut self, terminals: &TerminalTexts) -> Vec<String> {
         self.open.clear();
         self.terminals.drain(..).filter_map(|id| terminals.get(&id).map(ended)).collect()
     }
 }
 
-fn section(errand: &Errand, word: &str, error: Option<&str>) -> String {
+fn section(errand: &AgentRequest, word: &str, error: Option<&str>) -> String {
     let subject =
         errand.subject().map(|(what, subject)| format!("  {what}: {subject}\n")).unwrap_or_default();
     let error = error.map(|error| format!("  error: {error}\n")).unwrap_or_default();

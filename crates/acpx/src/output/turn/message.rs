@@ -13,20 +13,20 @@ const NAME_CHARS: usize = 40;
 
 /// The message whose pieces come.
 #[derive(Debug, Default)]
-pub(super) struct OpenMessage(Option<Piece>);
+pub(super) struct MessageTracker(Option<MessageKey>);
 
 /// What tells a piece's message from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct MessageKey {
     pub(super) kind: MessageKind,
     pub(super) turn: Option<TurnId>,
     /// The agent's id for the message, where it gives one.
     pub(super) id: Option<Box<str>>,
 }
 
-impl OpenMessage {
+impl MessageTracker {
     /// Takes the next piece; whether a message begins with it. One without an id goes on with what is there.
-    pub(super) fn begins(&mut self, piece: Piece) -> bool {
+    pub(super) fn begins(&mut self, piece: MessageKey) -> bool {
         let goes_on = self.0.as_ref().is_some_and(|open| {
             let is_same = piece.id.is_none() || piece.id == open.id;
             is_same && (open.kind, open.turn) == (piece.kind, piece.turn)

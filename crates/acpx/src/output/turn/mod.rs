@@ -19,36 +19,36 @@ mod used;
 use std::io::{self, Write};
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, Carried, Decision, Direction, EndedProcess, Fact, PermissionPolicy,
-    RestoreError, SessionIdentity, SettingValue, Timestamp, Verdict,
+    AcpSessionId, AgentSessionId, Decision, Direction, EndedProcess, Fact, HistoryExtent, PermissionPolicy,
+    ReplayVerdict, RestoreError, SessionIdentity, SettingValue, Timestamp,
 };
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 
-pub(crate) use self::denials::Denied;
+pub(crate) use self::denials::DenialSummary;
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
-pub(crate) use self::signs::Missing;
-pub(crate) use self::told_calls::{ToldCall, ToldCalls};
+pub(crate) use self::signs::TimeoutCause;
+pub(crate) use self::told_calls::{RecentToolCall, RecentToolCalls};
 pub(super) use self::tool::{command_line, first_named};
 
-use self::denials::Denials;
+use self::denials::DenialTracker;
 use self::quiet::QuietView;
-use self::signs::Signs;
+use self::signs::AgentActivity;
 use self::text::TextView;
 use super::settings::not_restored;
-use super::{Console, Mode, WatchedEvent, error, json_line};
+use super::{Console, OutputMode, WatchedEvent, error, json_line};
 use crate::cli::Format;
-use crate::error::Report;
+use crate::error::ErrorReport;
 
 /// Shows one turn.
 #[derive(Debug)]
 pub(crate) struct TurnView {
     /// The session it is in, as it stands; an `exec` has none to begin with.
     session: Option<SessionIdentity>,
-    view: View,
-    signs: Signs,
-    denials: Denials,
+    view: TurnRenderer,
+    signs: AgentActivity,
+    denials: DenialTracker,
     /// By what it is known that a question waits for an answer from elsewhere, where one may.
     waiting: Option<PermissionPolicy>,
 }
@@ -64,11 +64,11 @@ fn asks_for_form(event: &WatchedEvent) -> bool {
     let line = event.message.get();
     event.direction == Direction::FromAgent
         && line.contains(ELICITATION)
-        && Message::parse(line).is_ok_and(|message| message.method() == Some(ELICITATION))
+        && RpcMessage::parse(line).is_ok_and(|message| message.method() == Some(ELICITATION))
 }
 
 #[derive(Debug)]
-enum View {
+enum TurnRenderer {
     Text(Box<TextView>),
     /// With the last error of the agent that was shown.
     Json(Option<Box<str>>),
@@ -77,18 +77,24 @@ enum View {
 
 impl TurnView {
     /// A view of a turn that has not begun.
-    pub(crate) fn new(mode: Mode, session: Option<SessionIdentity>) -> Self {
+    pub(crate) fn new(mode: OutputMode, session: Option<SessionIdentity>) -> Self {
         let view = match mode.format {
-            Format::Text => View::Text(TextView::new(mode.verbose).into()),
-            Format::Json => View::Json(None),
-            Format::Quiet => View::Quiet(QuietView::default()),
+            Format::Text => TurnRenderer::Text(TextView::new(mode.verbose).into()),
+            Format::Json => TurnRenderer::Json(None),
+            Format::Quiet => TurnRenderer::Quiet(QuietView::default()),
         };
-        Self { session, view, signs: Signs::default(), denials: Denials::default(), waiting: None }
+        Self {
+            session,
+            view,
+            signs: AgentActivity::default(),
+            denials: DenialTracker::default(),
+            waiting: None,
+        }
     }
 
     /// Permissions are asked for on the terminal, and need not be shown before they are answered.
     pub(crate) fn ask_here(&mut self) {
-        if let View::Text(view) = &mut self.view {
+        if let TurnRenderer::Text(view) = &mut self.view {
             view.ask_here();
         }
     }
@@ -99,12 +105,12 @@ impl TurnView {
     }
 
     /// What the agent was not allowed, if it was not allowed something.
-    pub(crate) fn denied(&self) -> Option<&Denied> {
+    pub(crate) fn denied(&self) -> Option<&DenialSummary> {
         self.denials.denied()
     }
 
     /// What was missing in the time that the agent had, if something was.
-    pub(crate) fn missing(&self) -> Option<Missing> {
+    pub(crate) fn missing(&self) -> Option<TimeoutCause> {
         self.signs.missing()
     }
 
@@ -116,13 +122,13 @@ impl TurnView {
         self.signs.take(event.direction, event.message.get());
         let wanted = self.denials.take(event);
         match &mut self.view {
-            View::Text(view) => view.message(event, &mut *console.out)?,
-            View::Json(shown) => {
+            TurnRenderer::Text(view) => view.message(event, &mut *console.out)?,
+            TurnRenderer::Json(shown) => {
                 console.out.write_all(event.message.get().as_bytes())?;
                 console.out.write_all(b"\n")?;
                 *shown = error_of(event).or(shown.take());
             }
-            View::Quiet(view) => view.message(event),
+            TurnRenderer::Quiet(view) => view.message(event),
         }
         let waits = self.waiting.as_ref().is_some_and(|policy| match wanted {
             Some(tool) => policy.rule(&tool).decision == Decision::Ask,
@@ -138,9 +144,9 @@ impl TurnView {
     /// Shows how the turn ended.
     pub(crate) fn finish(self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            View::Text(view) => view.finish(result, console),
-            View::Json(shown) => finish_json(result, shown.as_deref(), &mut *console.out),
-            View::Quiet(view) => view.finish(result, console),
+            TurnRenderer::Text(view) => view.finish(result, console),
+            TurnRenderer::Json(shown) => finish_json(result, shown.as_deref(), &mut *console.out),
+            TurnRenderer::Quiet(view) => view.finish(result, console),
         }?;
         console.flush()
     }
@@ -168,7 +174,7 @@ impl TurnView {
                 }
                 self.enter(&acpx_session_id, agent_session_id.as_deref());
                 self.tell(
-                    &News::SessionReset { from_acpx_session_id, reason, announced, carried, error },
+                    &TurnNotice::SessionReset { from_acpx_session_id, reason, announced, carried, error },
                     console,
                 )
             }
@@ -184,31 +190,31 @@ impl TurnView {
                     "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
                 ));
-                self.tell(&News::McpServersLeftOut { names, reason }, console)
+                self.tell(&TurnNotice::McpServersLeftOut { names, reason }, console)
             }
             Some(Fact::LoadDelayed { until }) => {
                 console.flush()?;
                 console.say(&format!(
                     "waiting until {until}: this agent cannot load a session in the minute it began"
                 ));
-                self.tell(&News::LoadDelayed { until }, console)
+                self.tell(&TurnNotice::LoadDelayed { until }, console)
             }
             Some(Fact::SettingNotRestored { option, value, reason }) => {
                 console.flush()?;
                 console.say(&not_restored(option.as_deref(), &value, &reason));
-                self.tell(&News::SettingNotRestored { option, value, reason }, console)
+                self.tell(&TurnNotice::SettingNotRestored { option, value, reason }, console)
             }
             Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => self.say(&fact, console),
             Some(fact @ Fact::AgentAway {}) => {
                 self.say(&fact, console)?;
-                self.tell(&News::AgentAway {}, console)
+                self.tell(&TurnNotice::AgentAway {}, console)
             }
             Some(fact @ Fact::AgentBack {}) => {
                 self.say(&fact, console)?;
-                self.tell(&News::AgentBack {}, console)
+                self.tell(&TurnNotice::AgentBack {}, console)
             }
             fact => {
-                if let (Some(fact), View::Text(view)) = (&fact, &mut self.view) {
+                if let (Some(fact), TurnRenderer::Text(view)) = (&fact, &mut self.view) {
                     view.fact(fact);
                 }
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
@@ -219,7 +225,7 @@ impl TurnView {
 
     /// Says a fact to people, on a line of its own.
     fn say(&mut self, fact: &Fact, console: &mut Console<'_>) -> io::Result<()> {
-        if let View::Text(view) = &mut self.view {
+        if let TurnRenderer::Text(view) = &mut self.view {
             view.end_line(&mut *console.out)?;
         }
         console.flush()?;
@@ -236,13 +242,13 @@ impl TurnView {
     }
 
     /// Tells programs of something beside the lines of the agent.
-    fn tell(&self, news: &News, console: &mut Console<'_>) -> io::Result<()> {
+    fn tell(&self, news: &TurnNotice, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            View::Json(_) => {
+            TurnRenderer::Json(_) => {
                 let (action, session) = (news.action(), self.session.as_ref());
-                json_line(&Told { action, session, news }, &mut *console.out)
+                json_line(&TurnNoticeObject { action, session, news }, &mut *console.out)
             }
-            View::Text(_) | View::Quiet(_) => Ok(()),
+            TurnRenderer::Text(_) | TurnRenderer::Quiet(_) => Ok(()),
         }
     }
 }
@@ -253,12 +259,12 @@ fn error_of(event: &WatchedEvent) -> Option<Box<str>> {
     if event.direction != Direction::FromAgent || !line.contains(r#""error""#) {
         return None;
     }
-    Message::parse(line).ok()?.error().map(Into::into)
+    RpcMessage::parse(line).ok()?.error().map(Into::into)
 }
 
 /// The result, behind an error line as npm acpx writes it, unless the agent's own error was shown already.
 fn finish_json(result: &PromptResult, shown: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
-    let is_shown = |report: &Report| report.acp.as_ref().is_some_and(|acp| Some(acp.get()) == shown);
+    let is_shown = |report: &ErrorReport| report.acp.as_ref().is_some_and(|acp| Some(acp.get()) == shown);
     if let Some(report) = result.report().filter(|report| !is_shown(report)) {
         error::json(&report, out)?;
     }
@@ -272,7 +278,7 @@ fn detail(fact: &Fact) -> Option<String> {
             Some(format!("turn {turn} is sent (request {request_id})"))
         }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
-        Fact::ReplayedLate { replay: Verdict::Same } => {
+        Fact::ReplayedLate { replay: ReplayVerdict::Same } => {
             Some("the agent has replayed the whole session by now".to_owned())
         }
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
@@ -294,11 +300,11 @@ fn detail(fact: &Fact) -> Option<String> {
 }
 
 /// What a fresh session knows of the time before it.
-fn knows_before(carried: Option<Carried>) -> &'static str {
+fn knows_before(carried: Option<HistoryExtent>) -> &'static str {
     match carried {
         None => "does not remember what came before",
-        Some(Carried::Whole) => "is told what came before with this prompt",
-        Some(Carried::LastPart) => {
+        Some(HistoryExtent::Whole) => "is told what came before with this prompt",
+        Some(HistoryExtent::LastPart) => {
             "is told what came before with this prompt, without the beginning, which is too long"
         }
     }
@@ -307,14 +313,14 @@ fn knows_before(carried: Option<Carried>) -> &'static str {
 /// What became of a session meanwhile.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-enum News {
+enum TurnNotice {
     /// A fresh ACP session took over.
     SessionReset {
         from_acpx_session_id: String,
         reason: String,
         announced: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
-        carried: Option<Carried>,
+        carried: Option<HistoryExtent>,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<RestoreError>,
     },
@@ -339,7 +345,7 @@ enum News {
     },
 }
 
-impl News {
+impl TurnNotice {
     fn action(&self) -> &'static str {
         match self {
             Self::SessionReset { .. } => "session_reset",
@@ -354,12 +360,12 @@ impl News {
 
 /// The same with the ids of its session.
 #[derive(Serialize)]
-struct Told<'a> {
+struct TurnNoticeObject<'a> {
     action: &'static str,
     #[serde(flatten)]
     session: Option<&'a SessionIdentity>,
     #[serde(flatten)]
-    news: &'a News,
+    news: &'a TurnNotice,
 }
 
 /// So many lines, in words.

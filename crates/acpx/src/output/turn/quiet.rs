@@ -5,8 +5,8 @@ use std::io;
 
 use acpx_core::model::{ChunkContent, MessageKind, Update};
 
-use super::updates::Updates;
-use super::used::Used;
+use super::updates::UpdateReader;
+use super::used::UsageTracker;
 use super::{PromptResult, TurnStatus};
 use crate::error::ErrorClass;
 use crate::output::{Console, WatchedEvent};
@@ -15,8 +15,8 @@ use crate::output::{Console, WatchedEvent};
 #[derive(Debug, Default)]
 pub(super) struct QuietView {
     words: String,
-    updates: Updates,
-    used: Used,
+    updates: UpdateReader,
+    used: UsageTracker,
 }
 
 impl QuietView {

@@ -10,7 +10,7 @@ use acpx_core::model::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::error::{ErrorClass, Exit, MORE_TIME, Origin, Report, hint_here, is_retryable};
+use crate::error::{CliExit, ErrorClass, ErrorReport, MORE_TIME, Origin, hint_here, is_retryable};
 use crate::output::errand::brief;
 
 /// How a turn ended.
@@ -194,12 +194,12 @@ impl PromptResult {
     }
 
     /// What went wrong, as an error line tells it. That an agent was denied everything it asked for is none.
-    pub(super) fn report(&self) -> Option<Report> {
+    pub(super) fn report(&self) -> Option<ErrorReport> {
         let error = self.error.as_ref().filter(|error| error.code != ResultError::PERMISSION_DENIED)?;
         let ResultIds { record, session, agent_session } = self.ids.clone();
         let identity =
             record.zip(session).map(|(record, session)| SessionIdentity { record, session, agent_session });
-        Some(Report {
+        Some(ErrorReport {
             class: ErrorClass::of(&error.code),
             code: error.code.clone(),
             message: error.message.clone(),
@@ -212,10 +212,10 @@ impl PromptResult {
     }
 
     /// How the command ends.
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> CliExit {
         match (self.status, &self.error) {
-            (TurnStatus::Cancelled | TurnStatus::Completed, None) => Exit::Success,
-            (TurnStatus::Failed | TurnStatus::Interrupted, None) => Exit::Failure,
+            (TurnStatus::Cancelled | TurnStatus::Completed, None) => CliExit::Success,
+            (TurnStatus::Failed | TurnStatus::Interrupted, None) => CliExit::Failure,
             (_, Some(error)) => ErrorClass::of(&error.code).exit(),
         }
     }

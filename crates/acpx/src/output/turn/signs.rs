@@ -4,9 +4,9 @@
 //! It is read from the messages themselves. What an agent says may have the name of any method in it.
 
 use acpx_core::model::Direction;
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 
-use crate::output::errand::Errands;
+use crate::output::errand::UnansweredRequests;
 
 /// The requests that a person answers.
 const QUESTIONS: [&str; 2] = ["session/request_permission", "elicitation/create"];
@@ -17,7 +17,7 @@ const ID: &str = r#""id""#;
 
 /// What was missing when the time of a turn was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum TimeoutCause {
     /// Any sign that the agent works on the prompt.
     Sign,
     /// The answer of a person whom it had asked.
@@ -27,21 +27,21 @@ pub(crate) enum Missing {
 /// Gathers what is heard of the agent until it is told to stop. What it reports after that, its usage for instance, is no
 /// work on the prompt, and whatever is open is answered then.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct AgentActivity {
     is_heard: bool,
     is_over: bool,
     /// The questions that are not answered.
-    open: Errands<()>,
+    open: UnansweredRequests<()>,
 }
 
-impl Signs {
+impl AgentActivity {
     /// Takes the next line.
     pub(super) fn take(&mut self, direction: Direction, line: &str) {
         // Most lines are pieces of a message, and one of them is a sign as well as all of them.
         if self.is_over || (self.is_heard && !line.contains(ID) && !line.contains(CANCEL)) {
             return;
         }
-        let Ok(message) = Message::parse(line) else { return };
+        let Ok(message) = RpcMessage::parse(line) else { return };
         match (direction, message.method()) {
             (Direction::FromAgent, Some(method)) => {
                 self.is_heard = true;
@@ -56,10 +56,10 @@ impl Signs {
     }
 
     /// What is missing by now, or was when the agent was told to stop.
-    pub(super) fn missing(&self) -> Option<Missing> {
+    pub(super) fn missing(&self) -> Option<TimeoutCause> {
         match (self.open.is_empty(), self.is_heard) {
-            (false, _) => Some(Missing::Answer),
-            (true, false) => Some(Missing::Sign),
+            (false, _) => Some(TimeoutCause::Answer),
+            (true, false) => Some(TimeoutCause::Sign),
             (true, true) => None,
         }
     }
@@ -83,8 +83,8 @@ mod tests {
         (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#);
     const STOP: (Direction, &str) = (ToAgent, r#"{"method":"session/cancel","params":{}}"#);
 
-    fn missing(lines: &[(Direction, &str)]) -> Option<Missing> {
-        let mut signs = Signs::default();
+    fn missing(lines: &[(Direction, &str)]) -> Option<TimeoutCause> {
+        let mut signs = AgentActivity::default();
         for (direction, line) in lines {
             signs.take(*direction, line);
         }
@@ -93,12 +93,12 @@ mod tests {
 
     #[test]
     fn what_was_heard_of_an_agent_tells_what_was_missing_when_its_time_was_over() {
-        assert_eq!(missing(&[PROMPT, STOP, UPDATE]), Some(Missing::Sign));
+        assert_eq!(missing(&[PROMPT, STOP, UPDATE]), Some(TimeoutCause::Sign));
         for lines in [&[UPDATE, STOP][..], &[READ, STOP], &[UPDATE, ASK, YES, STOP], &[ASK, YES, STOP]] {
             assert_eq!(missing(lines), None, "{lines:?}");
         }
         for lines in [&[PROMPT, ASK, STOP, CANCELLED, UPDATE][..], &[UPDATE, FORM, STOP], &[UPDATE, ASK]] {
-            assert_eq!(missing(lines), Some(Missing::Answer), "{lines:?}");
+            assert_eq!(missing(lines), Some(TimeoutCause::Answer), "{lines:?}");
         }
     }
 
@@ -110,11 +110,11 @@ mod tests {
         assert_eq!(missing(&[(FromAgent, quoted), STOP]), None);
         // A question is open until it is answered itself, whatever else is.
         let reading = [UPDATE, ASK, READ, (ToAgent, file)];
-        assert_eq!(missing(&reading), Some(Missing::Answer));
+        assert_eq!(missing(&reading), Some(TimeoutCause::Answer));
         assert_eq!(missing(&[&reading[..], &[YES, STOP]].concat()), None);
         // A policy that has no option to refuse with says so; nobody was waited for.
         assert_eq!(missing(&[ASK, CANCELLED, UPDATE, STOP]), None);
         let prompt = (ToAgent, r#"{"id":7,"method":"session/prompt","params":{"text":"session/cancel"}}"#);
-        assert_eq!(missing(&[UPDATE, prompt, ASK, STOP]), Some(Missing::Answer));
+        assert_eq!(missing(&[UPDATE, prompt, ASK, STOP]), Some(TimeoutCause::Answer));
     }
 }

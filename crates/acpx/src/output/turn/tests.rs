@@ -6,8 +6,8 @@ use acpx_core::model::{
 };
 
 use super::*;
-use crate::error::Exit;
-use crate::output::Mode;
+use crate::error::CliExit;
+use crate::output::OutputMode;
 use crate::output::samples::{at, mode, record, turn, written};
 
 use Direction::{FromAgent, Ours, ToAgent};
@@ -50,7 +50,7 @@ fn completed() -> PromptResult {
 }
 
 /// What is shown of a turn on stdout and on stderr.
-fn shown(mode: Mode, lines: &[(Direction, String)], result: &PromptResult) -> (String, String) {
+fn shown(mode: OutputMode, lines: &[(Direction, String)], result: &PromptResult) -> (String, String) {
     written(mode, |console| {
         let mut view = TurnView::new(mode, Some(record().identity()));
         for (seq, (direction, message)) in (1..).zip(lines) {
@@ -116,7 +116,7 @@ and more
     assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), used));
     // How the session was set up is for those who want to know what is being done.
     let set_up = "[client] initialize (running)\n\n[client] session/load (running)\n\n";
-    let verbose = Mode { verbose: true, ..mode(Format::Text) };
+    let verbose = OutputMode { verbose: true, ..mode(Format::Text) };
     assert_eq!(shown(verbose, &lines, &completed()).0, format!("{set_up}{expected}"));
 }
 
@@ -239,7 +239,7 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
         assert_eq!(shown(mode(format), &reset(true), &completed()).1, said, "{format:?}");
         assert_eq!(shown(mode(format), &reset(false), &completed()).1, "", "{format:?}");
     }
-    let strict = Mode { format: Format::Json, strict: true, verbose: false };
+    let strict = OutputMode { format: Format::Json, strict: true, verbose: false };
     let (out, err) = shown(strict, &reset(true), &completed());
     let first = r#"{"action":"session_reset","acpxRecordId":"r1","acpxSessionId":"s3","agentSessionId":"i3","fromAcpxSessionId":"s2","reason":"agent-lost","announced":true}"#;
     assert_eq!((out.lines().next(), err.as_str()), (Some(first), ""));
@@ -296,7 +296,7 @@ fn what_is_being_done_is_said_to_those_who_ask_for_it() {
 [acpx] turn 3 is sent (request q)
 [acpx] the agent ended: exit code 0
 ";
-    let verbose = Mode { format: Format::Text, strict: false, verbose: true };
+    let verbose = OutputMode { format: Format::Text, strict: false, verbose: true };
     let done = "[done] end_turn\n".to_owned();
     assert_eq!(shown(verbose, &lines, &completed()), (done.clone(), said.to_owned()));
     assert_eq!(shown(mode(Format::Text), &lines, &completed()), (done, String::new()));
@@ -398,17 +398,17 @@ fn the_exit_code_is_of_this_turn_alone() {
     let stopped = |reason: &str| ended(TurnOutcome::Stopped(StopReason::new(reason)));
     let (none, denied, mixed) = ((0, 0), (0, 2), (1, 2));
     let cases = [
-        (stopped("end_turn"), none, TurnStatus::Completed, Exit::Success),
-        (stopped("refusal"), none, TurnStatus::Completed, Exit::Success),
-        (stopped("end_turn"), denied, TurnStatus::Completed, Exit::PermissionDenied),
-        (stopped("end_turn"), mixed, TurnStatus::Completed, Exit::Success),
-        (stopped("cancelled"), none, TurnStatus::Cancelled, Exit::Success),
-        (stopped("cancelled"), mixed, TurnStatus::Cancelled, Exit::Success),
-        (stopped("cancelled"), denied, TurnStatus::Cancelled, Exit::PermissionDenied),
-        (failed("AGENT_DIED"), none, TurnStatus::Failed, Exit::Failure),
-        (failed("TIMEOUT"), none, TurnStatus::Failed, Exit::Timeout),
-        (failed("CONTENT_UNSUPPORTED"), none, TurnStatus::Failed, Exit::Usage),
-        (TurnState::Interrupted { at: at(1) }, none, TurnStatus::Interrupted, Exit::Failure),
+        (stopped("end_turn"), none, TurnStatus::Completed, CliExit::Success),
+        (stopped("refusal"), none, TurnStatus::Completed, CliExit::Success),
+        (stopped("end_turn"), denied, TurnStatus::Completed, CliExit::PermissionDenied),
+        (stopped("end_turn"), mixed, TurnStatus::Completed, CliExit::Success),
+        (stopped("cancelled"), none, TurnStatus::Cancelled, CliExit::Success),
+        (stopped("cancelled"), mixed, TurnStatus::Cancelled, CliExit::Success),
+        (stopped("cancelled"), denied, TurnStatus::Cancelled, CliExit::PermissionDenied),
+        (failed("AGENT_DIED"), none, TurnStatus::Failed, CliExit::Failure),
+        (failed("TIMEOUT"), none, TurnStatus::Failed, CliExit::Timeout),
+        (failed("CONTENT_UNSUPPORTED"), none, TurnStatus::Failed, CliExit::Usage),
+        (TurnState::Interrupted { at: at(1) }, none, TurnStatus::Interrupted, CliExit::Failure),
     ];
     for (state, (approved, rejected), status, exit) in cases {
         let kept = acpx_core::model::Turn {

@@ -5,16 +5,17 @@ use std::io::{self, Write};
 
 use acpx_core::acp::block_words;
 use acpx_core::model::{
-    Carried, ChunkContent, ClientName, Direction, Fact, FactError, MessageKind, Terminals, TurnId, Update,
+    ChunkContent, ClientName, Direction, Fact, FactError, HistoryExtent, MessageKind, TerminalTexts, TurnId,
+    Update,
 };
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
 use super::host_work::HostWork;
-use super::message::{OpenMessage, Piece, line_end_below, user_label};
-use super::tool::{Telling, Tool};
-use super::updates::Updates;
-use super::used::Used;
+use super::message::{MessageKey, MessageTracker, line_end_below, user_label};
+use super::tool::{ToolCallPhase, ToolCallView};
+use super::updates::UpdateReader;
+use super::used::UsageTracker;
 use super::{PromptResult, TurnStatus, knows_before};
 use crate::output::Console;
 use crate::output::WatchedEvent;
@@ -31,13 +32,13 @@ const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"
 /// What has been shown so far.
 #[derive(Debug, Default)]
 pub(super) struct TextView {
-    place: Place,
-    updates: Updates,
+    place: OutputPosition,
+    updates: UpdateReader,
     /// The message that was shown last.
-    open: OpenMessage,
+    open: MessageTracker,
     thought: String,
-    tools: HashMap<Box<str>, Tool>,
-    terminals: Terminals,
+    tools: HashMap<Box<str>, ToolCallView>,
+    terminals: TerminalTexts,
     /// What the agent has done for it.
     work: HostWork,
     /// Whether it is shown how the session is set up.
@@ -45,14 +46,14 @@ pub(super) struct TextView {
     /// Whether permissions are asked for on the terminal, which shows them itself.
     is_asked_here: bool,
     /// What the agent has told that the session used.
-    used: Used,
+    used: UsageTracker,
     /// The last compaction, and how far it was when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
 
 /// What stands at the end of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum OutputPosition {
     /// Nothing.
     #[default]
     Start,
@@ -82,7 +83,7 @@ impl TextView {
 
     /// Shows one line exchanged with the agent.
     pub(super) fn message(&mut self, event: &WatchedEvent, out: &mut dyn Write) -> io::Result<()> {
-        let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
+        let Ok(message) = RpcMessage::parse(event.message.get()) else { return Ok(()) };
         match (message.method(), message.id()) {
             (Some("session/update"), _) => {
                 let updates = self.updates.read(event);
@@ -184,7 +185,7 @@ impl TextView {
     pub(super) fn reset(
         &mut self,
         reason: &str,
-        carried: Option<Carried>,
+        carried: Option<HistoryExtent>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.section(out)?;
@@ -207,9 +208,12 @@ impl TextView {
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         self.place = match self.place {
-            Place::Words => Place::WordsLine,
-            Place::User { .. } => Place::Section,
-            Place::Start | Place::Section | Place::Thought | Place::WordsLine => return Ok(()),
+            OutputPosition::Words => OutputPosition::WordsLine,
+            OutputPosition::User { .. } => OutputPosition::Section,
+            OutputPosition::Start
+            | OutputPosition::Section
+            | OutputPosition::Thought
+            | OutputPosition::WordsLine => return Ok(()),
         };
         writeln!(out)
     }
@@ -221,7 +225,7 @@ impl TextView {
                 if text.is_empty() {
                     return Ok(());
                 }
-                let begins = self.open.begins(Piece { kind, turn, id: message_id });
+                let begins = self.open.begins(MessageKey { kind, turn, id: message_id });
                 self.piece(kind, turn, &text, begins, out)
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
@@ -303,13 +307,16 @@ impl TextView {
     fn words(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         match self.place {
-            Place::Words if begins => out.write_all(b"\n\n")?,
-            Place::WordsLine if begins => out.write_all(b"\n")?,
-            Place::Section => out.write_all(b"\n")?,
-            Place::User { .. } => out.write_all(b"\n\n")?,
-            Place::Start | Place::Thought | Place::Words | Place::WordsLine => {}
+            OutputPosition::Words if begins => out.write_all(b"\n\n")?,
+            OutputPosition::WordsLine if begins => out.write_all(b"\n")?,
+            OutputPosition::Section => out.write_all(b"\n")?,
+            OutputPosition::User { .. } => out.write_all(b"\n\n")?,
+            OutputPosition::Start
+            | OutputPosition::Thought
+            | OutputPosition::Words
+            | OutputPosition::WordsLine => {}
         }
-        self.place = if text.ends_with('\n') { Place::WordsLine } else { Place::Words };
+        self.place = if text.ends_with('\n') { OutputPosition::WordsLine } else { OutputPosition::Words };
         out.write_all(text.as_bytes())
     }
 
@@ -319,7 +326,7 @@ impl TextView {
         let line_end = line_end_below(&label);
         let words = text.trim_end_matches('\n');
         let ends = match self.place {
-            Place::User { ends } if !begins => ends,
+            OutputPosition::User { ends } if !begins => ends,
             _ => {
                 self.section(out)?;
                 out.write_all(label.as_bytes())?;
@@ -328,10 +335,10 @@ impl TextView {
         };
         let after = text.len() - words.len();
         if words.is_empty() {
-            self.place = Place::User { ends: ends + after };
+            self.place = OutputPosition::User { ends: ends + after };
             return Ok(());
         }
-        self.place = Place::User { ends: after };
+        self.place = OutputPosition::User { ends: after };
         write!(out, "{}{}", line_end.repeat(ends), words.replace('\n', &line_end))
     }
 
@@ -342,8 +349,8 @@ impl TextView {
         self.work.leave_to_tool(tool);
         let Some(telling) = telling else { return Ok(()) };
         let text = match telling {
-            Telling::Begun => tool.begun(),
-            Telling::Over => tool.over(&self.terminals),
+            ToolCallPhase::Begun => tool.begun(),
+            ToolCallPhase::Over => tool.over(&self.terminals),
         };
         self.section(out)?;
         out.write_all(text.as_bytes())
@@ -364,11 +371,13 @@ impl TextView {
     fn section(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         match self.place {
-            Place::Start => {}
-            Place::Words | Place::User { .. } => out.write_all(b"\n\n")?,
-            Place::Section | Place::Thought | Place::WordsLine => out.write_all(b"\n")?,
+            OutputPosition::Start => {}
+            OutputPosition::Words | OutputPosition::User { .. } => out.write_all(b"\n\n")?,
+            OutputPosition::Section | OutputPosition::Thought | OutputPosition::WordsLine => {
+                out.write_all(b"\n")?
+            }
         }
-        self.place = Place::Section;
+        self.place = OutputPosition::Section;
         Ok(())
     }
 
@@ -380,7 +389,7 @@ impl TextView {
             return Ok(());
         }
         self.section(out)?;
-        self.place = Place::Thought;
+        self.place = OutputPosition::Thought;
         writeln!(out, "[thinking] {}", thought.replace('\n', "\n           "))
     }
 }

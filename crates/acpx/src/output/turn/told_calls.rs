@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use acpx_core::model::Update;
 use serde_json::{Map, Value};
 
-use super::updates::Updates;
+use super::updates::UpdateReader;
 use crate::output::WatchedEvent;
 
 /// How many calls are remembered.
@@ -21,21 +21,21 @@ const MEMBER_BYTES: usize = 256 << 10;
 
 /// The last tool calls, the one that was spoken of last at the end.
 #[derive(Debug, Default)]
-pub(crate) struct ToldCalls {
-    updates: Updates,
-    calls: VecDeque<(Box<str>, ToldCall)>,
+pub(crate) struct RecentToolCalls {
+    updates: UpdateReader,
+    calls: VecDeque<(Box<str>, RecentToolCall)>,
 }
 
 /// What was told of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ToldCall {
+pub(crate) struct RecentToolCall {
     /// Its members.
     pub(crate) members: Map<String, Value>,
     /// The members that are too long to be remembered.
     pub(crate) left_out: Vec<&'static str>,
 }
 
-impl ToldCalls {
+impl RecentToolCalls {
     /// Takes the next event, whatever it is.
     pub(crate) fn take(&mut self, event: &WatchedEvent) {
         // Few lines are about a tool call. A member's name may be written in more than one way.
@@ -53,7 +53,7 @@ impl ToldCalls {
     }
 
     /// What was told of this call.
-    pub(crate) fn get(&self, call: &str) -> Option<&ToldCall> {
+    pub(crate) fn get(&self, call: &str) -> Option<&RecentToolCall> {
         self.calls.iter().find(|(id, _)| &**id == call).map(|(_, told)| told)
     }
 
@@ -71,7 +71,7 @@ impl ToldCalls {
     }
 }
 
-impl ToldCall {
+impl RecentToolCall {
     /// Takes what is told of the call now. A member that is null is told to be unchanged.
     fn take(&mut self, mut fields: Map<String, Value>) {
         for name in MEMBERS {
@@ -115,17 +115,17 @@ mod tests {
         json!({ "sessionUpdate": what, "toolCallId": "t", "title": "Run", "rawInput": input })
     }
 
-    fn told(events: impl IntoIterator<Item = WatchedEvent>) -> ToldCall {
-        let mut calls = ToldCalls::default();
+    fn told(events: impl IntoIterator<Item = WatchedEvent>) -> RecentToolCall {
+        let mut calls = RecentToolCalls::default();
         for event in events {
             calls.take(&event);
         }
         calls.get("t").cloned().unwrap()
     }
 
-    fn runs(command: &str) -> ToldCall {
+    fn runs(command: &str) -> RecentToolCall {
         let members = json!({ "title": "Run", "rawInput": { "command": command } });
-        ToldCall { members: members.as_object().cloned().unwrap(), left_out: Vec::new() }
+        RecentToolCall { members: members.as_object().cloned().unwrap(), left_out: Vec::new() }
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     fn what_is_too_long_is_named_and_does_not_leave_what_was_told_before_it() {
         let long = event(&call("tool_call", &"x".repeat(5 << 20)));
         let title = json!({ "title": "Run" }).as_object().cloned().unwrap();
-        let expected = ToldCall { members: title, left_out: vec!["rawInput"] };
+        let expected = RecentToolCall { members: title, left_out: vec!["rawInput"] };
         assert_eq!(told([event(&call("tool_call", "ls")), long.clone()]), expected);
         let more =
             event(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "rawInput": null }));

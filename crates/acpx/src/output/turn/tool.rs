@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use acpx_core::acp::block_words;
-use acpx_core::model::{TerminalText, Terminals};
+use acpx_core::model::{TerminalText, TerminalTexts};
 use serde_json::{Map, Value};
 
 use super::text::cut;
@@ -17,7 +17,7 @@ const OUTPUT_CHARS: usize = 2000;
 
 /// A tool call with every field told of it.
 #[derive(Debug, Default)]
-pub(super) struct Tool {
+pub(super) struct ToolCallView {
     fields: Map<String, Value>,
     is_seen: bool,
     is_over: bool,
@@ -25,26 +25,26 @@ pub(super) struct Tool {
 
 /// Why a tool call is worth a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum ToolCallPhase {
     /// It is seen for the first time.
     Begun,
     /// It has ended.
     Over,
 }
 
-impl Tool {
+impl ToolCallView {
     /// Takes an update of the call; says whether there is something to show.
-    pub(super) fn told(&mut self, fields: &str) -> Option<Telling> {
+    pub(super) fn told(&mut self, fields: &str) -> Option<ToolCallPhase> {
         let Ok(Value::Object(told)) = serde_json::from_str(fields) else { return None };
         // A field that is told as null is told to be unchanged.
         self.fields.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
         let ends = matches!(self.text("status"), Some("completed" | "failed"));
         if ends && !self.is_over {
             (self.is_seen, self.is_over) = (true, true);
-            return Some(Telling::Over);
+            return Some(ToolCallPhase::Over);
         }
         let first = !std::mem::replace(&mut self.is_seen, true);
-        first.then_some(Telling::Begun)
+        first.then_some(ToolCallPhase::Begun)
     }
 
     /// The section of a call that begins.
@@ -53,7 +53,7 @@ impl Tool {
     }
 
     /// The section of a call that is over.
-    pub(super) fn over(&self, terminals: &Terminals) -> String {
+    pub(super) fn over(&self, terminals: &TerminalTexts) -> String {
         let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {}\n", shown(kind)));
         [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }
@@ -101,7 +101,7 @@ impl Tool {
         format!("  files: {shown}{rest}\n")
     }
 
-    fn output(&self, terminals: &Terminals) -> String {
+    fn output(&self, terminals: &TerminalTexts) -> String {
         let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut parts: Vec<String> =
             content.iter().map(|item| part(item, terminals)).filter(|part| !part.is_empty()).collect();
@@ -160,7 +160,7 @@ pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
 }
 
 /// One piece of what a tool gave.
-fn part(content: &Value, terminals: &Terminals) -> String {
+fn part(content: &Value, terminals: &TerminalTexts) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match text("type") {
         Some("content") => content.get("content").map_or_else(String::new, block_words),

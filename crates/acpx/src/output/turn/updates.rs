@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use acpx_core::acp::translate::UpdatesToV1;
 use acpx_core::model::{Direction, ProtocolVersion, Update};
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 use serde_json::value::RawValue;
 
 use crate::output::WatchedEvent;
@@ -14,17 +14,17 @@ const SESSIONS: usize = 8;
 
 /// Reads updates one after the other. Each ACP session has ids of its own.
 #[derive(Debug, Default)]
-pub(super) struct Updates {
+pub(super) struct UpdateReader {
     sessions: HashMap<Box<str>, UpdatesToV1>,
 }
 
-impl Updates {
+impl UpdateReader {
     /// What an event reports; nothing if it is no update of the agent, or none of this conversation.
     pub(super) fn read(&mut self, event: &WatchedEvent) -> Vec<Update> {
         if event.direction != Direction::FromAgent || event.is_aside {
             return Vec::new();
         }
-        let Ok(message) = Message::parse(event.message.get()) else { return Vec::new() };
+        let Ok(message) = RpcMessage::parse(event.message.get()) else { return Vec::new() };
         if message.method() != Some("session/update") {
             return Vec::new();
         }

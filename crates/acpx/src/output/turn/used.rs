@@ -13,9 +13,9 @@ use crate::output::errand::shown;
 
 /// What the agent has told in the turn.
 #[derive(Debug, Default)]
-pub(super) struct Used(Option<SessionUsage>);
+pub(super) struct UsageTracker(Option<SessionUsage>);
 
-impl Used {
+impl UsageTracker {
     /// Takes what the session has used so far.
     pub(super) fn tell(&mut self, usage: SessionUsage, cost_stands: bool) {
         let before = self.0.take().and_then(|before| before.cost).filter(|_| cost_stands);

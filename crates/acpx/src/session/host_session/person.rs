@@ -4,19 +4,19 @@
 use acpx_core::client::HostClient;
 use acpx_core::wire::RpcId;
 
-use super::{Talk, Trouble};
-use crate::error::Stop;
+use super::{HostSession, HostSessionError};
+use crate::error::InterruptReason;
 use crate::output::TerminalForm;
-use crate::terminal::prompt::{Desk, Typed};
+use crate::terminal::prompt::{TerminalAnswer, TerminalPrompter};
 
-impl Talk<'_> {
+impl HostSession<'_> {
     /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
     pub(super) async fn elicited(
         &mut self,
         client: &HostClient,
         id: RpcId,
         params: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), HostSessionError> {
         if let Some(desk) = &mut self.desk {
             desk.ask_form(id, params);
             return Ok(());
@@ -26,7 +26,7 @@ impl Talk<'_> {
         self.patience
             .during(client.answer(&id, &TerminalForm::refusal()))
             .await
-            .map_err(Trouble::Stopped)??;
+            .map_err(HostSessionError::Stopped)??;
         Ok(())
     }
 
@@ -35,14 +35,14 @@ impl Talk<'_> {
     pub(super) async fn answer(
         &mut self,
         client: &HostClient,
-        typed: Typed,
-    ) -> Result<Option<Stop>, Trouble> {
-        if matches!(typed, Typed::HungUp(..)) && self.reach.is_some() {
+        typed: TerminalAnswer,
+    ) -> Result<Option<InterruptReason>, HostSessionError> {
+        if matches!(typed, TerminalAnswer::HungUp(..)) && self.reach.is_some() {
             self.desk = None;
-            return Ok(Some(Stop::HungUp));
+            return Ok(Some(InterruptReason::HungUp));
         }
         let (id, answer) = typed.or_refusal();
-        self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
+        self.patience.during(client.answer(&id, &answer)).await.map_err(HostSessionError::Stopped)??;
         if let Some(desk) = &mut self.desk {
             desk.next();
         }
@@ -51,7 +51,7 @@ impl Talk<'_> {
 }
 
 /// What the person at the desk says next; never, where nobody is.
-pub(super) async fn answered(desk: Option<&mut Desk>) -> Typed {
+pub(super) async fn answered(desk: Option<&mut TerminalPrompter>) -> TerminalAnswer {
     match desk {
         Some(desk) => desk.answered().await,
         None => std::future::pending().await,

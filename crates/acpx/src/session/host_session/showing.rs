@@ -8,26 +8,26 @@ use acpx_core::acp;
 use acpx_core::model::{
     Direction, Fact, Lifecycle, ProtocolVersion, Record, RecordId, RequestId, Seq, Turn, TurnId,
 };
-use acpx_core::protocol::{Refusal, WatchedEvent};
+use acpx_core::protocol::{HostErrorResponse, WatchedEvent};
 use acpx_core::store::Store;
-use acpx_core::wire::Message;
+use acpx_core::wire::RpcMessage;
 
 use super::unsent::unsent_turn;
-use super::{Next, Talk};
+use super::{HostSession, HostSessionEvent};
 use crate::error::CliError;
-use crate::error::Stop;
+use crate::error::InterruptReason;
 use crate::output::{self, FollowView, TurnView};
-use crate::terminal::prompt::Desk;
+use crate::terminal::prompt::TerminalPrompter;
 
 /// What is shown of a session.
-pub(super) struct Shown<'a> {
-    what: Showing<'a>,
+pub(super) struct SessionDisplay<'a> {
+    what: DisplayScope<'a>,
     /// The first event that was not seen yet.
     pub(super) next: Seq,
 }
 
 /// How much of it.
-enum Showing<'a> {
+enum DisplayScope<'a> {
     /// One turn.
     Turn {
         view: &'a mut TurnView,
@@ -39,11 +39,11 @@ enum Showing<'a> {
     All { view: &'a mut FollowView, record: RecordId, store: Arc<dyn Store> },
 }
 
-impl<'a> Talk<'a> {
+impl<'a> HostSession<'a> {
     /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
     pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
-        let what = Showing::Turn { view, request, turn: None };
-        Self { shown: Some(Shown { what, next }), ..self }
+        let what = DisplayScope::Turn { view, request, turn: None };
+        Self { shown: Some(SessionDisplay { what, next }), ..self }
     }
 
     /// The same talk about everything that happens in a record, from an event on. The store is that of the record.
@@ -54,22 +54,25 @@ impl<'a> Talk<'a> {
         store: Arc<dyn Store>,
         next: Seq,
     ) -> Self {
-        Self { shown: Some(Shown { what: Showing::All { view, record, store }, next }), ..self }
+        Self { shown: Some(SessionDisplay { what: DisplayScope::All { view, record, store }, next }), ..self }
     }
 
     /// The turn whose prompt is shown before an event: where everything is followed, one that is over without an agent
     /// having been sent it.
     pub(super) async fn unsent(&self, event: &WatchedEvent) -> Result<Option<Turn>, CliError> {
         match self.shown.as_ref().map(|shown| &shown.what) {
-            Some(Showing::All { view, record, store }) => Ok(unsent_turn(view, event, store, record).await?),
-            Some(Showing::Turn { .. }) | None => Ok(None),
+            Some(DisplayScope::All { view, record, store }) => {
+                Ok(unsent_turn(view, event, store, record).await?)
+            }
+            Some(DisplayScope::Turn { .. }) | None => Ok(None),
         }
     }
 
     /// Says that the record that is followed was closed, if it was by this event. A delete closes it too, and is told by
     /// itself.
     pub(super) async fn say_if_closed(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
-        let Some(Showing::All { record, store, .. }) = self.shown.as_ref().map(|shown| &shown.what) else {
+        let Some(DisplayScope::All { record, store, .. }) = self.shown.as_ref().map(|shown| &shown.what)
+        else {
             return Ok(());
         };
         if !is_close(event) {
@@ -96,12 +99,12 @@ impl<'a> Talk<'a> {
     }
 
     /// What a reason to stop comes to: whose terminal is gone has only nobody left to show anything to.
-    pub(super) fn stop(&mut self, stop: Stop) -> Next {
-        if stop != Stop::HungUp {
-            return Next::Stop(stop);
+    pub(super) fn stop(&mut self, stop: InterruptReason) -> HostSessionEvent {
+        if stop != InterruptReason::HungUp {
+            return HostSessionEvent::Stop(stop);
         }
         self.give_stdout_up(io::ErrorKind::BrokenPipe.into());
-        Next::Unwritable
+        HostSessionEvent::Unwritable
     }
 
     /// Why stdout could not be written, if it could not.
@@ -110,7 +113,7 @@ impl<'a> Talk<'a> {
     }
 
     /// A turn has failed: sees whether all of it was shown.
-    pub(super) fn note_unshown(&mut self, refusal: &Refusal) {
+    pub(super) fn note_unshown(&mut self, refusal: &HostErrorResponse) {
         let last = refusal.turn().and_then(|turn| turn.seq).map(Seq);
         let next = self.shown.as_ref().map(|shown| shown.next);
         self.unshown = next.filter(|next| Some(*next) <= last);
@@ -123,13 +126,13 @@ impl<'a> Talk<'a> {
 
     pub(super) fn is_ours(&self, request: &str) -> bool {
         let shown = self.shown.as_ref().map(|shown| &shown.what);
-        matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
+        matches!(shown, Some(DisplayScope::Turn { request: ours, .. }) if ours.as_str() == request)
     }
 
     /// Whether the turn of our prompt has begun.
     pub(super) fn has_begun(&self) -> bool {
         let shown = self.shown.as_ref().map(|shown| &shown.what);
-        matches!(shown, Some(Showing::Turn { turn: Some(_), .. }))
+        matches!(shown, Some(DisplayScope::Turn { turn: Some(_), .. }))
     }
 
     /// Shows what belongs to our turn, and how the agent was brought back for it, which belongs to none. Where everything is
@@ -139,7 +142,7 @@ impl<'a> Talk<'a> {
         let written = self.write(event, unsent);
         // Many events, such as `usage_update`, write nothing while the turn runs.
         if self.console.shown() > before {
-            self.desk.iter_mut().for_each(Desk::cover);
+            self.desk.iter_mut().for_each(TerminalPrompter::cover);
         }
         written
     }
@@ -151,11 +154,11 @@ impl<'a> Talk<'a> {
             desk.saw(event);
         }
         let (view, request, turn) = match &mut shown.what {
-            Showing::All { view, .. } => {
+            DisplayScope::All { view, .. } => {
                 unsent.map_or(Ok(()), |turn| view.unsent(turn, self.console))?;
                 return view.event(event, self.console);
             }
-            Showing::Turn { view, request, turn } => (view, request, turn),
+            DisplayScope::Turn { view, request, turn } => (view, request, turn),
         };
         if event.direction == Direction::Ours
             && let Some(Fact::TurnStarted { turn: begun, request_id, .. }) =
@@ -172,7 +175,7 @@ impl<'a> Talk<'a> {
 /// Whether an event of no turn is part of the conversation all the same: what was said where this host was not. It is no
 /// answer to anything that is asked here.
 fn is_conversation(event: &WatchedEvent) -> bool {
-    let Ok(message) = Message::parse(event.message.get()) else { return false };
+    let Ok(message) = RpcMessage::parse(event.message.get()) else { return false };
     let is_update = event.direction == Direction::FromAgent && message.method() == Some("session/update");
     let params = message.params().unwrap_or("null");
     is_update

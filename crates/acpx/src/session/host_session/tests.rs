@@ -13,15 +13,15 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use super::{Outcome, Talk, Trouble};
-use crate::output::{Console, Mode, TurnView};
-use crate::session::host_locator::Reach;
-use crate::session::interrupt::Patience;
-use crate::session::prompt_request::Asking;
+use super::{HostSession, HostSessionError, PromptOutcome};
+use crate::output::{Console, OutputMode, TurnView};
+use crate::session::host_locator::HostLocator;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::prompt_request::PromptSubmission;
 
 /// A host that accepts one client. It answers `initialize` and so many requests for its status, and then the prompt. What
 /// it was asked comes out when the client is gone.
-fn slow_host(reach: &Reach, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
+fn slow_host(reach: &HostLocator, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
     let (lock, listener) = listening(reach, socket);
     tokio::spawn(async move {
         let _lock = lock;
@@ -54,7 +54,7 @@ fn slow_host(reach: &Reach, socket: PathBuf, mut probes: usize) -> JoinHandle<Ve
 }
 
 /// The lock and the socket of a host.
-fn listening(reach: &Reach, socket: PathBuf) -> (HostLock, UnixListener) {
+fn listening(reach: &HostLocator, socket: PathBuf) -> (HostLock, UnixListener) {
     let lock = HostLock::try_take(&reach.place).unwrap().expect("no host runs");
     let listener = UnixListener::bind(&socket).unwrap();
     let process = ProcessIdentity::of_this_process();
@@ -65,26 +65,29 @@ fn listening(reach: &Reach, socket: PathBuf) -> (HostLock, UnixListener) {
 }
 
 /// The way to the host of a new home, and a path for its socket.
-fn reach(home: &Path) -> (Reach, PathBuf) {
+fn reach(home: &Path) -> (HostLocator, PathBuf) {
     let run = home.join("run");
     std::fs::create_dir(&run).unwrap();
     std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
-    let reach = Reach::of_home(home.join("home")).unwrap();
+    let reach = HostLocator::of_home(home.join("home")).unwrap();
     reach.place.make_home().unwrap();
     (reach, run.join("s"))
 }
 
 /// Prompts a host that answers so many probes, each in this time; what came of it, and what the host was asked.
-async fn prompted(probes: usize, patience: Duration) -> (Result<Outcome, Trouble>, Vec<String>) {
+async fn prompted(
+    probes: usize,
+    patience: Duration,
+) -> (Result<PromptOutcome, HostSessionError>, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
     let (reach, socket) = reach(home.path());
     let host = slow_host(&reach, socket, probes);
-    let mut console = Console::over(Mode::default(), sink(), sink());
-    let mut talk = Talk::new(&mut console, Patience::new(None).unwrap(), Some(&reach));
+    let mut console = Console::over(OutputMode::default(), sink(), sink());
+    let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&reach));
     talk.silence = (Duration::from_millis(10), patience);
     talk.heard_something();
     let mut client = reach.running().await.unwrap().expect("the host listens");
-    let outcome = talk.prompt(&mut client, "record", &Asking::sample()).await;
+    let outcome = talk.prompt(&mut client, "record", &PromptSubmission::sample()).await;
     drop(client);
     (outcome, host.await.unwrap())
 }
@@ -92,7 +95,10 @@ async fn prompted(probes: usize, patience: Duration) -> (Result<Outcome, Trouble
 #[tokio::test]
 async fn a_host_that_accepts_no_other_client_is_probed_over_the_connection() {
     let (outcome, asked) = prompted(3, Duration::from_mins(1)).await;
-    assert!(matches!(&outcome, Ok(Outcome::Answered(answer, None)) if &**answer == "{}"), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Ok(PromptOutcome::Answered(answer, None)) if &**answer == "{}"),
+        "{outcome:?}"
+    );
     let probe = "_acpx/host/status";
     assert_eq!(asked, ["initialize", "session/prompt", probe, probe, probe]);
 }
@@ -100,7 +106,7 @@ async fn a_host_that_accepts_no_other_client_is_probed_over_the_connection() {
 #[tokio::test]
 async fn a_turn_is_not_cancelled_because_the_host_is_silent() {
     let (outcome, asked) = prompted(0, Duration::from_millis(10)).await;
-    let Err(Trouble::Failed(error)) = outcome else { panic!("{outcome:?}") };
+    let Err(HostSessionError::Failed(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error.code(), "HOST_SILENT");
     assert_eq!(asked, ["initialize", "session/prompt", "_acpx/host/status"]);
 }
@@ -130,18 +136,18 @@ async fn a_sigterm_before_acceptance_detaches_from_the_next_host_too() {
             }
         }
     });
-    let (mut view, asking) = (TurnView::new(Mode::default(), None), Asking::sample());
-    let mut console = Console::over(Mode::default(), sink(), sink());
-    let talk = Talk::new(&mut console, Patience::new(None).unwrap(), Some(&reach));
+    let (mut view, asking) = (TurnView::new(OutputMode::default(), None), PromptSubmission::sample());
+    let mut console = Console::over(OutputMode::default(), sink(), sink());
+    let talk = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&reach));
     let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
     // As after SIGTERM.
     talk.detaches = true;
     let mut client = reach.running().await.unwrap().expect("the host listens");
     let lost = talk.prompt(&mut client, "record", &asking).await;
-    assert!(matches!(lost, Err(Trouble::Lost)), "{lost:?}");
+    assert!(matches!(lost, Err(HostSessionError::Lost)), "{lost:?}");
     let mut client = reach.running().await.unwrap().expect("the host listens");
     let outcome = talk.prompt(&mut client, "record", &asking).await;
-    assert!(matches!(outcome, Ok(Outcome::Detached { has_begun: false })), "{outcome:?}");
+    assert!(matches!(outcome, Ok(PromptOutcome::Detached { has_begun: false })), "{outcome:?}");
     drop(client);
     host.await.unwrap();
 }

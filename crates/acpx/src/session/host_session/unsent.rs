@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use acpx_core::host::KeptEvents;
+use acpx_core::host::RecordEvents;
 use acpx_core::model::{RecordId, Turn};
 use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::{Store, StoreError};
@@ -18,7 +18,7 @@ pub(crate) async fn unsent_turn(
     record: &RecordId,
 ) -> Result<Option<Turn>, StoreError> {
     let Some((turn, is_begun)) = view.ends_unasked(event) else { return Ok(None) };
-    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
     // What was begun before the view began was sent, for all that is known.
     if !is_begun && kept.has_begun(turn).await? {
         return Ok(None);

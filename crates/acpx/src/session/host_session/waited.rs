@@ -1,7 +1,7 @@
 //! What a command waits for that has asked for an agent, in words: as the host knows it, and until it has been asked
 //! that an agent has to start.
 
-use acpx_core::protocol::meta::WaitingAnswer;
+use acpx_core::protocol::meta::WaitReasonAnswer;
 
 use crate::output::awaited;
 
@@ -12,7 +12,7 @@ pub(crate) fn waiting_for(agent: &str) -> String {
 
 /// The same as the host's answer to `_acpx/waiting` has it; `None` where that is nothing else.
 pub(super) fn waiting_as_told(answer: &str, agent: &str) -> Option<String> {
-    let waiting = serde_json::from_str::<WaitingAnswer>(answer).ok()?.waiting_for?;
+    let waiting = serde_json::from_str::<WaitReasonAnswer>(answer).ok()?.waiting_for?;
     match (waiting.what.as_str(), waiting.method.as_deref()) {
         ("agent-start", _) => None,
         ("answer", Some("session/prompt")) | ("turn-end" | "permission" | "elicitation" | "command", _) => {

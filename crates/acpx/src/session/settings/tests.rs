@@ -9,28 +9,28 @@ fn config(text: &str) -> Config {
     Config::parse(Path::new("/h/config.json"), text).unwrap()
 }
 
-fn settled(options: &Options, text: &str) -> Settings {
-    Settings::new(options, &config(text)).unwrap()
+fn settled(options: &CliOptions, text: &str) -> CommandSettings {
+    CommandSettings::new(options, &config(text)).unwrap()
 }
 
-fn refused(options: &Options, text: &str) -> String {
-    Settings::new(options, &config(text)).unwrap_err().message()
+fn refused(options: &CliOptions, text: &str) -> String {
+    CommandSettings::new(options, &config(text)).unwrap_err().message()
 }
 
 #[test]
 fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
     let configured =
         r#"{"defaultAgent":"gemini","defaultPermissions":"deny-all","ttl":7,"timeout":9,"format":"quiet"}"#;
-    let typed = Options {
+    let typed = CliOptions {
         agent: AgentChoice::Line("mine 'a b'".to_owned()),
         output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
         mode: Some(PermissionMode::ApproveAll),
         timeout: Some(Duration::from_secs(1)),
         ttl: Some(Duration::ZERO),
-        ..Options::default()
+        ..CliOptions::default()
     };
-    let seen = |settings: Settings| {
-        let Settings { mode, agent, policy, timeout, ttl, .. } = settings;
+    let seen = |settings: CommandSettings| {
+        let CommandSettings { mode, agent, policy, timeout, ttl, .. } = settings;
         (
             mode.format,
             agent.key().to_string(),
@@ -39,7 +39,7 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
             ttl.map(|time| time.as_secs()),
         )
     };
-    let none = Options::default();
+    let none = CliOptions::default();
     assert_eq!(
         seen(settled(&none, "{}")),
         (Format::Text, "codex".to_owned(), PermissionMode::ApproveReads, None, None)
@@ -58,29 +58,29 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
 #[test]
 fn deny_all_sets_the_configured_rules_aside_and_leaves_those_that_are_typed() {
     let configured = r#"{"permissionPolicy":{"autoApprove":["*"]}}"#;
-    let denying = Options { mode: Some(PermissionMode::DenyAll), ..Options::default() };
+    let denying = CliOptions { mode: Some(PermissionMode::DenyAll), ..CliOptions::default() };
     let PermissionPolicy { mode, tools, .. } = settled(&denying, configured).policy;
     assert_eq!((mode, tools), (PermissionMode::DenyAll, None));
-    let typed = Options { tool_policy: Some(r#"{"autoApprove":["read"]}"#.to_owned()), ..denying };
+    let typed = CliOptions { tool_policy: Some(r#"{"autoApprove":["read"]}"#.to_owned()), ..denying };
     assert!(settled(&typed, configured).policy.tools.is_some());
-    assert!(settled(&Options::default(), configured).policy.tools.is_some());
+    assert!(settled(&CliOptions::default(), configured).policy.tools.is_some());
 }
 
 #[test]
 fn strict_output_needs_json_typed_or_configured() {
     let strict = OutputOptions { format: None, strict: true, verbose: false };
     assert_eq!(mode(strict, &config("{}")).unwrap_err().message(), "--json-strict needs --format json");
-    let json = Mode { format: Format::Json, strict: true, verbose: false };
+    let json = OutputMode { format: Format::Json, strict: true, verbose: false };
     assert_eq!(mode(strict, &config(r#"{"format":"json"}"#)).unwrap(), json);
 }
 
 #[test]
 fn a_default_agent_that_is_none_is_named_with_its_file() {
     let message = "there is no agent named \"nobody\", which /h/config.json has as defaultAgent";
-    assert_eq!(refused(&Options::default(), r#"{"defaultAgent":"nobody"}"#), message);
+    assert_eq!(refused(&CliOptions::default(), r#"{"defaultAgent":"nobody"}"#), message);
     let own = r#"{"defaultAgent":"mine","agents":{"mine":{"argv":["x"]}}}"#;
-    assert_eq!(settled(&Options::default(), own).agent, AgentSpec::new("x", [""; 0]).named("mine"));
-    let line = Options { agent: AgentChoice::Line("a 'b".to_owned()), ..Options::default() };
+    assert_eq!(settled(&CliOptions::default(), own).agent, AgentSpec::new("x", [""; 0]).named("mine"));
+    let line = CliOptions { agent: AgentChoice::Line("a 'b".to_owned()), ..CliOptions::default() };
     assert_eq!(refused(&line, "{}"), "the command line of --agent has an unterminated quote");
 }
 
@@ -92,7 +92,7 @@ fn a_way_out_of_a_directory_is_no_part_of_the_name_of_another() {
     std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
     let kept = |typed: &str| {
         let cwd = Some(root.join(typed));
-        settled(&Options { cwd, ..Options::default() }, "{}").cwd.as_path().to_owned()
+        settled(&CliOptions { cwd, ..CliOptions::default() }, "{}").cwd.as_path().to_owned()
     };
     for (typed, expected) in [
         ("a/b/..", "a"),
@@ -103,20 +103,20 @@ fn a_way_out_of_a_directory_is_no_part_of_the_name_of_another() {
     ] {
         assert_eq!(kept(typed), root.join(expected), "{typed}");
     }
-    let gone = Options { cwd: Some(root.join("none/..")), ..Options::default() };
+    let gone = CliOptions { cwd: Some(root.join("none/..")), ..CliOptions::default() };
     assert!(matches!(
-        Settings::new(&gone, &Config::default()),
+        CommandSettings::new(&gone, &Config::default()),
         Err(CliError::Directory { path, .. }) if path == root.join("none/..")
     ));
     let both = [
         (gone, "name a directory that exists with --cwd"),
         (
-            Options { add_dirs: vec!["/no/such".into()], ..Options::default() },
+            CliOptions { add_dirs: vec!["/no/such".into()], ..CliOptions::default() },
             "name a directory that exists with --add-dir",
         ),
     ];
     for (options, hint) in both {
-        let error = Settings::new(&options, &Config::default()).unwrap_err();
+        let error = CommandSettings::new(&options, &Config::default()).unwrap_err();
         assert_eq!(error.hint().as_deref(), Some(hint));
     }
 }
@@ -125,11 +125,11 @@ fn a_way_out_of_a_directory_is_no_part_of_the_name_of_another() {
 fn an_absolute_directory_stays_as_typed_and_a_relative_one_is_resolved() {
     let home = tempfile::tempdir().unwrap();
     let typed = format!("{}//./", home.path().display());
-    let at = |cwd: &str| Options { cwd: Some(cwd.into()), ..Options::default() };
+    let at = |cwd: &str| CliOptions { cwd: Some(cwd.into()), ..CliOptions::default() };
     assert_eq!(settled(&at(&typed), "{}").cwd.as_str(), typed);
     let here = std::env::current_dir().unwrap();
     assert_eq!(settled(&at("src/."), "{}").cwd.as_path(), here.join("src"));
-    assert_eq!(settled(&Options::default(), "{}").cwd.as_path(), here);
+    assert_eq!(settled(&CliOptions::default(), "{}").cwd.as_path(), here);
 
     fs::write(home.path().join("file"), "").unwrap();
     let file = home.path().join("file");
@@ -145,10 +145,10 @@ fn the_servers_are_those_of_the_flag_or_else_those_of_the_configuration() {
     fs::write(home.path().join("m.json"), r#"{"mcpServers":[{"name":"a","type":"http","url":"u"}]}"#)
         .unwrap();
     let configured = config(r#"{"mcpServers":[{"name":"b","type":"sse","url":"u"}]}"#);
-    let options = Options { cwd: Some(home.path().to_owned()), ..Options::default() };
-    let settings = Settings::new(&options, &configured).unwrap();
+    let options = CliOptions { cwd: Some(home.path().to_owned()), ..CliOptions::default() };
+    let settings = CommandSettings::new(&options, &configured).unwrap();
     assert_eq!(settings.mcp_servers(&options, &configured).unwrap(), McpFile::of(&configured));
-    let typed = Options { mcp_config: Some("m.json".into()), ..options };
+    let typed = CliOptions { mcp_config: Some("m.json".into()), ..options };
     let expected = McpFile::load(home.path().join("m.json")).unwrap();
     assert_eq!(settings.mcp_servers(&typed, &configured).unwrap(), expected);
 }
@@ -159,7 +159,7 @@ fn what_follows_for_one_agent_is_that_agents_alone_whichever_a_bridge_is_for() {
         variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     };
     let bridged = |choice: AgentChoice, text: &str, shell: &[(&str, &str)]| {
-        settled(&Options { agent: choice, ..Options::default() }, text).environments(&pairs(shell))
+        settled(&CliOptions { agent: choice, ..CliOptions::default() }, text).environments(&pairs(shell))
     };
     let own = |name: &str, variables: &[(&str, &str)]| BTreeMap::from([(name.to_owned(), pairs(variables))]);
     let named = |name: &str| AgentChoice::Named(name.to_owned());

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;
 
-use acpx_testkit::{Script, Step, TempHome, received_lines, scripted_agent_command};
+use acpx_testkit::{Script, ScriptStep, TempHome, received_lines, scripted_agent_command};
 use serde_json::{Value, json};
 
 use super::{initialized, program, scripted, server, shell, tools};
@@ -15,8 +15,8 @@ fn done() -> Value {
 }
 
 /// Writes a line without end, reading nothing.
-fn without_end(line: &str) -> Step {
-    Step::Repeat { times: u64::MAX, steps: vec![Step::Line { text: line.to_owned() }] }
+fn without_end(line: &str) -> ScriptStep {
+    ScriptStep::Repeat { times: u64::MAX, steps: vec![ScriptStep::Line { text: line.to_owned() }] }
 }
 
 #[tokio::test]
@@ -74,11 +74,12 @@ async fn an_mcp_server_that_floods_stops_no_session() {
     let home = TempHome::new();
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
     let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
-    let flooding = |step: Step| {
+    let flooding = |step: ScriptStep| {
         let list = tools(&["t"]).step(step);
         Script::new().serve([("initialize", initialized()), ("tools/list", list)])
     };
-    let endless = Step::Repeat { times: u64::MAX, steps: vec![Step::Bytes { bytes: vec![b'x'; 1 << 16] }] };
+    let endless =
+        ScriptStep::Repeat { times: u64::MAX, steps: vec![ScriptStep::Bytes { bytes: vec![b'x'; 1 << 16] }] };
     let floods = [
         scripted("notices", &flooding(without_end(log)), &home),
         scripted("requests", &flooding(without_end(ping)), &home),

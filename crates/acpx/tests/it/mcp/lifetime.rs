@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acpx_testkit::{Script, Step, TempHome, children_of, scripted_agent_command, starts_of};
+use acpx_testkit::{Script, ScriptStep, TempHome, children_of, scripted_agent_command, starts_of};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ fn marking(mark: &Path) -> Script {
         .serve([("initialize", initialized()), ("tools/list", Script::new().touch(mark).step(tools_step()))])
 }
 
-fn tools_step() -> Step {
-    Step::Reply { to: None, result: json!({ "tools": [] }) }
+fn tools_step() -> ScriptStep {
+    ScriptStep::Reply { to: None, result: json!({ "tools": [] }) }
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ enum Way {
 async fn an_mcp_servers_process_group_ends_with_its_session_and_its_agent() {
     for way in [Way::Close, Way::Delete, Way::Unnamed, Way::EndOfInput, Way::Terminate, Way::Crash] {
         let home = TempHome::new();
-        let child = Step::Child { seconds: 600, holds_stdout: true, own_group: false };
+        let child = ScriptStep::Child { seconds: 600, holds_stdout: true, own_group: false };
         let serve =
             |script: Script| script.serve([("initialize", initialized()), ("tools/list", tools(&[]))]);
         let stubborn = serve(Script::new().step(child).ignoring_eof());
@@ -204,7 +204,7 @@ async fn a_load_that_is_withdrawn_leaves_no_mcp_server() {
 #[tokio::test]
 async fn a_signal_ends_the_group_of_an_mcp_server_that_is_connecting() {
     let home = TempHome::new();
-    let child = Step::Child { seconds: 600, holds_stdout: true, own_group: false };
+    let child = ScriptStep::Child { seconds: 600, holds_stdout: true, own_group: false };
     let argv = scripted_agent_command(&Script::new().step(child).hang(), &home);
     let mut client = RawClient::start(&home, &[]).await;
     client.send("session/new", json!({ "cwd": "/", "mcpServers": [program("s", &argv)] })).await;

@@ -8,7 +8,7 @@ async fn a_live_session_is_attached_to_as_it_is() {
     let session = bench.open().await;
     let pid = session.status().agent_pid;
     let (same, how) = bench.engine.restore(session.record_id(), bench.restore()).await.unwrap();
-    assert_eq!((how, same.status().agent_pid), (Awakening::Live, pid));
+    assert_eq!((how, same.status().agent_pid), (WakeOutcome::Live, pid));
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn the_next_prompt_brings_it_back_by_itself() {
 async fn where_resume_is_withheld_load_brings_it_back_and_its_replay_is_not_kept_again() {
     let bench = Bench::new("--no-resume --late-commands");
     let session = bench.killed().await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Same));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Same));
     assert_eq!(bench.said(&session).await, [exchange("one"), exchange("two")].concat());
     assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two");
 }
@@ -66,7 +66,7 @@ const FAILURES: [(&str, Means); 11] = [
 ];
 
 /// What becomes of a restore by an agent with these flags, and of the conversation afterwards.
-async fn assert_end(flags: &str, end: Result<Awakening, &'static str>) {
+async fn assert_end(flags: &str, end: Result<WakeOutcome, &'static str>) {
     let bench = Bench::new("");
     let session = bench.killed().await;
     let (record, before) = (session.record_id().clone(), session_id(&session));
@@ -76,7 +76,7 @@ async fn assert_end(flags: &str, end: Result<Awakening, &'static str>) {
     // What an agent could not do today it may do tomorrow.
     bench.set_flags("");
     let created = (before.clone(), LineageReason::Created);
-    if let Ok(Awakening::Fresh { reason, .. }) = how {
+    if let Ok(WakeOutcome::Fresh { reason, .. }) = how {
         assert_eq!(bench.recalled(&session).await, "agent: You said nothing before.", "{flags}");
         assert_ne!(session_id(&session), before, "{flags}");
         assert_eq!(bench.lineage(&session).await, [created, (session_id(&session), reason)], "{flags}");
@@ -101,7 +101,7 @@ async fn assert_end(flags: &str, end: Result<Awakening, &'static str>) {
 async fn after_a_failed_resume_load_is_tried_unless_the_session_is_not_lost() {
     for (kind, means) in FAILURES {
         let end = match means {
-            Means::Lost | Means::Unclear => Ok(loaded(Verdict::Same)),
+            Means::Lost | Means::Unclear => Ok(loaded(ReplayVerdict::Same)),
             Means::Error(code) => Err(code),
         };
         assert_end(&format!("--resume-fails {kind}"), end).await;
@@ -143,7 +143,7 @@ async fn an_agent_that_offers_neither_rung_gets_a_fresh_session_openly() {
 async fn a_session_nothing_was_said_in_is_made_again_in_silence_however_its_agent_says_so() {
     let kinds = FAILURES.iter().filter(|(_, means)| !matches!(means, Means::Error(_)));
     let flags = kinds.map(|(kind, _)| format!("--resume-fails {kind} --load-fails {kind}"));
-    let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
+    let silent = WakeOutcome::Fresh { reason: LineageReason::NotMaterialised, announced: false };
     for flags in flags.chain([String::new(), "--no-resume --no-load".into()]) {
         let bench = Bench::new(&flags);
         let session = bench.open().await;
@@ -164,7 +164,7 @@ async fn a_session_nothing_was_said_in_is_made_again_in_silence_however_its_agen
 async fn an_agent_that_keeps_a_session_from_its_first_moment_restores_it() {
     let table = [
         ("--materialise-early", RESUMED),
-        ("--materialise-early --no-resume", Awakening::Restored { rung: Rung::Load, replay: None }),
+        ("--materialise-early --no-resume", WakeOutcome::Restored { rung: Rung::Load, replay: None }),
     ];
     for (flags, how) in table {
         let bench = Bench::new(flags);

@@ -5,10 +5,13 @@ use super::*;
 #[tokio::test]
 async fn ours_stays_whatever_the_agent_replays() {
     let table = [
-        ("--no-resume --replay full", loaded(Verdict::Same)),
-        ("--no-resume --replay partial", loaded(Verdict::Shorter)),
-        ("--no-resume --replay none", Awakening::Restored { rung: Rung::Load, replay: None }),
-        ("--replay-on-resume", Awakening::Restored { rung: Rung::Resume, replay: Some(Verdict::Same) }),
+        ("--no-resume --replay full", loaded(ReplayVerdict::Same)),
+        ("--no-resume --replay partial", loaded(ReplayVerdict::Shorter)),
+        ("--no-resume --replay none", WakeOutcome::Restored { rung: Rung::Load, replay: None }),
+        (
+            "--replay-on-resume",
+            WakeOutcome::Restored { rung: Rung::Resume, replay: Some(ReplayVerdict::Same) },
+        ),
     ];
     for (flags, how) in table {
         let bench = Bench::new(flags);
@@ -26,7 +29,7 @@ async fn a_rich_turn_comes_back_as_it_was() {
     say(&session, "think plan tool permission mode code").await;
     let before = bench.engine.conversation(session.record_id()).await.unwrap().entries().to_vec();
     kill(&session).await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Same));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Same));
     assert_eq!(bench.engine.conversation(session.record_id()).await.unwrap().entries(), before);
 }
 
@@ -34,15 +37,15 @@ async fn a_rich_turn_comes_back_as_it_was() {
 async fn a_replay_that_comes_late_is_not_shown_as_new() {
     let bench = Bench::new("--no-resume --replay late");
     let session = bench.killed().await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Shorter));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Shorter));
     // The rest is on its way before the answer to this prompt is.
     say(&session, "three").await;
     say(&session, "three").await;
     let said = [exchange("one"), exchange("two"), exchange("three"), exchange("three")].concat();
     assert_eq!(bench.said(&session).await, said);
     // All of it has come, and so the agent remembers all of it.
-    assert_eq!(session.status().memory, Memory::Whole);
-    let told = Fact::ReplayedLate { replay: Verdict::Same };
+    assert_eq!(session.status().memory, AgentMemory::Whole);
+    let told = Fact::ReplayedLate { replay: ReplayVerdict::Same };
     assert!(bench.facts(&session).await.contains(&told));
 }
 
@@ -52,9 +55,9 @@ async fn an_agent_that_remembers_another_conversation_is_told_and_ours_stays() {
     let session = bench.killed().await;
     let memory = fs::read_to_string(bench.memory(&session)).unwrap();
     fs::write(bench.memory(&session), memory.replace("two", "zwei")).unwrap();
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Different));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Different));
     assert_eq!(bench.said(&session).await, [exchange("one"), exchange("two")].concat());
-    let told = Fact::Restored { by: "session/load".into(), replay: Some(Verdict::Different) };
+    let told = Fact::Restored { by: "session/load".into(), replay: Some(ReplayVerdict::Different) };
     assert!(bench.facts(&session).await.contains(&told));
 }
 
@@ -70,21 +73,21 @@ async fn prompt_elsewhere(bench: &Bench, session: &Session, text: &str) {
 
 /// A clock so slow that whatever an agent does is later than anything of ours.
 fn an_hour_ago() -> Timestamp {
-    let now = (Settings::default().clock)();
+    let now = (EngineSettings::default().clock)();
     Timestamp::from_millis(now.as_millis() - 3_600_000).unwrap()
 }
 
 #[tokio::test]
 async fn what_was_said_elsewhere_is_found_by_the_agents_list_and_kept() {
-    let bench = Bench::with("", Settings { clock: an_hour_ago, ..quick() });
+    let bench = Bench::with("", EngineSettings { clock: an_hour_ago, ..quick() });
     let session = bench.killed().await;
     prompt_elsewhere(&bench, &session, "elsewhere").await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Longer));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Longer));
     let said = [exchange("one"), exchange("two"), exchange("elsewhere")].concat();
     assert_eq!(bench.said(&session).await, said);
     // From now on it is ours.
     kill(&session).await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Same));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Same));
     assert_eq!(bench.said(&session).await, said);
     assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two\n3. elsewhere");
 }
@@ -94,7 +97,7 @@ async fn what_was_said_elsewhere_is_kept_where_load_is_the_only_rung() {
     let bench = Bench::new("--no-resume");
     let session = bench.killed().await;
     prompt_elsewhere(&bench, &session, "think elsewhere").await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Longer));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Longer));
     let delta = [
         "user: think elsewhere".to_owned(),
         "thought: Thinking about: think elsewhere".to_owned(),

@@ -43,7 +43,7 @@ async fn a_cancelled_turn_is_remembered_and_a_load_finds_nothing_new() {
     waiting.over().await.unwrap();
     let said = bench.said(&session).await;
     kill(&session).await;
-    assert_eq!(bench.wake(&session).await, loaded(Verdict::Same));
+    assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Same));
     assert_eq!(bench.said(&session).await, said);
 }
 
@@ -64,7 +64,7 @@ async fn an_agent_that_crashes_in_mid_turn_is_told_kept_and_restored_by_the_next
         assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. crash");
         let recall = ["user: recall".to_owned(), "agent: You said before:\n1. one\n2. crash".to_owned()];
         assert_eq!(bench.said(&session).await, [exchange("one"), exchange("crash"), recall].concat());
-        let replay = (by == "session/load").then_some(Verdict::Same);
+        let replay = (by == "session/load").then_some(ReplayVerdict::Same);
         assert!(bench.facts(&session).await.contains(&Fact::Restored { by: by.into(), replay }), "{flags}");
     }
 }

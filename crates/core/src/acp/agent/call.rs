@@ -2,7 +2,7 @@
 
 use super::error::CallError;
 use super::offer::{Feature, Offer};
-use super::params::{Field, Member, ParamProblem};
+use super::params::{ParamField, ParamMember, ParamProblem};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, ProtocolVersion};
 use crate::wire::RpcId;
 
@@ -113,7 +113,7 @@ pub struct LoginCall {
     /// The way to log in.
     pub method: String,
     /// What is said beside it.
-    pub aside: Aside,
+    pub aside: CallExtras,
 }
 
 /// `session/fork`.
@@ -136,7 +136,7 @@ pub struct ForkCall {
 
 /// What a message says beside the session that it names, of those that name nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Aside {
+pub struct CallExtras {
     /// The version of the protocol that it is said in.
     pub version: ProtocolVersion,
     /// Its `_meta` object, as received.
@@ -190,34 +190,34 @@ const SETUP_MEMBERS: [&str; 6] =
 
 /// Any request but `initialize`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum ClientCall {
     New(NewCall),
     Load(RestoreCall),
     Resume(RestoreCall),
     Fork(ForkCall),
     List(ListCall),
     Close(AcpSessionId),
-    Delete(AcpSessionId, Aside),
+    Delete(AcpSessionId, CallExtras),
     SetMode(SetModeCall),
     SetModel(SetModelCall),
     SetOption(SetOptionCall),
     Stop(StopCall),
     Prompt(PromptCall),
     Login(LoginCall),
-    Logout(Aside),
+    Logout(CallExtras),
     Extension(ExtensionCall),
 }
 
 /// What was agreed on with the client: what it may ask for, and in which version.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(super) struct NegotiatedOffer<'a> {
     pub(super) offer: &'a Offer,
     pub(super) version: ProtocolVersion,
 }
 
-type Reader = fn(&Field<'_>, Terms<'_>) -> Result<Call, ParamProblem>;
+type CallParser = fn(&ParamField<'_>, NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem>;
 
-impl Terms<'_> {
+impl NegotiatedOffer<'_> {
     fn is_v2(self) -> bool {
         self.version == ProtocolVersion::V2
     }
@@ -228,9 +228,13 @@ impl Terms<'_> {
     }
 }
 
-impl Call {
+impl ClientCall {
     /// Reads a request, or says why it cannot be one on these terms.
-    pub(super) fn read(method: &str, params: Option<&str>, terms: Terms<'_>) -> Result<Self, CallError> {
+    pub(super) fn read(
+        method: &str,
+        params: Option<&str>,
+        terms: NegotiatedOffer<'_>,
+    ) -> Result<Self, CallError> {
         if method.starts_with('_') {
             return Ok(Self::Extension(ExtensionCall {
                 method: method.into(),
@@ -238,18 +242,18 @@ impl Call {
             }));
         }
         let read = Self::reader(method, terms).ok_or_else(|| CallError::UnknownMethod(method.into()))?;
-        Ok(read(&Field::params(params), terms)?)
+        Ok(read(&ParamField::params(params), terms)?)
     }
 
-    fn reader(method: &str, terms: Terms<'_>) -> Option<Reader> {
+    fn reader(method: &str, terms: NegotiatedOffer<'_>) -> Option<CallParser> {
         match terms.version {
             ProtocolVersion::V1 => Self::reader_v1(method, terms.offer),
             ProtocolVersion::V2 => Self::reader_v2(method, terms.offer),
         }
     }
 
-    fn reader_v1(method: &str, offer: &Offer) -> Option<Reader> {
-        let (is_offered, read): (bool, Reader) = match method {
+    fn reader_v1(method: &str, offer: &Offer) -> Option<CallParser> {
+        let (is_offered, read): (bool, CallParser) = match method {
             "session/load" => {
                 (offer.has(Feature::Load), |params, terms| Ok(Self::Load(load(params, terms)?)))
             }
@@ -269,9 +273,9 @@ impl Call {
     }
 
     /// To offer sessions at all is to offer resume, list and close.
-    fn reader_v2(method: &str, offer: &Offer) -> Option<Reader> {
+    fn reader_v2(method: &str, offer: &Offer) -> Option<CallParser> {
         let has_options = offer.has(Feature::ConfigOptions) || offer.has(Feature::Modes);
-        let (is_offered, read): (bool, Reader) = match method {
+        let (is_offered, read): (bool, CallParser) = match method {
             "session/resume" => (true, read_resume),
             "session/list" => (true, read_list),
             "session/close" => (true, read_close),
@@ -285,8 +289,8 @@ impl Call {
         is_offered.then_some(read)
     }
 
-    fn reader_of_both(method: &str, offer: &Offer) -> Option<Reader> {
-        let (is_offered, read): (bool, Reader) = match method {
+    fn reader_of_both(method: &str, offer: &Offer) -> Option<CallParser> {
+        let (is_offered, read): (bool, CallParser) = match method {
             "session/new" => (true, |params, terms| Ok(Self::New(new(params, terms)?))),
             "session/prompt" => (true, |params, terms| Ok(Self::Prompt(prompt(params, terms)?))),
             "session/delete" => (offer.has(Feature::Delete), read_delete),
@@ -299,67 +303,71 @@ impl Call {
     }
 }
 
-fn read_resume(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
-    resume(params, terms).map(Call::Resume)
+fn read_resume(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    resume(params, terms).map(ClientCall::Resume)
 }
 
-fn read_list(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
-    list(params).map(Call::List)
+fn read_list(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    list(params).map(ClientCall::List)
 }
 
-fn read_close(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
-    only_session(params).map(Call::Close)
+fn read_close(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    only_session(params).map(ClientCall::Close)
 }
 
-fn read_delete(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
-    Ok(Call::Delete(only_session(params)?, aside(params, terms.version)?))
+fn read_delete(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    Ok(ClientCall::Delete(only_session(params)?, aside(params, terms.version)?))
 }
 
 /// Whatever the params are, they keep nobody from logging out.
-fn logout(params: &Field<'_>, terms: Terms<'_>) -> Aside {
+fn logout(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> CallExtras {
     aside(params, terms.version).unwrap_or_default()
 }
 
-fn aside(params: &Field<'_>, version: ProtocolVersion) -> Result<Aside, ParamProblem> {
+fn aside(params: &ParamField<'_>, version: ProtocolVersion) -> Result<CallExtras, ParamProblem> {
     let [meta] = params.members(["_meta"])?;
-    Ok(Aside { version, meta: meta.object(), unknown: params.others(&["sessionId", "_meta"]) })
+    Ok(CallExtras { version, meta: meta.object(), unknown: params.others(&["sessionId", "_meta"]) })
 }
 
-fn read_set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
-    set_option(params, terms).map(Call::SetOption)
+fn read_set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    set_option(params, terms).map(ClientCall::SetOption)
 }
 
-fn read_login(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
+fn read_login(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
     let [method, meta] = params.members(["methodId", "_meta"])?;
     let unknown = params.others(&["methodId", "_meta"]);
-    let aside = Aside { version: terms.version, meta: meta.object(), unknown };
-    Ok(Call::Login(LoginCall { method: method.required()?.string()?, aside }))
+    let aside = CallExtras { version: terms.version, meta: meta.object(), unknown };
+    Ok(ClientCall::Login(LoginCall { method: method.required()?.string()?, aside }))
 }
 
-fn stop(params: &Field<'_>, method: &'static str, name: &'static str) -> Result<Call, ParamProblem> {
+fn stop(
+    params: &ParamField<'_>,
+    method: &'static str,
+    name: &'static str,
+) -> Result<ClientCall, ParamProblem> {
     let [session, target] = params.members(["sessionId", name])?;
     let (session, target) = (session_id(&session)?, target.required()?.string()?);
-    Ok(Call::Stop(StopCall { session, method, target, params: params.json().into() }))
+    Ok(ClientCall::Stop(StopCall { session, method, target, params: params.json().into() }))
 }
 
 /// The session that `session/cancel` names, and what it says beside that.
 pub(super) fn cancelled_session(
     params: Option<&str>,
     version: ProtocolVersion,
-) -> Result<(AcpSessionId, Aside), ParamProblem> {
-    let params = Field::params(params);
+) -> Result<(AcpSessionId, CallExtras), ParamProblem> {
+    let params = ParamField::params(params);
     Ok((only_session(&params)?, aside(&params, version)?))
 }
 
 /// The request that `$/cancel_request` names. A notification that cannot be read tells nothing.
 pub(super) fn withdrawn_request(params: Option<&str>) -> Option<RpcId> {
-    let params = Field::params(params);
+    let params = ParamField::params(params);
     let [request] = params.members(["requestId"]).ok()?;
     RpcId::from_raw(request.required().ok()?.json())
 }
 
 /// In version 1 a session is begun with a list of servers, even if it is empty.
-fn new(params: &Field<'_>, terms: Terms<'_>) -> Result<NewCall, ParamProblem> {
+fn new(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<NewCall, ParamProblem> {
     let [cwd, servers, directories, meta] =
         params.members(["cwd", "mcpServers", "additionalDirectories", "_meta"])?;
     let cwd = cwd.required()?.absolute_path()?;
@@ -376,14 +384,14 @@ fn new(params: &Field<'_>, terms: Terms<'_>) -> Result<NewCall, ParamProblem> {
 }
 
 /// Unlike `session/resume`, a load must say which servers there are.
-fn load(params: &Field<'_>, terms: Terms<'_>) -> Result<RestoreCall, ParamProblem> {
+fn load(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<RestoreCall, ParamProblem> {
     let [servers] = params.members(["mcpServers"])?;
     servers.required()?.array()?;
     resume(params, terms)
 }
 
 /// In version 2 no list of servers is an empty one.
-fn resume(params: &Field<'_>, terms: Terms<'_>) -> Result<RestoreCall, ParamProblem> {
+fn resume(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<RestoreCall, ParamProblem> {
     let [session, cwd, servers, directories, meta] =
         params.members(["sessionId", "cwd", "mcpServers", "additionalDirectories", "_meta"])?;
     Ok(RestoreCall {
@@ -397,7 +405,7 @@ fn resume(params: &Field<'_>, terms: Terms<'_>) -> Result<RestoreCall, ParamProb
     })
 }
 
-fn replay_from(params: &Field<'_>) -> Result<Option<Box<str>>, ParamProblem> {
+fn replay_from(params: &ParamField<'_>) -> Result<Option<Box<str>>, ParamProblem> {
     let [cursor] = params.members(["replayFrom"])?;
     optional(&cursor, |cursor| {
         let [kind] = cursor.members(["type"])?;
@@ -406,34 +414,34 @@ fn replay_from(params: &Field<'_>) -> Result<Option<Box<str>>, ParamProblem> {
     })
 }
 
-fn fork(params: &Field<'_>, terms: Terms<'_>) -> Result<ForkCall, ParamProblem> {
+fn fork(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ForkCall, ParamProblem> {
     let resumed = resume(params, terms)?;
     let RestoreCall { session, cwd, additional_directories, mcp_servers, meta, unknown, .. } = resumed;
     let mcp_servers = mcp_servers.unwrap_or_default();
     Ok(ForkCall { session, cwd, additional_directories, mcp_servers, meta, unknown })
 }
 
-fn list(params: &Field<'_>) -> Result<ListCall, ParamProblem> {
+fn list(params: &ParamField<'_>) -> Result<ListCall, ParamProblem> {
     let [cwd, cursor, meta] = params.members(["cwd", "cursor", "_meta"])?;
-    let cwd = optional(&cwd, Field::absolute_path)?;
-    Ok(ListCall { cwd, cursor: optional(&cursor, Field::string)?, meta: meta.object() })
+    let cwd = optional(&cwd, ParamField::absolute_path)?;
+    Ok(ListCall { cwd, cursor: optional(&cursor, ParamField::string)?, meta: meta.object() })
 }
 
-fn set_mode(params: &Field<'_>) -> Result<SetModeCall, ParamProblem> {
+fn set_mode(params: &ParamField<'_>) -> Result<SetModeCall, ParamProblem> {
     let [session, mode, meta] = params.members(["sessionId", "modeId", "_meta"])?;
     let session = session_id(&session)?;
     let mode = mode.required()?.string()?;
     Ok(SetModeCall { session, mode, params: params.json().into(), meta: meta.object() })
 }
 
-fn set_model(params: &Field<'_>) -> Result<Call, ParamProblem> {
+fn set_model(params: &ParamField<'_>) -> Result<ClientCall, ParamProblem> {
     let [session, model] = params.members(["sessionId", "modelId"])?;
     let (session, model) = (session_id(&session)?, model.required()?.string()?);
-    Ok(Call::SetModel(SetModelCall { session, model, params: params.json().into() }))
+    Ok(ClientCall::SetModel(SetModelCall { session, model, params: params.json().into() }))
 }
 
 /// In version 1 a value without a type is the id of a choice.
-fn set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<SetOptionCall, ParamProblem> {
+fn set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<SetOptionCall, ParamProblem> {
     let [session, option, kind, value, meta] =
         params.members(["sessionId", "configId", "type", "value", "_meta"])?;
     let session = session_id(&session)?;
@@ -450,7 +458,7 @@ fn set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<SetOptionCall, Par
 }
 
 /// A prompt of version 2 says something.
-fn prompt(params: &Field<'_>, terms: Terms<'_>) -> Result<PromptCall, ParamProblem> {
+fn prompt(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<PromptCall, ParamProblem> {
     let [session, prompt, meta] = params.members(["sessionId", "prompt", "_meta"])?;
     let session = session_id(&session)?;
     let prompt = prompt.required()?;
@@ -466,19 +474,19 @@ fn prompt(params: &Field<'_>, terms: Terms<'_>) -> Result<PromptCall, ParamProbl
     Ok(PromptCall { session, blocks, text: texts.join("\n"), meta: meta.object(), unknown })
 }
 
-fn only_session(params: &Field<'_>) -> Result<AcpSessionId, ParamProblem> {
+fn only_session(params: &ParamField<'_>) -> Result<AcpSessionId, ParamProblem> {
     let [session] = params.members(["sessionId"])?;
     session_id(&session)
 }
 
-fn session_id(member: &Member<'_>) -> Result<AcpSessionId, ParamProblem> {
+fn session_id(member: &ParamMember<'_>) -> Result<AcpSessionId, ParamProblem> {
     let field = member.required()?;
     AcpSessionId::new(field.string()?).map_err(|_| field.problem("must not be empty"))
 }
 
 fn optional<'a, T>(
-    member: &Member<'a>,
-    read: impl FnOnce(&Field<'a>) -> Result<T, ParamProblem>,
+    member: &ParamMember<'a>,
+    read: impl FnOnce(&ParamField<'a>) -> Result<T, ParamProblem>,
 ) -> Result<Option<T>, ParamProblem> {
     member.optional().map(|field| read(&field)).transpose()
 }

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::error::CallError;
-use super::params::{Field, Member, ParamProblem};
-use crate::acp::Besides;
+use super::params::{ParamField, ParamMember, ParamProblem};
+use crate::acp::ExtraParams;
 use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
 
@@ -49,7 +49,7 @@ pub struct ClientFacts {
     /// It shows the sessions of sub-agents. In version 2 every client does.
     pub subagents: bool,
     /// What its capabilities say that only an agent understands: their `_meta`, and those that are not known here.
-    pub capabilities: Option<Besides>,
+    pub capabilities: Option<ExtraParams>,
     /// The `_meta` object of its `initialize`, as received.
     pub meta: Option<Box<str>>,
     /// The ways to log in that it was offered, a list of JSON.
@@ -103,7 +103,7 @@ impl ClientFacts {
     /// Reads the params of `initialize`. Only the version must be there, and in version 2 the client's name;
     /// one that asks for more than we offer may have put it elsewhere, and goes unnamed.
     pub(super) fn read(params: Option<&str>, latest: ProtocolVersion) -> Result<Self, CallError> {
-        let params = Field::params(params);
+        let params = ParamField::params(params);
         let [version, meta] = params.members(["protocolVersion", "_meta"])?;
         let asked = version.required()?.version()?;
         let protocol = negotiate(asked, latest)?;
@@ -117,7 +117,7 @@ impl ClientFacts {
         }
     }
 
-    fn read_v1(self, params: &Field<'_>) -> Result<Self, ParamProblem> {
+    fn read_v1(self, params: &ParamField<'_>) -> Result<Self, ParamProblem> {
         let [info, capabilities] = params.members(["clientInfo", "clientCapabilities"])?;
         let passed = passed(&capabilities, ProtocolVersion::V1);
         let capabilities = value(&capabilities);
@@ -138,7 +138,7 @@ impl ClientFacts {
         })
     }
 
-    fn read_v2(self, params: &Field<'_>, is_exact: bool) -> Result<Self, ParamProblem> {
+    fn read_v2(self, params: &ParamField<'_>, is_exact: bool) -> Result<Self, ParamProblem> {
         let [info, capabilities] = params.members(["info", "capabilities"])?;
         if is_exact {
             let info = info.required()?;
@@ -168,19 +168,19 @@ impl ClientFacts {
 }
 
 /// A member's value; null if there is none that can be read.
-fn value(member: &Member<'_>) -> Value {
+fn value(member: &ParamMember<'_>) -> Value {
     member.optional().and_then(|field| serde_json::from_str(field.json()).ok()).unwrap_or_default()
 }
 
 /// What an agent is told of a client's capabilities: all but those that acpx answers for itself.
-fn passed(capabilities: &Member<'_>, version: ProtocolVersion) -> Option<Besides> {
+fn passed(capabilities: &ParamMember<'_>, version: ProtocolVersion) -> Option<ExtraParams> {
     let field = capabilities.optional().filter(|field| field.json().len() <= MAX_PASSED)?;
     // What cannot be read here may not be readable to the agent either.
     if !value(capabilities).is_object() {
         return None;
     }
     let [meta] = field.members(["_meta"]).ok()?;
-    Besides::of(version, meta.object().as_deref(), field.others(&OURS).as_deref())
+    ExtraParams::of(version, meta.object().as_deref(), field.others(&OURS).as_deref())
 }
 
 fn terminal_login(capabilities: &Value) -> TerminalLogin {

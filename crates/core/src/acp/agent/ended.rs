@@ -5,19 +5,19 @@ use tokio::sync::watch;
 
 /// Dropped when it is over.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct EndGuard {
     _sender: watch::Sender<()>,
 }
 
 /// Tells when it is over. Clones wait for the same end.
 #[derive(Debug, Clone)]
-pub(super) struct Ended(Option<watch::Receiver<()>>);
+pub(super) struct EndSignal(Option<watch::Receiver<()>>);
 
-impl Ended {
+impl EndSignal {
     /// An end that is still to come.
-    pub(super) fn later() -> (End, Self) {
+    pub(super) fn later() -> (EndGuard, Self) {
         let (sender, receiver) = watch::channel(());
-        (End { _sender: sender }, Self(Some(receiver)))
+        (EndGuard { _sender: sender }, Self(Some(receiver)))
     }
 
     /// The end of what never began.

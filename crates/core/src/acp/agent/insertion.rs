@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ended::End;
+use super::ended::EndGuard;
 use super::link::ClientLink;
 use super::setup::{Meta, inserted_answer};
 use super::states;
@@ -20,22 +20,22 @@ use crate::wire::RpcId;
 #[derive(Debug, Clone)]
 pub struct TurnLink {
     link: ClientLink,
-    insertion: Arc<Insertion>,
+    insertion: Arc<PromptInsertion>,
 }
 
 /// A prompt that is to be inserted.
-pub(super) struct Insertion {
+pub(super) struct PromptInsertion {
     request: RpcId,
     session: AcpSessionId,
     blocks: Vec<Box<str>>,
     is_inserted: AtomicBool,
     /// Whoever waits for the insertion waits for the end of this.
-    waited_for: Mutex<Option<End>>,
+    waited_for: Mutex<Option<EndGuard>>,
     /// What is dropped when the client has the turn's end.
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
-impl fmt::Debug for Insertion {
+impl fmt::Debug for PromptInsertion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { request, session, is_inserted, .. } = self;
         let mut debug = formatter.debug_struct("Insertion");
@@ -53,7 +53,7 @@ impl Deref for TurnLink {
 }
 
 impl TurnLink {
-    pub(super) fn new(link: ClientLink, insertion: Arc<Insertion>) -> Self {
+    pub(super) fn new(link: ClientLink, insertion: Arc<PromptInsertion>) -> Self {
         Self { link, insertion }
     }
 
@@ -96,12 +96,12 @@ impl TurnLink {
     }
 }
 
-impl Insertion {
+impl PromptInsertion {
     pub(super) fn new(
         request: RpcId,
         session: AcpSessionId,
         blocks: Vec<Box<str>>,
-        waited_for: Option<End>,
+        waited_for: Option<EndGuard>,
     ) -> Self {
         let waited_for = Mutex::new(waited_for);
         let (is_inserted, kept) = (AtomicBool::new(false), Mutex::default());

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::client::ClientFacts;
-use super::permission::{PermissionAsk, PermissionOutcome};
+use super::permission::{PermissionOutcome, ToolPermissionRequest};
 use super::setup::to_json;
-use super::speech::Speech;
+use super::speech::SessionTranslations;
 use super::states;
 use super::turn::Cancellation;
 use super::update::UpdateBody;
 use crate::acp::translate::permission_to_v2;
 use crate::model::{AcpSessionId, ProtocolVersion};
-use crate::wire::{Message, Peer, RpcError, RpcId, WireError, encode};
+use crate::wire::{Peer, RpcError, RpcId, RpcMessage, WireError, encode};
 
 /// The client at the other end of a connection. Clones speak to the same one.
 ///
@@ -24,19 +24,19 @@ use crate::wire::{Message, Peer, RpcError, RpcId, WireError, encode};
 #[derive(Debug, Clone)]
 pub struct ClientLink {
     peer: Peer,
-    questions: Arc<Mutex<Questions>>,
+    questions: Arc<Mutex<ReplyWaiters>>,
     client: Arc<ClientFacts>,
     /// Whether the service leaves it to us to tell a client of version 2 which state a session is in.
     tells_states: bool,
     /// Whether what is said has been said before.
     is_replay: bool,
-    speech: Arc<Speech>,
+    speech: Arc<SessionTranslations>,
 }
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum ClientRequestError {
     /// The question could not be sent.
     #[error("cannot ask the client")]
     NotSent(#[source] WireError),
@@ -52,15 +52,15 @@ pub enum AskError {
 }
 
 #[derive(Debug)]
-enum Questions {
-    Open(HashMap<RpcId, oneshot::Sender<Message>>),
+enum ReplyWaiters {
+    Open(HashMap<RpcId, oneshot::Sender<RpcMessage>>),
     /// No answer will come any more.
     Closed,
 }
 
 impl ClientLink {
     pub(super) fn new(peer: Peer) -> Self {
-        let questions = Arc::new(Mutex::new(Questions::Open(HashMap::new())));
+        let questions = Arc::new(Mutex::new(ReplyWaiters::Open(HashMap::new())));
         let (client, speech) = (Arc::default(), Arc::default());
         Self { peer, questions, client, tells_states: false, is_replay: false, speech }
     }
@@ -75,7 +75,7 @@ impl ClientLink {
         Self { is_replay: true, ..self.clone() }
     }
 
-    pub(super) fn speech(&self) -> &Speech {
+    pub(super) fn speech(&self) -> &SessionTranslations {
         &self.speech
     }
 
@@ -128,15 +128,18 @@ impl ClientLink {
 
     /// Asks the client what somebody else asks: a request with these params, as they are. Its result comes
     /// back as the client gave it. Dropping this withdraws the question with `$/cancel_request`.
-    pub async fn ask(&self, method: &str, params: &str) -> Result<Box<str>, AskError> {
-        let question = Question { link: self, id: self.peer.mint_id() };
+    pub async fn ask(&self, method: &str, params: &str) -> Result<Box<str>, ClientRequestError> {
+        let question = ClientRequestGuard { link: self, id: self.peer.mint_id() };
         let answer = question.answer(method, params).await?;
         result(&answer).map(Into::into)
     }
 
     /// Asks the user what somebody else asks: the params of a `session/request_permission`, as they are.
     /// What was chosen comes back with the whole result. Dropping this withdraws the question.
-    pub async fn pass_on_question(&self, params: &str) -> Result<(PermissionOutcome, Box<str>), AskError> {
+    pub async fn pass_on_question(
+        &self,
+        params: &str,
+    ) -> Result<(PermissionOutcome, Box<str>), ClientRequestError> {
         let result = self.ask("session/request_permission", params).await?;
         Ok((chosen(&result)?, result))
     }
@@ -145,26 +148,26 @@ impl ClientLink {
     /// not the client says so too.
     pub async fn request_permission(
         &self,
-        ask: &PermissionAsk,
+        ask: &ToolPermissionRequest,
         cancellation: &mut Cancellation,
-    ) -> Result<PermissionOutcome, AskError> {
+    ) -> Result<PermissionOutcome, ClientRequestError> {
         if self.says_states() {
-            self.tell(&ask.session, states::REQUIRES_ACTION).await.map_err(AskError::NotSent)?;
+            self.tell(&ask.session, states::REQUIRES_ACTION).await.map_err(ClientRequestError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
         // A turn that is cancelled ends without going on.
         if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
-            self.tell(&ask.session, states::RUNNING).await.map_err(AskError::NotSent)?;
+            self.tell(&ask.session, states::RUNNING).await.map_err(ClientRequestError::NotSent)?;
         }
         outcome
     }
 
     async fn outcome(
         &self,
-        ask: &PermissionAsk,
+        ask: &ToolPermissionRequest,
         cancellation: &mut Cancellation,
-    ) -> Result<PermissionOutcome, AskError> {
-        let question = Question { link: self, id: self.peer.mint_id() };
+    ) -> Result<PermissionOutcome, ClientRequestError> {
+        let question = ClientRequestGuard { link: self, id: self.peer.mint_id() };
         let params = match self.client.protocol {
             ProtocolVersion::V1 => ask.to_params(),
             ProtocolVersion::V2 => {
@@ -185,10 +188,10 @@ impl ClientLink {
     }
 
     /// Hands a response to whoever asked.
-    pub(super) fn answered(&self, id: &RpcId, message: Message) {
+    pub(super) fn answered(&self, id: &RpcId, message: RpcMessage) {
         let waiting = match &mut *self.questions() {
-            Questions::Open(waiting) => waiting.remove(id),
-            Questions::Closed => None,
+            ReplyWaiters::Open(waiting) => waiting.remove(id),
+            ReplyWaiters::Closed => None,
         };
         if let Some(waiting) = waiting {
             // Whoever asked may have stopped waiting; then nobody misses the answer.
@@ -198,50 +201,54 @@ impl ClientLink {
 
     /// The client is gone: every open question fails, and every later one.
     pub(super) fn disconnected(&self) {
-        *self.questions() = Questions::Closed;
+        *self.questions() = ReplyWaiters::Closed;
     }
 
-    fn questions(&self) -> MutexGuard<'_, Questions> {
+    fn questions(&self) -> MutexGuard<'_, ReplyWaiters> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The client's answer, unless it is an error.
-fn result(answer: &Message) -> Result<&str, AskError> {
+fn result(answer: &RpcMessage) -> Result<&str, ClientRequestError> {
     match answer.error() {
-        Some(error) => Err(AskError::Refused(RpcError::read(error))),
-        None => answer.result().ok_or(AskError::Unreadable),
+        Some(error) => Err(ClientRequestError::Refused(RpcError::read(error))),
+        None => answer.result().ok_or(ClientRequestError::Unreadable),
     }
 }
 
 /// What the user chose.
-fn chosen(result: &str) -> Result<PermissionOutcome, AskError> {
-    PermissionOutcome::read(result).ok_or(AskError::Unreadable)
+fn chosen(result: &str) -> Result<PermissionOutcome, ClientRequestError> {
+    PermissionOutcome::read(result).ok_or(ClientRequestError::Unreadable)
 }
 
 /// One open question. Dropped without its answer, it is withdrawn from the client.
-struct Question<'a> {
+struct ClientRequestGuard<'a> {
     link: &'a ClientLink,
     id: RpcId,
 }
 
-impl Question<'_> {
-    async fn answer(&self, method: &str, params: &str) -> Result<Message, AskError> {
+impl ClientRequestGuard<'_> {
+    async fn answer(&self, method: &str, params: &str) -> Result<RpcMessage, ClientRequestError> {
         let (sender, receiver) = oneshot::channel();
         match &mut *self.link.questions() {
-            Questions::Open(waiting) => waiting.insert(self.id.clone(), sender),
-            Questions::Closed => return Err(AskError::Gone),
+            ReplyWaiters::Open(waiting) => waiting.insert(self.id.clone(), sender),
+            ReplyWaiters::Closed => return Err(ClientRequestError::Gone),
         };
         let line = encode::request(&self.id, method, params);
-        self.link.peer.send_request(self.id.clone(), method, line).await.map_err(AskError::NotSent)?;
-        receiver.await.map_err(|_| AskError::Gone)
+        self.link
+            .peer
+            .send_request(self.id.clone(), method, line)
+            .await
+            .map_err(ClientRequestError::NotSent)?;
+        receiver.await.map_err(|_| ClientRequestError::Gone)
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for ClientRequestGuard<'_> {
     fn drop(&mut self) {
-        if let Questions::Open(waiting) = &mut *self.link.questions() {
+        if let ReplyWaiters::Open(waiting) = &mut *self.link.questions() {
             waiting.remove(&self.id);
         }
         // Sends nothing if the answer is here.

@@ -27,21 +27,23 @@ mod update;
 mod worker;
 
 pub use call::{
-    Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall,
+    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall,
     SetModeCall, SetModelCall, SetOptionCall, StopCall,
 };
 pub use client::{ClientFacts, Elicitation, FileAccess, TerminalLogin};
 pub use error::CallError;
 pub use insertion::TurnLink;
-pub use link::{AskError, ClientLink};
+pub use link::{ClientLink, ClientRequestError};
 pub use offer::{Feature, Offer};
 pub use params::ParamProblem;
-pub use permission::{PermissionAsk, PermissionOption, PermissionOptionKind, PermissionOutcome};
+pub use permission::{PermissionOption, PermissionOptionKind, PermissionOutcome, ToolPermissionRequest};
 pub use serve::serve;
 pub use service::AgentService;
-pub use setup::{Meta, Mode, Modes, OnceTold, PromptAnswer, SessionPage, SessionSetup, SessionSummary};
+pub use setup::{
+    DeliveryCallback, Meta, Modes, PromptReply, SessionMode, SessionPage, SessionSetup, SessionSummary,
+};
 pub use turn::{CancelCause, Cancellation};
 pub use update::{
-    Command, NotAnUpdate, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
+    NotAnUpdate, PlanItem, PlanStatus, SlashCommand, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
     UpdateBody,
 };

@@ -116,12 +116,12 @@ pub struct Offer {
     latest: ProtocolVersion,
     tells_states: bool,
     tells_program_servers: bool,
-    passed_on: PassedOn,
+    passed_on: ForwardedOffer,
 }
 
 /// What another agent says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct PassedOn {
+struct ForwardedOffer {
     info: Option<Box<str>>,
     prompt: Option<Box<str>>,
     mcp: Option<Box<str>>,
@@ -152,7 +152,7 @@ impl Offer {
             latest: ProtocolVersion::V1,
             tells_states: false,
             tells_program_servers: true,
-            passed_on: PassedOn::default(),
+            passed_on: ForwardedOffer::default(),
         }
     }
 

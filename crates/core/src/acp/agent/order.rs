@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ended::{End, Ended};
+use super::ended::{EndGuard, EndSignal};
 use crate::model::AcpSessionId;
 
 /// The requests under way on one connection, by session. Clones speak of the same ones.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Order {
+pub(super) struct SessionLanes {
     lanes: Arc<Mutex<HashMap<AcpSessionId, Lane>>>,
 }
 
@@ -22,25 +22,25 @@ pub(super) struct Order {
 struct Lane {
     /// The last that has the session to itself. It ends after everything before it, so nobody behind it needs
     /// to know of that.
-    alone: Option<Ended>,
+    alone: Option<EndSignal>,
     /// Those behind it.
-    beside: Vec<Ended>,
+    beside: Vec<EndSignal>,
     /// Those of them that bring the session back.
-    restoring: Vec<Ended>,
+    restoring: Vec<EndSignal>,
 }
 
 /// A request's place in the order, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    order: Order,
+pub(super) struct LaneTicket {
+    order: SessionLanes,
     session: AcpSessionId,
-    ahead: Vec<Ended>,
-    end: Option<End>,
+    ahead: Vec<EndSignal>,
+    end: Option<EndGuard>,
 }
 
-impl Order {
+impl SessionLanes {
     /// A place for a request that runs beside others of its kind.
-    pub(super) fn beside(&self, session: &AcpSessionId) -> Place {
+    pub(super) fn beside(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
             lane.beside.push(ended);
             lane.alone.iter().cloned().collect()
@@ -48,7 +48,7 @@ impl Order {
     }
 
     /// A place for a request that brings the session back. Whoever takes it waits until it is reached.
-    pub(super) fn restoring(&self, session: &AcpSessionId) -> Place {
+    pub(super) fn restoring(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
             // Each of those ahead: one may have been withdrawn while it waited.
             let ahead = lane.alone.iter().chain(&lane.restoring).cloned().collect();
@@ -59,7 +59,7 @@ impl Order {
     }
 
     /// A place for a request that has the session to itself. Whoever takes it waits until it is reached.
-    pub(super) fn alone(&self, session: &AcpSessionId) -> Place {
+    pub(super) fn alone(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
             // A request beside may have been withdrawn while it waited, so its end does not say that of the last.
             lane.restoring.clear();
@@ -67,10 +67,14 @@ impl Order {
         })
     }
 
-    fn place(&self, session: &AcpSessionId, enter: impl FnOnce(&mut Lane, Ended) -> Vec<Ended>) -> Place {
-        let (end, ended) = Ended::later();
+    fn place(
+        &self,
+        session: &AcpSessionId,
+        enter: impl FnOnce(&mut Lane, EndSignal) -> Vec<EndSignal>,
+    ) -> LaneTicket {
+        let (end, ended) = EndSignal::later();
         let ahead = enter(self.lanes().entry(session.clone()).or_default(), ended);
-        Place { order: self.clone(), session: session.clone(), ahead, end: Some(end) }
+        LaneTicket { order: self.clone(), session: session.clone(), ahead, end: Some(end) }
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Lane>> {
@@ -79,7 +83,7 @@ impl Order {
     }
 }
 
-impl Place {
+impl LaneTicket {
     /// Waits until nothing is ahead any more.
     pub(super) async fn reached(&self) {
         for ended in &self.ahead {
@@ -88,7 +92,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LaneTicket {
     fn drop(&mut self) {
         self.end = None;
         let mut lanes = self.order.lanes();
@@ -110,13 +114,13 @@ mod tests {
 
     use super::*;
 
-    fn is_reached(place: &Place) -> bool {
+    fn is_reached(place: &LaneTicket) -> bool {
         pin!(place.reached()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
     fn what_is_alone_waits_for_all_before_it_and_all_behind_it_wait_for_it() {
-        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let [load, resume] = [order.beside(&session), order.beside(&session)];
         let close = order.alone(&session);
         let later = order.beside(&session);
@@ -135,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_was_withdrawn_behind_a_close_does_not_let_the_next_one_pass_it() {
-        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let close = order.alone(&session);
         let withdrawn = order.beside(&session);
         let delete = order.alone(&session);
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_brings_a_session_back_waits_for_all_before_it_that_do() {
-        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let [first, second] = [order.restoring(&session), order.restoring(&session)];
         let beside = order.beside(&session);
         let third = order.restoring(&session);
@@ -162,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_session_without_requests_is_forgotten() {
-        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let places = [order.beside(&session), order.alone(&session), order.beside(&session)];
         assert_eq!(order.lanes().len(), 1);
         drop(places);

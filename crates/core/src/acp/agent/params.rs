@@ -43,14 +43,14 @@ enum Path<'a> {
 
 /// One value and where it was found.
 #[derive(Debug)]
-pub(super) struct Field<'a> {
+pub(super) struct ParamField<'a> {
     path: Path<'a>,
     json: &'a str,
 }
 
 /// The place in an object where a value may be.
 #[derive(Debug)]
-pub(super) struct Member<'a> {
+pub(super) struct ParamMember<'a> {
     path: Path<'a>,
     json: Option<&'a str>,
 }
@@ -66,17 +66,17 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-impl<'a> Member<'a> {
+impl<'a> ParamMember<'a> {
     /// A value that must be there. A null is there: its type is what is wrong with it.
-    pub(super) fn required(&self) -> Result<Field<'a>, ParamProblem> {
-        let field = |json| Field { path: self.path, json };
+    pub(super) fn required(&self) -> Result<ParamField<'a>, ParamProblem> {
+        let field = |json| ParamField { path: self.path, json };
         self.json.map(field).ok_or_else(|| ParamProblem::new(self.path.to_string(), "is missing"))
     }
 
     /// A value that may be left out; null says the same as leaving it out.
-    pub(super) fn optional(&self) -> Option<Field<'a>> {
+    pub(super) fn optional(&self) -> Option<ParamField<'a>> {
         let json = self.json.filter(|json| *json != "null")?;
-        Some(Field { path: self.path, json })
+        Some(ParamField { path: self.path, json })
     }
 
     /// The object as received, or nothing if there is none or it is none: for `_meta`.
@@ -85,7 +85,7 @@ impl<'a> Member<'a> {
     }
 }
 
-impl<'a> Field<'a> {
+impl<'a> ParamField<'a> {
     /// The params of a message; left out or null, they have no members.
     pub(super) fn params(json: Option<&'a str>) -> Self {
         Self { path: Path::Params, json: json.filter(|json| *json != "null").unwrap_or("{}") }
@@ -133,12 +133,12 @@ impl<'a> Field<'a> {
     /// What `check` makes of the items of an array. The first problem ends it: the rest is not looked at.
     pub(super) fn items<T>(
         &self,
-        mut check: impl FnMut(Field<'_>) -> Result<T, ParamProblem>,
+        mut check: impl FnMut(ParamField<'_>) -> Result<T, ParamProblem>,
     ) -> Result<Vec<T>, ParamProblem> {
         let (mut checked, mut problem) = (Vec::new(), None);
         let each = |json: &str| {
             let path = Path::Item(&self.path, checked.len());
-            match check(Field { path, json }) {
+            match check(ParamField { path, json }) {
                 Ok(item) => checked.push(item),
                 Err(found) => problem = Some(found),
             }
@@ -156,20 +156,21 @@ impl<'a> Field<'a> {
     pub(super) fn members<const N: usize>(
         &self,
         names: [&'static str; N],
-    ) -> Result<[Member<'_>; N], ParamProblem> {
-        let read = serde_json::Deserializer::from_str(self.json).deserialize_map(Members(names));
+    ) -> Result<[ParamMember<'_>; N], ParamProblem> {
+        let read = serde_json::Deserializer::from_str(self.json).deserialize_map(NamedMembersVisitor(names));
         let found = read.map_err(|_| self.must_be("an object"))?;
         let path = |index| Path::Member(&self.path, names[index]);
-        let repeated = |index: &usize| matches!(found[*index], Found::Repeatedly) && names[*index] != META;
+        let repeated =
+            |index: &usize| matches!(found[*index], MemberOccurrence::Repeatedly) && names[*index] != META;
         if let Some(index) = (0..N).find(repeated) {
             return Err(ParamProblem::new(path(index).to_string(), "is given more than once"));
         }
         Ok(std::array::from_fn(|index| {
             let json = match found[index] {
-                Found::Once(json) => Some(json),
-                Found::Nothing | Found::Repeatedly => None,
+                MemberOccurrence::Once(json) => Some(json),
+                MemberOccurrence::Nothing | MemberOccurrence::Repeatedly => None,
             };
-            Member { path: path(index), json }
+            ParamMember { path: path(index), json }
         }))
     }
 
@@ -252,33 +253,33 @@ impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Entries<F> {
 
 /// Whether an object has a member of one name.
 #[derive(Debug, Clone, Copy)]
-enum Found<'a> {
+enum MemberOccurrence<'a> {
     Nothing,
     Once(&'a str),
     Repeatedly,
 }
 
 /// Finds the members of these names.
-struct Members<const N: usize>([&'static str; N]);
+struct NamedMembersVisitor<const N: usize>([&'static str; N]);
 
-impl<'de, const N: usize> Visitor<'de> for Members<N> {
-    type Value = [Found<'de>; N];
+impl<'de, const N: usize> Visitor<'de> for NamedMembersVisitor<N> {
+    type Value = [MemberOccurrence<'de>; N];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = [Found::Nothing; N];
-        while let Some(wanted) = map.next_key_seed(Wanted(&self.0))? {
+        let mut found = [MemberOccurrence::Nothing; N];
+        while let Some(wanted) = map.next_key_seed(MemberNameSeed(&self.0))? {
             let Some(index) = wanted else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
             let json = map.next_value::<&RawValue>()?.get();
             found[index] = match found[index] {
-                Found::Nothing => Found::Once(json),
-                Found::Once(_) | Found::Repeatedly => Found::Repeatedly,
+                MemberOccurrence::Nothing => MemberOccurrence::Once(json),
+                MemberOccurrence::Once(_) | MemberOccurrence::Repeatedly => MemberOccurrence::Repeatedly,
             };
         }
         Ok(found)
@@ -287,9 +288,9 @@ impl<'de, const N: usize> Visitor<'de> for Members<N> {
 
 /// Which of the names a member has, if any. Names are compared as bytes: half a surrogate pair in one that
 /// nobody asks for is no reason to refuse the rest.
-struct Wanted<'s>(&'s [&'static str]);
+struct MemberNameSeed<'s>(&'s [&'static str]);
 
-impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+impl<'de> DeserializeSeed<'de> for MemberNameSeed<'_> {
     type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -297,7 +298,7 @@ impl<'de> DeserializeSeed<'de> for Wanted<'_> {
     }
 }
 
-impl Visitor<'_> for Wanted<'_> {
+impl Visitor<'_> for MemberNameSeed<'_> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

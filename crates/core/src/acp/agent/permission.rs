@@ -7,7 +7,7 @@ use crate::model::AcpSessionId;
 
 /// A question whether a tool call may go ahead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PermissionAsk {
+pub struct ToolPermissionRequest {
     /// The session that asks.
     pub session: AcpSessionId,
     /// The tool call in question.
@@ -51,7 +51,7 @@ pub enum PermissionOutcome {
     Unknown,
 }
 
-impl PermissionAsk {
+impl ToolPermissionRequest {
     pub(super) fn to_params(&self) -> String {
         let option = |option: &PermissionOption| {
             let kind = match option.kind {

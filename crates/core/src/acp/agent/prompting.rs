@@ -9,24 +9,24 @@ use serde_json::Value;
 
 use super::call::PromptCall;
 use super::error::CallError;
-use super::insertion::{Insertion, TurnLink};
+use super::insertion::{PromptInsertion, TurnLink};
 use super::service::AgentService;
-use super::sessions::RunningTurn;
-use super::setup::{Meta, PromptAnswer};
+use super::sessions::ActiveTurn;
+use super::setup::{Meta, PromptReply};
 use super::states;
-use super::worker::{Worker, caught};
+use super::worker::{RequestWorker, caught};
 use crate::model::{AcpSessionId, ProtocolVersion, StopReason};
 use crate::wire::{RpcError, RpcId};
 
-impl<S: AgentService> Worker<S> {
+impl<S: AgentService> RequestWorker<S> {
     /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it; what it says of
     /// the turn is told all the same, for whoever follows goes on after that. One that goes unanswered has not stopped: it may run when its client asks again.
     pub(super) async fn turn(
         self,
         id: RpcId,
         call: PromptCall,
-        turn: RunningTurn,
-        insertion: Arc<Insertion>,
+        turn: ActiveTurn,
+        insertion: Arc<PromptInsertion>,
     ) {
         turn.before.clone().wait().await;
         let session = call.session.clone();
@@ -34,7 +34,7 @@ impl<S: AgentService> Worker<S> {
         let prompt = async { self.service.prompt(call, turn.cancellation.clone(), link).await };
         let ended = match caught("session/prompt", prompt).await {
             Err(error) if turn.cancellation.cause().is_some() && !matches!(error, CallError::Unanswered) => {
-                Ok(PromptAnswer { meta: turn_meta(&error), ..StopReason::cancelled().into() })
+                Ok(PromptReply { meta: turn_meta(&error), ..StopReason::cancelled().into() })
             }
             ended => ended,
         };
@@ -48,7 +48,7 @@ impl<S: AgentService> Worker<S> {
         drop(turn);
     }
 
-    async fn tell_end(&self, session: &AcpSessionId, ended: &Result<PromptAnswer, CallError>) {
+    async fn tell_end(&self, session: &AcpSessionId, ended: &Result<PromptReply, CallError>) {
         if !self.link.says_states() {
             return;
         }
@@ -71,7 +71,7 @@ fn turn_meta(error: &CallError) -> Meta {
 }
 
 /// The answer to a prompt that never became part of its conversation.
-fn not_inserted(ended: Result<PromptAnswer, CallError>) -> CallError {
+fn not_inserted(ended: Result<PromptReply, CallError>) -> CallError {
     match ended {
         Err(error) => error,
         Ok(answer) if answer.reason == StopReason::cancelled() => {

@@ -13,20 +13,20 @@ use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::call::{self, Call, ExtensionCall, PromptCall, Terms};
+use super::call::{self, ClientCall, ExtensionCall, NegotiatedOffer, PromptCall};
 use super::client::ClientFacts;
 use super::error::CallError;
-use super::insertion::Insertion;
+use super::insertion::PromptInsertion;
 use super::link::ClientLink;
 use super::offer::Offer;
-use super::order::Order;
+use super::order::SessionLanes;
 use super::service::AgentService;
 use super::sessions::Sessions;
 use super::turn::{CancelCause, CancelSignal};
-use super::worker::{Worker, caught};
+use super::worker::{RequestWorker, caught};
 use crate::model::AcpSessionId;
 use crate::model::ProtocolVersion;
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcId, Unread};
+use crate::wire::{InboundMessage, InboundStream, Peer, RpcId, RpcMessage, UnreadableLine};
 
 /// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
 const MAX_REQUESTS: usize = 1024;
@@ -39,13 +39,13 @@ const MAX_REQUESTS: usize = 1024;
 /// meanwhile.
 pub async fn serve<S: AgentService>(
     peer: Peer,
-    mut incoming: Incoming,
+    mut incoming: InboundStream,
     service: Arc<S>,
     offer: Offer,
     grace: Duration,
 ) {
     let mut leaving = std::pin::pin!(service.leaving());
-    let mut server = Server::new(peer, Arc::clone(&service), offer, grace);
+    let mut server = ConnectionServer::new(peer, Arc::clone(&service), offer, grace);
     loop {
         tokio::select! {
             received = incoming.recv_each() => match received {
@@ -59,19 +59,19 @@ pub async fn serve<S: AgentService>(
     }
 }
 
-struct Server<S> {
-    worker: Worker<S>,
+struct ConnectionServer<S> {
+    worker: RequestWorker<S>,
     to_everybody: Offer,
     /// What this client is offered; nothing before it is initialized.
     offer: Option<Offer>,
     /// How long what is under way may take once the client is gone.
     grace: Duration,
     tasks: JoinSet<()>,
-    requests: HashMap<Id, UnderWay>,
+    requests: HashMap<Id, ActiveRequest>,
 }
 
 /// A request that a handler is at work on.
-struct UnderWay {
+struct ActiveRequest {
     request: RpcId,
     withdrawal: Withdrawal,
 }
@@ -84,10 +84,10 @@ enum Withdrawal {
     Drop(oneshot::Sender<()>),
     /// It is cancelled as by `session/cancel`, and ends as a turn does. In version 2 it is answered at its
     /// insertion, and then there is nothing to withdraw.
-    Turn(Arc<CancelSignal>, Arc<Insertion>),
+    Turn(Arc<CancelSignal>, Arc<PromptInsertion>),
 }
 
-impl UnderWay {
+impl ActiveRequest {
     /// Whether the client has its answer, though the work goes on.
     fn is_answered(&self, version: ProtocolVersion) -> bool {
         match &self.withdrawal {
@@ -97,27 +97,32 @@ impl UnderWay {
     }
 }
 
-impl<S: AgentService> Server<S> {
+impl<S: AgentService> ConnectionServer<S> {
     fn new(peer: Peer, service: Arc<S>, to_everybody: Offer, grace: Duration) -> Self {
         let link = ClientLink::new(peer.clone());
-        let worker =
-            Worker { peer, link, service, sessions: Arc::new(Sessions::default()), order: Order::default() };
+        let worker = RequestWorker {
+            peer,
+            link,
+            service,
+            sessions: Arc::new(Sessions::default()),
+            order: SessionLanes::default(),
+        };
         let (tasks, requests) = (JoinSet::new(), HashMap::new());
         Self { worker, to_everybody, offer: None, grace, tasks, requests }
     }
 
-    async fn take(&mut self, inbound: Inbound) {
+    async fn take(&mut self, inbound: InboundMessage) {
         match inbound {
-            Inbound::Request { id, message } => self.request(id, &message).await,
-            Inbound::Notification(message) => self.notification(&message),
-            Inbound::Response { id, message, .. } => self.worker.link.answered(&id, message),
-            Inbound::Stray(_) => {}
+            InboundMessage::Request { id, message } => self.request(id, &message).await,
+            InboundMessage::Notification(message) => self.notification(&message),
+            InboundMessage::Response { id, message, .. } => self.worker.link.answered(&id, message),
+            InboundMessage::Stray(_) => {}
         }
     }
 
     /// What asks for something in a way that no request can has one answer, which names the request if that could be
     /// seen.
-    async fn refuse_malformed(&mut self, Unread { problem, id }: Unread) {
+    async fn refuse_malformed(&mut self, UnreadableLine { problem, id }: UnreadableLine) {
         let error = CallError::Malformed(problem);
         if self.tasks.len() >= MAX_REQUESTS {
             self.worker.clone().refuse(id, error).await;
@@ -126,14 +131,18 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    async fn request(&mut self, id: RpcId, message: &Message) {
+    async fn request(&mut self, id: RpcId, message: &RpcMessage) {
         let method = message.method().unwrap_or_default();
         if self.tasks.len() >= MAX_REQUESTS {
             self.worker.clone().refuse(id, CallError::TooManyRequests(MAX_REQUESTS)).await;
         } else if method == "initialize" {
             self.initialize(id, message.params()).await;
         } else if let Some(offer) = &self.offer {
-            match Call::read(method, message.params(), Terms { offer, version: self.worker.version() }) {
+            match ClientCall::read(
+                method,
+                message.params(),
+                NegotiatedOffer { offer, version: self.worker.version() },
+            ) {
                 Ok(call) => self.start(id, call),
                 Err(error) => self.refuse(id, error),
             }
@@ -183,7 +192,7 @@ impl<S: AgentService> Server<S> {
         Ok(answer)
     }
 
-    fn notification(&mut self, message: &Message) {
+    fn notification(&mut self, message: &RpcMessage) {
         match message.method() {
             Some("session/cancel") => {
                 if let Ok((session, aside)) = call::cancelled_session(message.params(), self.worker.version())
@@ -205,7 +214,7 @@ impl<S: AgentService> Server<S> {
     fn withdraw(&mut self, request: &RpcId) {
         let version = self.worker.version();
         let is_meant =
-            |under_way: &&mut UnderWay| under_way.request == *request && !under_way.is_answered(version);
+            |under_way: &&mut ActiveRequest| under_way.request == *request && !under_way.is_answered(version);
         let Some(under_way) = self.requests.values_mut().find(is_meant) else { return };
         match std::mem::replace(&mut under_way.withdrawal, Withdrawal::No) {
             Withdrawal::No => {}
@@ -215,68 +224,68 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    fn start(&mut self, id: RpcId, call: Call) {
+    fn start(&mut self, id: RpcId, call: ClientCall) {
         let worker = self.worker.clone();
         let request = id.clone();
-        let under_way = |withdrawal| UnderWay { request, withdrawal };
+        let under_way = |withdrawal| ActiveRequest { request, withdrawal };
         match call {
-            Call::New(call) => {
+            ClientCall::New(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.new_session(id, call, withdrawn));
             }
-            Call::Load(call) => {
+            ClientCall::Load(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 let place = worker.order.restoring(&call.session);
                 self.spawn(under_way(withdrawal), worker.load_session(id, call, place, withdrawn));
             }
-            Call::Resume(call) => {
+            ClientCall::Resume(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 let place = worker.order.restoring(&call.session);
                 self.spawn(under_way(withdrawal), worker.resume_session(id, call, place, withdrawn));
             }
-            Call::List(call) => {
+            ClientCall::List(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.list_sessions(id, call, withdrawn));
             }
-            Call::Extension(call) => {
+            ClientCall::Extension(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.extension(id, call, withdrawn));
             }
-            Call::Prompt(call) => self.prompt(id, call),
-            Call::Fork(call) => {
+            ClientCall::Prompt(call) => self.prompt(id, call),
+            ClientCall::Fork(call) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.fork_session(id, call, place));
             }
-            Call::Login(call) => {
+            ClientCall::Login(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.login(id, call, withdrawn));
             }
-            Call::Logout(aside) => self.spawn(under_way(Withdrawal::No), worker.logout(id, aside)),
-            Call::SetOption(call) if worker.sessions.is_active(&call.session) => {
+            ClientCall::Logout(aside) => self.spawn(under_way(Withdrawal::No), worker.logout(id, aside)),
+            ClientCall::SetOption(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_option(id, call, place));
             }
-            Call::SetOption(call) => self.refuse_inactive(id, call.session),
-            Call::SetMode(call) if worker.sessions.is_active(&call.session) => {
+            ClientCall::SetOption(call) => self.refuse_inactive(id, call.session),
+            ClientCall::SetMode(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
             }
-            Call::SetMode(call) => self.refuse_inactive(id, call.session),
-            Call::SetModel(call) if worker.sessions.is_active(&call.session) => {
+            ClientCall::SetMode(call) => self.refuse_inactive(id, call.session),
+            ClientCall::SetModel(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_model(id, call, place));
             }
-            Call::SetModel(call) => self.refuse_inactive(id, call.session),
-            Call::Stop(call) if worker.sessions.is_active(&call.session) => {
+            ClientCall::SetModel(call) => self.refuse_inactive(id, call.session),
+            ClientCall::Stop(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));
             }
-            Call::Stop(call) => self.refuse_inactive(id, call.session),
-            Call::Close(session) => {
+            ClientCall::Stop(call) => self.refuse_inactive(id, call.session),
+            ClientCall::Close(session) => {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));
             }
-            Call::Delete(session, aside) => {
+            ClientCall::Delete(session, aside) => {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave, aside));
             }
@@ -290,9 +299,9 @@ impl<S: AgentService> Server<S> {
             Some(mut turn) => {
                 let waited_for = turn.insertion.take();
                 let (session, blocks) = (call.session.clone(), call.blocks.clone());
-                let insertion = Arc::new(Insertion::new(id.clone(), session, blocks, waited_for));
+                let insertion = Arc::new(PromptInsertion::new(id.clone(), session, blocks, waited_for));
                 let withdrawal = Withdrawal::Turn(Arc::clone(&turn.signal), Arc::clone(&insertion));
-                let under_way = UnderWay { request: id.clone(), withdrawal };
+                let under_way = ActiveRequest { request: id.clone(), withdrawal };
                 self.spawn(under_way, worker.turn(id, call, turn, insertion));
             }
             None => self.refuse_inactive(id, call.session),
@@ -307,7 +316,7 @@ impl<S: AgentService> Server<S> {
         self.tasks.spawn(self.worker.clone().refuse(id, error));
     }
 
-    fn spawn(&mut self, under_way: UnderWay, work: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&mut self, under_way: ActiveRequest, work: impl Future<Output = ()> + Send + 'static) {
         let task = self.tasks.spawn(work).id();
         self.requests.insert(task, under_way);
     }

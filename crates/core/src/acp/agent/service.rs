@@ -3,7 +3,7 @@
 use std::future::{Future, pending, ready};
 
 use super::call::{
-    Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
+    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
     SetModelCall, SetOptionCall, StopCall,
 };
 use super::client::ClientFacts;
@@ -12,7 +12,7 @@ use super::insertion::TurnLink;
 use super::link::ClientLink;
 use super::offer::Offer;
 use super::params::ParamProblem;
-use super::setup::{Meta, PromptAnswer, SessionPage, SessionSetup};
+use super::setup::{Meta, PromptReply, SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::AcpSessionId;
 use crate::wire::RpcId;
@@ -68,7 +68,7 @@ pub trait AgentService: Send + Sync + 'static {
         call: PromptCall,
         cancellation: Cancellation,
         link: TurnLink,
-    ) -> impl Future<Output = Result<PromptAnswer, CallError>> + Send;
+    ) -> impl Future<Output = Result<PromptReply, CallError>> + Send;
 
     /// Why nothing can be asked of a session that is not active on this connection.
     fn not_active(&self, session: AcpSessionId) -> impl Future<Output = CallError> + Send {
@@ -118,7 +118,7 @@ pub trait AgentService: Send + Sync + 'static {
     }
 
     /// Logs the user out.
-    fn logout(&self, aside: Aside) -> impl Future<Output = Result<(), CallError>> + Send {
+    fn logout(&self, aside: CallExtras) -> impl Future<Output = Result<(), CallError>> + Send {
         drop(aside);
         ready(Err(CallError::UnknownMethod("logout".into())))
     }
@@ -148,7 +148,7 @@ pub trait AgentService: Send + Sync + 'static {
     fn delete_session(
         &self,
         session: AcpSessionId,
-        aside: Aside,
+        aside: CallExtras,
     ) -> impl Future<Output = Result<Meta, CallError>> + Send {
         drop((session, aside));
         ready(Ok(Meta::new()))
@@ -175,7 +175,7 @@ pub trait AgentService: Send + Sync + 'static {
     fn cancel_turns(
         &self,
         session: AcpSessionId,
-        aside: Aside,
+        aside: CallExtras,
         link: ClientLink,
     ) -> impl Future<Output = ()> + Send {
         drop((session, aside, link));

@@ -15,7 +15,7 @@ use crate::wire::splice::put;
 pub type Meta = serde_json::Map<String, serde_json::Value>;
 
 /// Something to be done once the client has the answer. It is dropped undone if the client never gets it.
-pub type OnceTold = Box<dyn FnOnce() + Send>;
+pub type DeliveryCallback = Box<dyn FnOnce() + Send>;
 
 /// A session that is ready: the answer to new, load and resume.
 pub struct SessionSetup {
@@ -33,12 +33,12 @@ pub struct SessionSetup {
     /// Updates that go out right after the answer.
     pub afterwards: Vec<UpdateBody>,
     /// What is done when these are out.
-    pub once_told: Option<OnceTold>,
+    pub once_told: Option<DeliveryCallback>,
 }
 
 /// The answer to a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptAnswer {
+pub struct PromptReply {
     /// Why the turn stopped. The set is open: a service may pass on a reason we do not know.
     pub reason: StopReason,
     /// What the turn used, as a JSON object.
@@ -55,12 +55,12 @@ pub struct Modes {
     /// The id of the one in force.
     pub current: String,
     /// All there are.
-    pub available: Vec<Mode>,
+    pub available: Vec<SessionMode>,
 }
 
 /// One way of working.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mode {
+pub struct SessionMode {
     /// Its id.
     pub id: String,
     /// Its name, for a person.
@@ -99,7 +99,7 @@ pub struct SessionSummary {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SetupAnswer<'a> {
+struct SetupResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ impl SessionSetup {
             return with_meta(told.unwrap_or_else(|| given.clone()), &meta.unwrap_or_default());
         }
         let modes = if version == ProtocolVersion::V1 { self.acp_modes() } else { None };
-        to_json(&SetupAnswer { session_id, modes, meta })
+        to_json(&SetupResult { session_id, modes, meta })
     }
 
     /// Whether it has modes that nobody has put into words of any version.
@@ -142,7 +142,7 @@ impl SessionSetup {
 
     fn acp_modes(&self) -> Option<acp::SessionModeState> {
         let modes = self.modes.as_ref()?;
-        let mode = |mode: &Mode| acp::SessionMode::new(mode_id(&mode.id), mode.name.clone());
+        let mode = |mode: &SessionMode| acp::SessionMode::new(mode_id(&mode.id), mode.name.clone());
         let available = modes.available.iter().map(mode).collect();
         Some(acp::SessionModeState::new(mode_id(&modes.current), available))
     }
@@ -201,13 +201,13 @@ fn some_meta(meta: &Meta) -> Option<Meta> {
     (!meta.is_empty()).then(|| meta.clone())
 }
 
-impl From<StopReason> for PromptAnswer {
+impl From<StopReason> for PromptReply {
     fn from(reason: StopReason) -> Self {
         Self { reason, usage: None, meta: Meta::new(), passed_on: None }
     }
 }
 
-impl PromptAnswer {
+impl PromptReply {
     pub(super) fn to_json(&self) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

@@ -13,12 +13,12 @@ use crate::wire::encode::json_string;
 
 /// The sessions of one connection, as its client of version 2 has been told of them.
 #[derive(Debug, Default)]
-pub(super) struct Speech {
-    sessions: Mutex<HashMap<AcpSessionId, Told>>,
+pub(super) struct SessionTranslations {
+    sessions: Mutex<HashMap<AcpSessionId, SessionTranslation>>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct SessionTranslation {
     translation: UpdatesToV2,
     /// The message that pieces without an id belong to, if one is being said.
     unnamed: Option<(MessageKind, String)>,
@@ -26,7 +26,7 @@ struct Told {
     replayed: Option<(MessageKind, Box<str>)>,
 }
 
-impl Speech {
+impl SessionTranslations {
     /// The update objects of version 2 that say what this one says. In a replay a message begins with nothing
     /// said, since its client may know it already.
     pub(super) fn update(&self, session: &AcpSessionId, update: &str, is_replay: bool) -> Vec<Box<str>> {
@@ -58,17 +58,17 @@ impl Speech {
         self.sessions().remove(session);
     }
 
-    fn with<T>(&self, session: &AcpSessionId, work: impl FnOnce(&mut Told) -> T) -> T {
+    fn with<T>(&self, session: &AcpSessionId, work: impl FnOnce(&mut SessionTranslation) -> T) -> T {
         work(self.sessions().entry(session.clone()).or_default())
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Told>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, SessionTranslation>> {
         // What a panic leaves of one session is at worst a message that is begun again.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
+impl SessionTranslation {
     fn update(&mut self, update: &str, is_replay: bool) -> Vec<Box<str>> {
         let (kind, id) = match read_update(&format!(r#"{{"update":{update}}}"#)) {
             Update::Chunk { kind, message_id: Some(id), .. } => {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::error::CallError;
-use super::setup::{Meta, PromptAnswer, to_json};
+use super::setup::{Meta, PromptReply, to_json};
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 
@@ -18,7 +18,7 @@ pub(super) const IDLE: &str = r#"{"sessionUpdate":"state_update","state":"idle"}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Idle<'a> {
+struct IdleUpdateBody<'a> {
     session_update: &'static str,
     state: &'static str,
     stop_reason: &'a str,
@@ -31,7 +31,7 @@ struct Idle<'a> {
 }
 
 /// A turn has stopped.
-pub(super) fn stopped(answer: &PromptAnswer) -> String {
+pub(super) fn stopped(answer: &PromptReply) -> String {
     let meta = Some(&answer.meta).filter(|meta| !meta.is_empty());
     idle(answer.reason.as_str(), None, answer.usage(), meta)
 }
@@ -43,7 +43,7 @@ pub(super) fn failed(error: &CallError, wants_data: bool) -> String {
 
 fn idle(reason: &str, error: Option<RpcError>, usage: Option<&RawValue>, meta: Option<&Meta>) -> String {
     let (session_update, state) = ("state_update", "idle");
-    to_json(&Idle { session_update, state, stop_reason: reason, error, usage, meta })
+    to_json(&IdleUpdateBody { session_update, state, stop_reason: reason, error, usage, meta })
 }
 
 /// The user's whole message, from its content blocks as received.

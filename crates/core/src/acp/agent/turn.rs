@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use super::call::Aside;
+use super::call::CallExtras;
 
 /// Why a turn shall stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub enum CancelCause {
 /// The turn's end of the signal. Clones wait for the same one.
 #[derive(Debug, Clone)]
 pub struct Cancellation {
-    cause: watch::Receiver<Option<(CancelCause, Aside)>>,
+    cause: watch::Receiver<Option<(CancelCause, CallExtras)>>,
 }
 
 /// The dispatcher's end of the signal.
 #[derive(Debug)]
 pub(super) struct CancelSignal {
-    cause: watch::Sender<Option<(CancelCause, Aside)>>,
+    cause: watch::Sender<Option<(CancelCause, CallExtras)>>,
 }
 
 impl Cancellation {
@@ -32,7 +32,7 @@ impl Cancellation {
     }
 
     /// What the client said with `session/cancel` beside that; nothing, if that is not what it said.
-    pub fn aside(&self) -> Aside {
+    pub fn aside(&self) -> CallExtras {
         self.cause.borrow().as_ref().map(|(_, aside)| aside.clone()).unwrap_or_default()
     }
 
@@ -51,11 +51,11 @@ impl CancelSignal {
 
     /// Gives the signal; only the first cause counts.
     pub(super) fn give(&self, cause: CancelCause) {
-        self.give_with(cause, &Aside::default());
+        self.give_with(cause, &CallExtras::default());
     }
 
     /// Gives the signal with what the client says beside it.
-    pub(super) fn give_with(&self, cause: CancelCause, aside: &Aside) {
+    pub(super) fn give_with(&self, cause: CancelCause, aside: &CallExtras) {
         self.cause.send_if_modified(|known| {
             let first = known.is_none();
             known.get_or_insert_with(|| (cause, aside.clone()));

@@ -42,7 +42,7 @@ pub enum PlanStatus {
 
 /// A command that the agent understands in prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct SlashCommand {
     /// The word after the slash.
     pub name: String,
     /// What it does.
@@ -160,8 +160,8 @@ impl UpdateBody {
     }
 
     /// The commands the agent understands.
-    pub fn available_commands(commands: impl IntoIterator<Item = Command>) -> Self {
-        let command = |command: Command| acp::AvailableCommand::new(command.name, command.description);
+    pub fn available_commands(commands: impl IntoIterator<Item = SlashCommand>) -> Self {
+        let command = |command: SlashCommand| acp::AvailableCommand::new(command.name, command.description);
         let update = acp::AvailableCommandsUpdate::new(commands.into_iter().map(command).collect());
         Self::of(&acp::SessionUpdate::AvailableCommandsUpdate(update))
     }

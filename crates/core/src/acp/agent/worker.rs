@@ -13,13 +13,13 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::call::{
-    Aside, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
+    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
     SetModelCall, SetOptionCall, StopCall,
 };
-use super::ended::Ended;
+use super::ended::EndSignal;
 use super::error::CallError;
 use super::link::ClientLink;
-use super::order::{Order, Place};
+use super::order::{LaneTicket, SessionLanes};
 use super::params::ParamProblem;
 use super::service::AgentService;
 use super::sessions::Sessions;
@@ -34,24 +34,24 @@ const EMPTY: &str = "{}";
 
 /// What a task needs to do one request.
 #[derive(Debug)]
-pub(super) struct Worker<S> {
+pub(super) struct RequestWorker<S> {
     pub(super) peer: Peer,
     pub(super) link: ClientLink,
     pub(super) service: Arc<S>,
     pub(super) sessions: Arc<Sessions>,
-    pub(super) order: Order,
+    pub(super) order: SessionLanes,
 }
 
 /// A session on its way out: no prompt can reach it any more.
 #[derive(Debug)]
-pub(super) struct Leave {
+pub(super) struct SessionTeardown {
     session: AcpSessionId,
-    place: Place,
+    place: LaneTicket,
     /// The ends of its turns; nothing if it was not active.
-    turns: Option<Vec<Ended>>,
+    turns: Option<Vec<EndSignal>>,
 }
 
-impl<S> Clone for Worker<S> {
+impl<S> Clone for RequestWorker<S> {
     fn clone(&self) -> Self {
         Self {
             peer: self.peer.clone(),
@@ -63,7 +63,7 @@ impl<S> Clone for Worker<S> {
     }
 }
 
-impl<S: AgentService> Worker<S> {
+impl<S: AgentService> RequestWorker<S> {
     pub(super) async fn new_session(self, id: RpcId, call: NewCall, withdrawn: oneshot::Receiver<()>) {
         let new = async { self.service.new_session(call, self.link.clone()).await };
         let setup = unless_withdrawn(caught("session/new", new), withdrawn).await;
@@ -77,7 +77,7 @@ impl<S: AgentService> Worker<S> {
         self,
         id: RpcId,
         call: RestoreCall,
-        place: Place,
+        place: LaneTicket,
         withdrawn: oneshot::Receiver<()>,
     ) {
         let load = async {
@@ -93,7 +93,7 @@ impl<S: AgentService> Worker<S> {
         self,
         id: RpcId,
         call: RestoreCall,
-        place: Place,
+        place: LaneTicket,
         withdrawn: oneshot::Receiver<()>,
     ) {
         let resume = async {
@@ -111,7 +111,7 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    pub(super) async fn fork_session(self, id: RpcId, call: ForkCall, place: Place) {
+    pub(super) async fn fork_session(self, id: RpcId, call: ForkCall, place: LaneTicket) {
         place.reached().await;
         let fork = async { self.service.fork_session(call, self.link.clone()).await };
         let setup = caught("session/fork", fork).await;
@@ -128,13 +128,13 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
 
-    pub(super) async fn logout(self, id: RpcId, aside: Aside) {
+    pub(super) async fn logout(self, id: RpcId, aside: CallExtras) {
         let logout = async { self.service.logout(aside).await };
         let result = caught("logout", logout).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
 
-    pub(super) async fn set_option(self, id: RpcId, call: SetOptionCall, place: Place) {
+    pub(super) async fn set_option(self, id: RpcId, call: SetOptionCall, place: LaneTicket) {
         place.reached().await;
         let result = match call {
             SetOptionCall { session, option, value: OptionValue::Id(mode), params, meta }
@@ -177,7 +177,7 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, result).await;
     }
 
-    pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: Place) {
+    pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: LaneTicket) {
         place.reached().await;
         let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         let result = caught("session/set_mode", set_mode).await;
@@ -185,7 +185,7 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    pub(super) async fn set_model(self, id: RpcId, call: SetModelCall, place: Place) {
+    pub(super) async fn set_model(self, id: RpcId, call: SetModelCall, place: LaneTicket) {
         place.reached().await;
         let set_model = async { self.service.set_model(call, self.link.clone()).await };
         let result = caught("session/set_model", set_model).await;
@@ -193,7 +193,7 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    pub(super) async fn stop(self, id: RpcId, call: StopCall, place: Place) {
+    pub(super) async fn stop(self, id: RpcId, call: StopCall, place: LaneTicket) {
         place.reached().await;
         let method = call.method;
         let stop = async { self.service.stop(call, self.link.clone()).await };
@@ -202,7 +202,7 @@ impl<S: AgentService> Worker<S> {
     }
 
     /// Ends what the client may end beside its own turns. A notification has no response, so failures are dropped.
-    pub(super) async fn cancel_turns(self, session: AcpSessionId, aside: Aside) {
+    pub(super) async fn cancel_turns(self, session: AcpSessionId, aside: CallExtras) {
         let cancel = async {
             self.service.cancel_turns(session, aside, self.link.clone()).await;
             Ok(())
@@ -211,14 +211,14 @@ impl<S: AgentService> Worker<S> {
     }
 
     /// Tells the session's turns to stop. From here on the session is as good as closed to its client.
-    pub(super) fn leave(&self, session: AcpSessionId) -> Leave {
+    pub(super) fn leave(&self, session: AcpSessionId) -> SessionTeardown {
         let place = self.order.alone(&session);
         let turns = self.sessions.deactivate(&session);
-        Leave { session, place, turns }
+        SessionTeardown { session, place, turns }
     }
 
     /// A session that is not active is closed already.
-    pub(super) async fn close_session(self, id: RpcId, leave: Leave) {
+    pub(super) async fn close_session(self, id: RpcId, leave: SessionTeardown) {
         leave.place.reached().await;
         let close = async {
             self.service.cancel_for_close(leave.session.clone()).await;
@@ -235,7 +235,7 @@ impl<S: AgentService> Worker<S> {
     }
 
     /// A session that does not exist is deleted already.
-    pub(super) async fn delete_session(self, id: RpcId, leave: Leave, aside: Aside) {
+    pub(super) async fn delete_session(self, id: RpcId, leave: SessionTeardown, aside: CallExtras) {
         self.left(&leave).await;
         let delete = async { self.service.delete_session(leave.session.clone(), aside).await };
         let result = caught("session/delete", delete).await;
@@ -245,7 +245,7 @@ impl<S: AgentService> Worker<S> {
     }
 
     /// Waits until nothing goes on in the session any more; whether it was active.
-    async fn left(&self, leave: &Leave) -> bool {
+    async fn left(&self, leave: &SessionTeardown) -> bool {
         leave.place.reached().await;
         // What restores a session may have been ahead, and its client may have prompted at once.
         let again = self.sessions.deactivate(&leave.session);

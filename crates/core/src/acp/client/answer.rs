@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::machine::{AgentState, PassId, Stopped};
+use crate::machine::{AgentState, PassId, TurnStop};
 use crate::model::{
-    AcpSessionId, AgentError, AgentProfile, AgentSessionId, ProtocolVersion, Reading, StopReason, Timestamp,
-    ways_in_words,
+    AcpSessionId, AgentError, AgentProfile, AgentSessionId, ErrorMeaning, ProtocolVersion, StopReason,
+    Timestamp, ways_in_words,
 };
-use crate::wire::splice::{Step, elements, locate};
-use crate::wire::{Message, RpcError};
+use crate::wire::splice::{PathStep, elements, locate};
+use crate::wire::{RpcError, RpcMessage};
 
 use super::super::login::told_ways;
 use super::super::{StateUpdate, reading};
@@ -18,13 +18,13 @@ use super::words::{Description, describe};
 
 /// An answer to a request of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum AgentResponse {
     /// To `session/new`.
     Opened(Result<(AcpSessionId, Option<AgentSessionId>), AgentError>),
     /// To `session/load` or `session/resume`.
     Restored(Result<Option<AgentSessionId>, AgentError>),
     /// To `session/prompt`, and in version 1 the whole result as the agent wrote it.
-    Prompted(Result<Stopped, AgentError>, Option<Arc<str>>),
+    Prompted(Result<TurnStop, AgentError>, Option<Arc<str>>),
     /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done. The whole result, as
     /// the agent wrote it.
     Inserted(Arc<str>),
@@ -69,7 +69,7 @@ pub struct ListedSession {
 
 /// Who answers, and how it behaves.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Speaker<'a> {
+pub(super) struct AnswerSource<'a> {
     /// What to call it in a message to a person.
     pub(super) agent: &'a str,
     /// What is spoken with it.
@@ -79,7 +79,7 @@ pub(super) struct Speaker<'a> {
     pub(super) ways: Option<&'a str>,
 }
 
-pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message) -> Answer {
+pub(super) fn read(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage) -> AgentResponse {
     let result = || result(speaker, method, message);
     let bad = |problem: &str| AgentError::BadAnswer {
         agent: speaker.agent.to_owned(),
@@ -87,41 +87,45 @@ pub(super) fn read(speaker: Speaker<'_>, method: &str, message: &Message) -> Ans
         problem: problem.to_owned(),
     };
     match method {
-        "session/new" | "session/fork" => Answer::Opened(result().and_then(|result| {
+        "session/new" | "session/fork" => AgentResponse::Opened(result().and_then(|result| {
             let id = result.get("sessionId").and_then(Value::as_str).unwrap_or_default();
             let session = AcpSessionId::new(id).map_err(|_| bad("there is no sessionId"))?;
             Ok((session, inner_id(&result)))
         })),
         // An agent that answers with a result has the session, whatever the shape of the result.
-        "session/load" | "session/resume" => Answer::Restored(result().map(|result| inner_id(&result))),
+        "session/load" | "session/resume" => {
+            AgentResponse::Restored(result().map(|result| inner_id(&result)))
+        }
         "session/prompt" if speaker.version == ProtocolVersion::V2 => match result() {
-            Ok(_) => Answer::Inserted(message.result().unwrap_or("{}").into()),
-            Err(error) => Answer::Prompted(withdrawn(error), None),
+            Ok(_) => AgentResponse::Inserted(message.result().unwrap_or("{}").into()),
+            Err(error) => AgentResponse::Prompted(withdrawn(error), None),
         },
         "session/prompt" => {
             let stopped = result().and_then(|result| {
                 let reason = result.get("stopReason").and_then(Value::as_str);
                 let reason = reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))?;
                 let usage = result.get("usage").filter(|usage| usage.is_object());
-                Ok(Stopped { reason, usage: usage.and_then(|_| member(message.result()?, "usage")) })
+                Ok(TurnStop { reason, usage: usage.and_then(|_| member(message.result()?, "usage")) })
             });
-            Answer::Prompted(stopped, message.result().map(Into::into))
+            AgentResponse::Prompted(stopped, message.result().map(Into::into))
         }
-        "session/list" => Answer::Listed(
+        "session/list" => AgentResponse::Listed(
             result().and_then(|_| read_list(speaker.agent, message.result().unwrap_or("null"))),
         ),
         // Whatever it is that is wrong, who wanted to log in is not logged in.
-        "authenticate" | "auth/login" => Answer::Login(result().map(drop).map_err(|error| match error {
-            AgentError::Refused { agent, method, code, message, field, acp, .. } => {
-                let reading = Reading::LoginNeeded;
-                AgentError::Refused { agent, method, code, message, field, acp, reading }
-            }
-            other => other,
-        })),
-        "logout" | "auth/logout" => Answer::Login(result().map(drop)),
-        "session/close" => Answer::Closed(done(result().map(drop))),
-        "session/delete" => Answer::Deleted(done(result().map(drop))),
-        _ => Answer::Other,
+        "authenticate" | "auth/login" => {
+            AgentResponse::Login(result().map(drop).map_err(|error| match error {
+                AgentError::Refused { agent, method, code, message, field, acp, .. } => {
+                    let reading = ErrorMeaning::LoginNeeded;
+                    AgentError::Refused { agent, method, code, message, field, acp, reading }
+                }
+                other => other,
+            }))
+        }
+        "logout" | "auth/logout" => AgentResponse::Login(result().map(drop)),
+        "session/close" => AgentResponse::Closed(done(result().map(drop))),
+        "session/delete" => AgentResponse::Deleted(done(result().map(drop))),
+        _ => AgentResponse::Other,
     }
 }
 
@@ -141,11 +145,15 @@ fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
 
 /// A member of an object, byte for byte.
 fn member(object: &str, name: &str) -> Option<Arc<str>> {
-    locate(object, &[Step::Key(name)]).map(|range| object[range].into())
+    locate(object, &[PathStep::Key(name)]).map(|range| object[range].into())
 }
 
 /// The result, or the agent's error as ours.
-pub(super) fn result(speaker: Speaker<'_>, method: &str, message: &Message) -> Result<Value, AgentError> {
+pub(super) fn result(
+    speaker: AnswerSource<'_>,
+    method: &str,
+    message: &RpcMessage,
+) -> Result<Value, AgentError> {
     let bad = |problem: String| AgentError::BadAnswer {
         agent: speaker.agent.to_owned(),
         method: method.to_owned(),
@@ -158,11 +166,11 @@ pub(super) fn result(speaker: Speaker<'_>, method: &str, message: &Message) -> R
 }
 
 /// The agent's error as ours.
-pub(super) fn refusal(speaker: Speaker<'_>, method: &str, message: &Message) -> AgentError {
+pub(super) fn refusal(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage) -> AgentError {
     refused(speaker, method, message.error().unwrap_or("null"))
 }
 
-fn refused(speaker: Speaker<'_>, method: &str, raw: &str) -> AgentError {
+fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
     let error = RpcError::read(raw);
     let data: Value =
         error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
@@ -192,11 +200,11 @@ fn refused(speaker: Speaker<'_>, method: &str, raw: &str) -> AgentError {
 
 /// What an error means. One about a parameter of the request, or about something else that was not found, says nothing
 /// about the session.
-fn reading_of(profile: &AgentProfile, method: &str, error: &RpcError, field: Option<&str>) -> Reading {
+fn reading_of(profile: &AgentProfile, method: &str, error: &RpcError, field: Option<&str>) -> ErrorMeaning {
     let parameters = ["cwd", "mcpServers", "additionalDirectories"];
     let is_parameter = field.is_some_and(|field| parameters.iter().any(|name| field.starts_with(name)));
     match reading::read(profile, error) {
-        Reading::Lost if is_parameter || !is_about_session(method, error) => Reading::Broken,
+        ErrorMeaning::Lost if is_parameter || !is_about_session(method, error) => ErrorMeaning::Broken,
         reading => reading,
     }
 }
@@ -216,7 +224,7 @@ fn is_about_session(method: &str, error: &RpcError) -> bool {
 }
 
 /// A prompt that was dropped before the agent took it in was cancelled.
-fn withdrawn(error: AgentError) -> Result<Stopped, AgentError> {
+fn withdrawn(error: AgentError) -> Result<TurnStop, AgentError> {
     match error {
         AgentError::Refused { code: RpcError::REQUEST_CANCELLED, .. } => Ok(StopReason::cancelled().into()),
         other => Err(other),
@@ -224,7 +232,7 @@ fn withdrawn(error: AgentError) -> Result<Stopped, AgentError> {
 }
 
 /// What the state of an agent means for its session. An agent that stopped over an error has refused the prompt.
-pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate) -> AgentState {
+pub(super) fn state(speaker: AnswerSource<'_>, state: StateUpdate) -> AgentState {
     match state {
         StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
         StateUpdate::Idle { stop_reason: Some(reason), error, .. } if &*reason == "error" => {
@@ -233,7 +241,9 @@ pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate) -> AgentState {
         }
         StateUpdate::Idle { stop_reason, usage, .. } => {
             let usage = usage.filter(|usage| usage.starts_with('{')).map(Into::into);
-            AgentState::Idle(stop_reason.map(|reason| Ok(Stopped { reason: StopReason::new(reason), usage })))
+            AgentState::Idle(
+                stop_reason.map(|reason| Ok(TurnStop { reason: StopReason::new(reason), usage })),
+            )
         }
         _ => AgentState::Other,
     }
@@ -266,17 +276,21 @@ mod tests {
     use super::*;
     use crate::model::{AgentSpec, Profiles};
 
-    fn answer(method: &str, body: &str) -> Answer {
-        let message = Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();
+    fn answer(method: &str, body: &str) -> AgentResponse {
+        let message = RpcMessage::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();
         let profile = Profiles::built_in().of(&AgentSpec::new("a", [""; 0]), None);
-        let speaker =
-            Speaker { agent: "a", version: ProtocolVersion::V1, profile: &profile, ways: Some("tui (T)") };
+        let speaker = AnswerSource {
+            agent: "a",
+            version: ProtocolVersion::V1,
+            profile: &profile,
+            ways: Some("tui (T)"),
+        };
         read(speaker, method, &message)
     }
 
     fn inner(meta: &str) -> Option<String> {
         match answer("session/new", &format!(r#""result":{{"sessionId":"s"{meta}}}"#)) {
-            Answer::Opened(Ok((_, inner))) => inner.map(|inner| inner.to_string()),
+            AgentResponse::Opened(Ok((_, inner))) => inner.map(|inner| inner.to_string()),
             other => panic!("not opened: {other:?}"),
         }
     }
@@ -307,7 +321,10 @@ mod tests {
         for result in ["null", "{}", r#"{"modes":null,"configOptions":[],"models":{}}"#, "[]", r#""ok""#, "7"]
         {
             for method in ["session/load", "session/resume"] {
-                assert_eq!(answer(method, &format!(r#""result":{result}"#)), Answer::Restored(Ok(None)));
+                assert_eq!(
+                    answer(method, &format!(r#""result":{result}"#)),
+                    AgentResponse::Restored(Ok(None))
+                );
             }
         }
     }
@@ -325,7 +342,8 @@ mod tests {
             (r#"{"code":-32001,"message":"Request timed out"}"#, false),
         ];
         for (error, is_unknown) in cases {
-            let Answer::Prompted(Err(read), _) = answer("session/prompt", &format!(r#""error":{error}"#))
+            let AgentResponse::Prompted(Err(read), _) =
+                answer("session/prompt", &format!(r#""error":{error}"#))
             else {
                 panic!("{error}")
             };
@@ -335,29 +353,29 @@ mod tests {
 
     #[test]
     fn an_answer_of_the_wrong_shape_names_agent_method_and_problem() {
-        let Answer::Opened(Err(error)) = answer("session/new", r#""result":{"sessionId":7}"#) else {
+        let AgentResponse::Opened(Err(error)) = answer("session/new", r#""result":{"sessionId":7}"#) else {
             panic!()
         };
         let expected = r#"the agent "a" answered session/new with something else than the protocol says: there is no sessionId"#;
         assert_eq!(error.to_string(), expected);
         assert!(matches!(
             answer("session/prompt", r#""result":null"#),
-            Answer::Prompted(Err(AgentError::BadAnswer { .. }), _)
+            AgentResponse::Prompted(Err(AgentError::BadAnswer { .. }), _)
         ));
         assert!(matches!(
             answer("session/list", r#""result":null"#),
-            Answer::Listed(Err(AgentError::BadAnswer { .. }))
+            AgentResponse::Listed(Err(AgentError::BadAnswer { .. }))
         ));
     }
 
     #[test]
     fn an_unknown_session_counts_as_closed_and_deleted() {
         let not_found = r#""error":{"code":-32002,"message":"Resource not found","data":{"sessionId":"s"}}"#;
-        assert_eq!(answer("session/close", not_found), Answer::Closed(Ok(())));
-        assert_eq!(answer("session/delete", not_found), Answer::Deleted(Ok(())));
+        assert_eq!(answer("session/close", not_found), AgentResponse::Closed(Ok(())));
+        assert_eq!(answer("session/delete", not_found), AgentResponse::Deleted(Ok(())));
         assert!(matches!(
             answer("session/close", r#""error":{"code":-32603,"message":"x"}"#),
-            Answer::Closed(Err(AgentError::Refused { .. }))
+            AgentResponse::Closed(Err(AgentError::Refused { .. }))
         ));
     }
 
@@ -365,7 +383,7 @@ mod tests {
     fn a_refusal_says_what_the_agent_said_wherever_it_said_it() {
         let error =
             r#""error":{"code":-32603,"message":"Internal error","data":{"details":"no rollout found"}}"#;
-        let Answer::Restored(Err(error)) = answer("session/load", error) else { panic!() };
+        let AgentResponse::Restored(Err(error)) = answer("session/load", error) else { panic!() };
         let expected = r#"the agent "a" refused session/load: Internal error: no rollout found (-32603)"#;
         assert_eq!(error.to_string(), expected);
     }
@@ -375,7 +393,7 @@ mod tests {
         let refused = |method: &str, data: &str| {
             let error = format!(r#""error":{{"code":-32000,"message":"Login"{data}}}"#);
             match answer(method, &error) {
-                Answer::Opened(Err(error)) | Answer::Login(Err(error)) => error.to_string(),
+                AgentResponse::Opened(Err(error)) | AgentResponse::Login(Err(error)) => error.to_string(),
                 other => panic!("not refused: {other:?}"),
             }
         };
@@ -405,6 +423,6 @@ mod tests {
         let last = r#"{"sessionId":"u","updatedAt":"soon"}"#;
         let sessions =
             vec![row("s", Some("2026-11-15T00:00:00Z"), Some("t"), first), row("u", None, None, last)];
-        assert_eq!(page, Answer::Listed(Ok(ListPage { sessions, next: Some(String::new()) })));
+        assert_eq!(page, AgentResponse::Listed(Ok(ListPage { sessions, next: Some(String::new()) })));
     }
 }

@@ -5,16 +5,17 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, LoginHow, LoginWay, ProtocolVersion,
+    AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, LoginMethod, LoginMethodKind,
+    ProtocolVersion,
 };
 use crate::wire::{Peer, RpcId, WireError, encode};
 
-use super::super::capabilities::Untaken;
-use super::super::{Besides, login_ways};
-use super::{AgentConnection, Line};
+use super::super::capabilities::UnsupportedBlock;
+use super::super::{ExtraParams, login_ways};
+use super::{AgentConnection, RedactedLine};
 
 /// A line to be kept and then sent, to the agent it was made for and no other.
-pub struct Outgoing {
+pub struct OutgoingLine {
     pub(super) peer: Peer,
     pub(super) id: Option<RpcId>,
     pub(super) method: Cow<'static, str>,
@@ -24,51 +25,52 @@ pub struct Outgoing {
 }
 
 /// `session/close`, of an agent that advertised it.
-pub struct Close<'a>(&'a AgentConnection);
+pub struct CloseMethod<'a>(&'a AgentConnection);
 /// `session/delete`, of an agent that advertised it.
-pub struct Delete<'a>(&'a AgentConnection);
+pub struct DeleteMethod<'a>(&'a AgentConnection);
 /// `session/list`, of an agent that advertised it.
-pub struct List<'a>(&'a AgentConnection);
+pub struct ListMethod<'a>(&'a AgentConnection);
 
 impl AgentConnection {
     /// `session/close`, if the agent has it.
-    pub fn close(&self) -> Option<Close<'_>> {
-        self.capabilities.sessions.close.then_some(Close(self))
+    pub fn close(&self) -> Option<CloseMethod<'_>> {
+        self.capabilities.sessions.close.then_some(CloseMethod(self))
     }
 
     /// `session/delete`, if the agent has it.
-    pub fn delete(&self) -> Option<Delete<'_>> {
-        self.capabilities.sessions.delete.then_some(Delete(self))
+    pub fn delete(&self) -> Option<DeleteMethod<'_>> {
+        self.capabilities.sessions.delete.then_some(DeleteMethod(self))
     }
 
     /// `session/list`, if the agent has it.
-    pub fn list(&self) -> Option<List<'_>> {
-        self.capabilities.sessions.list.then_some(List(self))
+    pub fn list(&self) -> Option<ListMethod<'_>> {
+        self.capabilities.sessions.list.then_some(ListMethod(self))
     }
 
     /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it.
-    pub fn login(&self, way: &str, besides: Option<&Besides>) -> Option<Outgoing> {
+    pub fn login(&self, way: &str, besides: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "authenticate",
             ProtocolVersion::V2 => "auth/login",
         };
         // A way that is gone in a terminal is never asked for like this.
-        let is_meant = |known: &LoginWay| known.id == way && !matches!(known.how, LoginHow::Terminal { .. });
+        let is_meant =
+            |known: &LoginMethod| known.id == way && !matches!(known.how, LoginMethodKind::Terminal { .. });
         login_ways(&self.answer).into_iter().find(is_meant)?;
         let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
         let params = format!(r#"{{"methodId":{}{besides}}}"#, json(&way));
-        Some(Outgoing::request(&self.peer, method, &params))
+        Some(OutgoingLine::request(&self.peer, method, &params))
     }
 
     /// `logout`, or `auth/logout` in version 2, if the agent has it.
-    pub fn logout(&self, besides: Option<&Besides>) -> Option<Outgoing> {
+    pub fn logout(&self, besides: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "logout",
             ProtocolVersion::V2 => "auth/logout",
         };
         let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
         let params = format!("{{{}}}", besides.trim_start_matches(','));
-        self.capabilities.logout.then(|| Outgoing::request(&self.peer, method, &params))
+        self.capabilities.logout.then(|| OutgoingLine::request(&self.peer, method, &params))
     }
 
     /// `session/prompt`. The content blocks are a JSON array and go out as they are, if the agent takes
@@ -77,64 +79,64 @@ impl AgentConnection {
         &self,
         session: &AcpSessionId,
         blocks: &str,
-        besides: Option<&Besides>,
-    ) -> Result<Outgoing, AgentError> {
+        besides: Option<&ExtraParams>,
+    ) -> Result<OutgoingLine, AgentError> {
         self.check_content(blocks)?;
         let members = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
         let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{members}}}"#, json(session));
-        Ok(self.kept_safely(Outgoing::request(&self.peer, "session/prompt", &params), besides))
+        Ok(self.kept_safely(OutgoingLine::request(&self.peer, "session/prompt", &params), besides))
     }
 
     fn check_content(&self, blocks: &str) -> Result<(), AgentError> {
         let untaken = self.capabilities.prompt.untaken(blocks).map_err(|error| AgentError::BadPrompt {
             problem: format!("it is no list of content blocks: {error}"),
         })?;
-        let Some(Untaken { index, kind, feature }) = untaken else { return Ok(()) };
+        let Some(UnsupportedBlock { index, kind, feature }) = untaken else { return Ok(()) };
         let (agent, capability) = (self.agent.clone(), feature.capability(self.version));
         Err(AgentError::ContentUnsupported { agent, index, kind, capability })
     }
 
     /// `session/cancel`, a notification, with what the client says besides.
-    pub fn cancel(&self, session: &AcpSessionId, besides: Option<&Besides>) -> Outgoing {
+    pub fn cancel(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> OutgoingLine {
         let params = self.session_params(session, besides);
-        self.kept_safely(Outgoing::notification(&self.peer, "session/cancel", &params), besides)
+        self.kept_safely(OutgoingLine::notification(&self.peer, "session/cancel", &params), besides)
     }
 
-    fn session_params(&self, session: &AcpSessionId, besides: Option<&Besides>) -> String {
+    fn session_params(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> String {
         let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
         format!(r#"{{"sessionId":{}{besides}}}"#, json(session))
     }
 
     /// What a client says besides may hold what the agent was given in confidence, which is not kept.
-    fn kept_safely(&self, mut outgoing: Outgoing, besides: Option<&Besides>) -> Outgoing {
+    fn kept_safely(&self, mut outgoing: OutgoingLine, besides: Option<&ExtraParams>) -> OutgoingLine {
         outgoing.kept = besides.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
         outgoing
     }
 }
 
-impl Close<'_> {
+impl CloseMethod<'_> {
     /// Frees a session; its history stays.
-    pub fn request(&self, session: &AcpSessionId) -> Outgoing {
-        Outgoing::request(&self.0.peer, "session/close", &self.0.session_params(session, None))
+    pub fn request(&self, session: &AcpSessionId) -> OutgoingLine {
+        OutgoingLine::request(&self.0.peer, "session/close", &self.0.session_params(session, None))
     }
 }
 
-impl Delete<'_> {
+impl DeleteMethod<'_> {
     /// Takes a session out of the agent's list, with what the client says besides.
-    pub fn request(&self, session: &AcpSessionId, besides: Option<&Besides>) -> Outgoing {
+    pub fn request(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> OutgoingLine {
         let params = self.0.session_params(session, besides);
-        self.0.kept_safely(Outgoing::request(&self.0.peer, "session/delete", &params), besides)
+        self.0.kept_safely(OutgoingLine::request(&self.0.peer, "session/delete", &params), besides)
     }
 }
 
-impl List<'_> {
+impl ListMethod<'_> {
     /// One page of the agent's sessions, of a directory or of all.
-    pub fn request(&self, cwd: Option<&AbsolutePath>, cursor: Option<&str>) -> Outgoing {
-        Outgoing::request(&self.0.peer, "session/list", &json(&ListParams { cwd, cursor }))
+    pub fn request(&self, cwd: Option<&AbsolutePath>, cursor: Option<&str>) -> OutgoingLine {
+        OutgoingLine::request(&self.0.peer, "session/list", &json(&ListParams { cwd, cursor }))
     }
 }
 
-impl Outgoing {
+impl OutgoingLine {
     pub(super) fn request(peer: &Peer, method: &'static str, params: &str) -> Self {
         let id = peer.mint_id();
         let line = encode::request(&id, method, params);
@@ -178,9 +180,9 @@ impl Outgoing {
     }
 
     /// The line as it is kept: without secret values.
-    pub fn kept(&self) -> Line {
+    pub fn kept(&self) -> RedactedLine {
         let body = self.kept.as_deref().unwrap_or(&self.line).into();
-        Line { direction: Direction::ToAgent, kind: self.kind, body }
+        RedactedLine { direction: Direction::ToAgent, kind: self.kind, body }
     }
 }
 

@@ -11,12 +11,12 @@ use crate::model::{PLACEHOLDER, is_secret_name};
 use crate::wire::encode;
 
 use super::call::json;
-use super::{AgentConnection, Outgoing, rpc_id};
+use super::{AgentConnection, OutgoingLine, rpc_id};
 
 impl AgentConnection {
     /// The line that answers an `elicitation/create` with these params: in the client's words where there are any. What
     /// was typed as a secret is kept out of it, and out of what the agent says from then on.
-    pub fn elicited(&mut self, ask: &AskId, params: &str, answer: &Permit) -> Outgoing {
+    pub fn elicited(&mut self, ask: &AskId, params: &str, answer: &Permit) -> OutgoingLine {
         let result = match answer {
             Permit::Elicited(result) => result.to_string(),
             Permit::Cancelled => said(acp::ElicitationAction::Cancel),
@@ -34,7 +34,7 @@ impl AgentConnection {
         let kept = encode::response(&rpc_id(ask), masked.as_deref().unwrap_or(&result));
         let kept = self.secrets.remove_from_json(&kept).or(masked.map(|_| kept));
         let line = encode::response(&rpc_id(ask), &result);
-        Outgoing { kept, ..Outgoing::response(&self.peer, line) }
+        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
     }
 }
 

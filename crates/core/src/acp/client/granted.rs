@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::Replaced;
+use crate::model::PreviousContent;
 
 use super::permission::PermissionRequest;
 use super::tools::{TerminalRequest, ToolRequest};
@@ -16,7 +16,7 @@ const PATHS: [&str; 5] = ["path", "file", "filePath", "file_path", "filepath"];
 
 impl PermissionRequest {
     /// Whether it is about exactly this, in a session that works in `cwd`; `old` is what a file has that is to be written.
-    pub fn is_about(&self, request: &ToolRequest, old: Option<&Replaced>, cwd: &str) -> bool {
+    pub fn is_about(&self, request: &ToolRequest, old: Option<&PreviousContent>, cwd: &str) -> bool {
         let params: Value = serde_json::from_str(self.params()).unwrap_or_default();
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let input = call.get("rawInput").and_then(Value::as_object);
@@ -70,10 +70,12 @@ fn is_write(input: &Map<String, Value>, path: &str, content: &str) -> bool {
 
 /// Whether a difference shows what changes. Without an old text it shows all of the new one; with another one than the
 /// file has, it leaves out what it pretends to be there already.
-fn starts_from(diff: &Value, old: Option<&Replaced>) -> bool {
+fn starts_from(diff: &Value, old: Option<&PreviousContent>) -> bool {
     match &diff["oldText"] {
         Value::Null => true,
-        Value::String(said) => said.is_empty() || matches!(old, Some(Replaced::Text(old)) if old == said),
+        Value::String(said) => {
+            said.is_empty() || matches!(old, Some(PreviousContent::Text(old)) if old == said)
+        }
         _ => false,
     }
 }

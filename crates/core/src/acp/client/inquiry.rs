@@ -3,7 +3,7 @@
 
 use crate::wire::RpcId;
 
-use super::{AgentConnection, Outgoing};
+use super::{AgentConnection, OutgoingLine};
 
 /// How many inquiries an agent may leave unanswered before it is asked no more.
 const MAX_INQUIRIES: usize = 16;
@@ -11,7 +11,7 @@ const MAX_INQUIRIES: usize = 16;
 impl AgentConnection {
     /// Makes an inquiry of a request of ours; the id that its answer is told under. `None` if the agent leaves too many
     /// unanswered.
-    pub fn inquire(&mut self, request: &Outgoing) -> Option<RpcId> {
+    pub fn inquire(&mut self, request: &OutgoingLine) -> Option<RpcId> {
         let id = request.id.clone().filter(|_| self.inquiries.len() < MAX_INQUIRIES)?;
         self.inquiries.push(id.clone());
         Some(id)

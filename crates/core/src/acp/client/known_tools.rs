@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::model::ToolUse;
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{PathStep, locate};
 
 use super::permission::{self, PermissionRequest};
 use super::tools::ToolRequest;
@@ -74,8 +74,8 @@ impl KnownTools {
 
 /// Whether an update says that its tool call can be cancelled; `None` if it says nothing of it.
 fn told_cancel(update: &str) -> Option<bool> {
-    let capabilities = update.get(locate(update, &[Step::Key("capabilities")])?)?;
-    let cancel = locate(capabilities, &[Step::Key("cancel")]).and_then(|range| capabilities.get(range));
+    let capabilities = update.get(locate(update, &[PathStep::Key("capabilities")])?)?;
+    let cancel = locate(capabilities, &[PathStep::Key("cancel")]).and_then(|range| capabilities.get(range));
     Some(cancel.is_some_and(|cancel| cancel.starts_with('{')))
 }
 

@@ -4,7 +4,7 @@
 //! could send anything earlier. A method that needs a capability is on a value that only an agent with the
 //! capability gives out ([`AgentConnection::load`] and its neighbours): calling it without does not compile.
 //!
-//! Nothing is sent here before its line could be kept: a call yields an [`Outgoing`], and sending it is
+//! Nothing is sent here before its line could be kept: a call yields an [`OutgoingLine`], and sending it is
 //! another step.
 
 use std::borrow::Cow;
@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
 use crate::model::{AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, Update};
-use crate::wire::splice::{Step, locate};
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
+use crate::wire::splice::{PathStep, locate};
+use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
 use super::children::ChildSessions;
 use super::content::is_foreign;
@@ -35,17 +35,17 @@ mod start;
 mod tools;
 mod words;
 
-use answer::Speaker;
-pub use answer::{Answer, ListPage, ListedSession};
-pub use call::{Close, Delete, List, Outgoing};
+use answer::AnswerSource;
+pub use answer::{AgentResponse, ListPage, ListedSession};
+pub use call::{CloseMethod, DeleteMethod, ListMethod, OutgoingLine};
 pub(crate) use elicitation::is_elicitation_answer;
 pub use elicitation::is_secret_field;
 pub use known_tools::{KnownTools, tool_request_use};
-pub use offered::Offered;
-pub use pass::Passing;
+pub use offered::SessionOffer;
+pub use pass::ForwardMethod;
 pub use permission::{Escalation, PermissionRequest};
-pub use setup::{Load, Replay, Resume, SessionPlace};
-pub use start::{InitializeFailure, Started};
+pub use setup::{LoadMethod, ReplayMethod, ResumeMethod, SessionWorkspace};
+pub use start::{InitializeFailure, InitializedAgent};
 pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
 pub(super) use words::described;
 
@@ -53,7 +53,7 @@ pub(super) use words::described;
 pub struct AgentConnection {
     agent: String,
     peer: Peer,
-    incoming: Incoming,
+    incoming: InboundStream,
     version: ProtocolVersion,
     capabilities: Capabilities,
     /// Its answer to `initialize`.
@@ -61,9 +61,9 @@ pub struct AgentConnection {
     profile: Arc<AgentProfile>,
     /// The ways to log in that it offers, in words.
     login_ways: Option<Box<str>>,
-    offered: Arc<Offered>,
+    offered: Arc<SessionOffer>,
     /// Requests of clients that are out.
-    passed: Vec<pass::Passed>,
+    passed: Vec<pass::PendingForward>,
     /// Inquiries that are out.
     inquiries: Vec<RpcId>,
     tools: KnownTools,
@@ -77,7 +77,7 @@ pub struct AgentConnection {
 
 /// One line exchanged with the agent, as it is kept: secret values replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct RedactedLine {
     /// Who said it.
     pub direction: Direction,
     /// What sort of line it is.
@@ -88,25 +88,25 @@ pub struct Line {
 
 /// What is known of the session when a message comes: it decides what the message means.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct MessageContext<'a> {
     /// Its id. An update for another session is kept and is no part of this conversation.
     pub session: Option<&'a AcpSessionId>,
 }
 
 /// What the agent sent, and its line.
 #[derive(Debug)]
-pub struct FromAgent {
+pub struct ReceivedMessage {
     /// What it means.
-    pub meaning: Meaning,
+    pub meaning: ParsedMessage,
     /// How it is kept.
-    pub line: Line,
+    pub line: RedactedLine,
     /// How many bytes it was on the wire.
     pub size: usize,
 }
 
 /// What a message of the agent means.
 #[derive(Debug)]
-pub enum Meaning {
+pub enum ParsedMessage {
     /// It reports something about the session.
     Update(Update),
     /// It says whether it works, and whether something of its goes on beside that.
@@ -118,29 +118,29 @@ pub enum Meaning {
     /// It wants a file or a terminal; and the request's params, as it wrote them.
     Tool(AskId, ToolRequest, Arc<str>),
     /// The way to it is gone and looked for, or there again: it is on another machine.
-    Way(FarWay),
+    Way(RemoteLinkState),
     /// It no longer wants an answer to a request.
     Withdrawn(AskId),
     /// It asks for something that it cannot have; why.
     Refused(AskId, RpcError),
     /// It answers a request of ours.
-    Answer(Answer),
+    Answer(AgentResponse),
     /// It answers an inquiry, which is no part of the session.
-    Inquired(RpcId, Answer),
+    Inquired(RpcId, AgentResponse),
     /// Nothing to act on: another notification, or an answer to nothing.
     Nothing,
 }
 
 /// How the way to an agent on another machine stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FarWay {
+pub enum RemoteLinkState {
     /// It is looked for.
     Gone,
     /// It is there again.
     There,
 }
 
-impl Meaning {
+impl ParsedMessage {
     /// The request that it is, if it wants an answer.
     pub fn ask(&self) -> Option<&AskId> {
         match self {
@@ -195,13 +195,13 @@ impl AgentConnection {
         self.profile = profile;
     }
 
-    fn speaker(&self) -> Speaker<'_> {
+    fn speaker(&self) -> AnswerSource<'_> {
         let ways = self.login_ways.as_deref();
-        Speaker { agent: &self.agent, version: self.version, profile: &self.profile, ways }
+        AnswerSource { agent: &self.agent, version: self.version, profile: &self.profile, ways }
     }
 
     /// What the session offers at the moment.
-    pub fn offered(&self) -> &Arc<Offered> {
+    pub fn offered(&self) -> &Arc<SessionOffer> {
         &self.offered
     }
 
@@ -211,23 +211,23 @@ impl AgentConnection {
     }
 
     /// The next message of the agent; `None` when the connection has ended.
-    pub async fn recv(&mut self, known: Known<'_>) -> Option<FromAgent> {
+    pub async fn recv(&mut self, known: MessageContext<'_>) -> Option<ReceivedMessage> {
         let inbound = self.incoming.recv().await?;
         Some(self.interpret(&inbound, known))
     }
 
     /// The next message, if it is there already.
-    pub fn try_recv(&mut self, known: Known<'_>) -> Option<FromAgent> {
+    pub fn try_recv(&mut self, known: MessageContext<'_>) -> Option<ReceivedMessage> {
         let inbound = self.incoming.try_recv()?;
         Some(self.interpret(&inbound, known))
     }
 
     /// Why the connection ended, once it has.
-    pub fn end(&self) -> Option<crate::wire::End> {
+    pub fn end(&self) -> Option<crate::wire::DisconnectReason> {
         self.incoming.end()
     }
 
-    fn interpret(&mut self, inbound: &Inbound, known: Known<'_>) -> FromAgent {
+    fn interpret(&mut self, inbound: &InboundMessage, known: MessageContext<'_>) -> ReceivedMessage {
         let mut line = inbound_line(inbound, &mut self.secrets);
         let clean = clean_message(inbound, &line);
         let message = clean.as_ref().unwrap_or_else(|| inbound.message());
@@ -242,27 +242,33 @@ impl AgentConnection {
             }
         }
         let meaning = match inbound {
-            Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
-            Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
-            Inbound::Notification(_) if self.is_host => match message.method() {
-                Some(far_host::STATE) if !known.session.is_some_and(is_foreign) => {
-                    self.state(message.params().unwrap_or("null")).unwrap_or(Meaning::Nothing)
-                }
-                Some(far_host::AWAY) => Meaning::Way(FarWay::Gone),
-                Some(far_host::BACK) => Meaning::Way(FarWay::There),
-                _ => Meaning::Nothing,
-            },
-            Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
-            Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
-            Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
-                Meaning::Inquired(id.clone(), answer::read(self.speaker(), method, message))
+            InboundMessage::Notification(_) if line.kind == EventKind::Update => self.update(message),
+            InboundMessage::Notification(_) if message.method() == Some("$/cancel_request") => {
+                withdrawn(message)
             }
-            Inbound::Response { id, method, .. } => Meaning::Answer(self.answered(id, method, message)),
+            InboundMessage::Notification(_) if self.is_host => match message.method() {
+                Some(far_host::STATE) if !known.session.is_some_and(is_foreign) => {
+                    self.state(message.params().unwrap_or("null")).unwrap_or(ParsedMessage::Nothing)
+                }
+                Some(far_host::AWAY) => ParsedMessage::Way(RemoteLinkState::Gone),
+                Some(far_host::BACK) => ParsedMessage::Way(RemoteLinkState::There),
+                _ => ParsedMessage::Nothing,
+            },
+            InboundMessage::Notification(_) | InboundMessage::Stray(_) => ParsedMessage::Nothing,
+            InboundMessage::Request { id, message: written } => {
+                self.request(id, message, written, known.session)
+            }
+            InboundMessage::Response { id, method, .. } if self.take_inquiry(id) => {
+                ParsedMessage::Inquired(id.clone(), answer::read(self.speaker(), method, message))
+            }
+            InboundMessage::Response { id, method, .. } => {
+                ParsedMessage::Answer(self.answered(id, method, message))
+            }
         };
-        FromAgent { meaning, line, size: inbound.message().line().len() }
+        ReceivedMessage { meaning, line, size: inbound.message().line().len() }
     }
 
-    fn answered(&mut self, id: &RpcId, method: &str, message: &Message) -> Answer {
+    fn answered(&mut self, id: &RpcId, method: &str, message: &RpcMessage) -> AgentResponse {
         if let Some(passed) = self.take_passed(id, method, message) {
             return passed;
         }
@@ -273,13 +279,13 @@ impl AgentConnection {
         answer::read(self.speaker(), method, message)
     }
 
-    fn offer(&mut self, changed: Option<Offered>) {
+    fn offer(&mut self, changed: Option<SessionOffer>) {
         if let Some(offered) = changed {
             self.offered = Arc::new(offered);
         }
     }
 
-    fn update(&mut self, message: &Message) -> Meaning {
+    fn update(&mut self, message: &RpcMessage) -> ParsedMessage {
         self.offer(self.offered.after_update(message.params().unwrap_or("null")));
         let params = message.params().unwrap_or("null");
         let update = match self.version {
@@ -292,7 +298,7 @@ impl AgentConnection {
         if let Update::Tool { call, fields, .. } = &update {
             self.tools.remember(call, fields);
         }
-        Meaning::Update(update)
+        ParsedMessage::Update(update)
     }
 
     /// Takes an update of another session. Of a child, what its requests may refer to is remembered.
@@ -311,39 +317,39 @@ impl AgentConnection {
     }
 
     /// Whether the agent works, if the params of an update say that.
-    fn state(&self, params: &str) -> Option<Meaning> {
+    fn state(&self, params: &str) -> Option<ParsedMessage> {
         let state = answer::state(self.speaker(), super::state_update(params)?);
-        Some(Meaning::State(state, super::has_background(params)))
+        Some(ParsedMessage::State(state, super::has_background(params)))
     }
 
     /// What a request means; `written` is the message as it came, where `message` has no secrets.
     fn request(
         &self,
         id: &RpcId,
-        message: &Message,
-        written: &Message,
+        message: &RpcMessage,
+        written: &RpcMessage,
         session: Option<&AcpSessionId>,
-    ) -> Meaning {
+    ) -> ParsedMessage {
         let ask = AskId(id.as_str().into());
         let params = message.params().unwrap_or("null");
         match message.method() {
             Some("session/request_permission") => match self.about(params, session, true) {
-                Err(error) => Meaning::Refused(ask, error),
+                Err(error) => ParsedMessage::Refused(ask, error),
                 Ok(()) if !PermissionRequest::has_options(params) => {
-                    Meaning::Refused(ask, RpcError::invalid_params("options must be an array"))
+                    ParsedMessage::Refused(ask, RpcError::invalid_params("options must be an array"))
                 }
-                Ok(()) => Meaning::Permission(ask, self.tools.permission(params)),
+                Ok(()) => ParsedMessage::Permission(ask, self.tools.permission(params)),
             },
             // One that is about a request of ours names no session.
             Some("elicitation/create") => match self.about(params, session, false) {
-                Err(error) => Meaning::Refused(ask, error),
-                Ok(()) => Meaning::Elicitation(ask, params.into()),
+                Err(error) => ParsedMessage::Refused(ask, error),
+                Ok(()) => ParsedMessage::Elicitation(ask, params.into()),
             },
             method => {
                 let method = method.unwrap_or_default();
                 match self.tool(method, written.params().unwrap_or("null"), session) {
-                    Ok((request, params)) => Meaning::Tool(ask, request, params),
-                    Err(error) => Meaning::Refused(ask, error),
+                    Ok((request, params)) => ParsedMessage::Tool(ask, request, params),
+                    Err(error) => ParsedMessage::Refused(ask, error),
                 }
             }
         }
@@ -388,25 +394,25 @@ impl AgentConnection {
     }
 
     /// The line that tells the agent why it does not get what it asks for.
-    pub fn refusal(&self, ask: &AskId, error: &RpcError) -> Outgoing {
+    pub fn refusal(&self, ask: &AskId, error: &RpcError) -> OutgoingLine {
         self.said_by_client(encode::error_response(&rpc_id(ask), error))
     }
 }
 
 /// The update in the params of a `session/update`.
 fn update_of(params: &str) -> &str {
-    locate(params, &[Step::Key("update")]).and_then(|range| params.get(range)).unwrap_or("null")
+    locate(params, &[PathStep::Key("update")]).and_then(|range| params.get(range)).unwrap_or("null")
 }
 
 fn named_session(params: &str) -> Option<String> {
-    serde_json::from_str(params.get(locate(params, &[Step::Key("sessionId")])?)?).ok()
+    serde_json::from_str(params.get(locate(params, &[PathStep::Key("sessionId")])?)?).ok()
 }
 
 /// The request that a `$/cancel_request` is about.
-fn withdrawn(message: &Message) -> Meaning {
+fn withdrawn(message: &RpcMessage) -> ParsedMessage {
     let params = message.params().unwrap_or("null");
-    let id = locate(params, &[Step::Key("requestId")]).and_then(|range| RpcId::from_raw(&params[range]));
-    id.map_or(Meaning::Nothing, |id| Meaning::Withdrawn(AskId(id.as_str().into())))
+    let id = locate(params, &[PathStep::Key("requestId")]).and_then(|range| RpcId::from_raw(&params[range]));
+    id.map_or(ParsedMessage::Nothing, |id| ParsedMessage::Withdrawn(AskId(id.as_str().into())))
 }
 
 fn rpc_id(ask: &AskId) -> RpcId {
@@ -414,25 +420,25 @@ fn rpc_id(ask: &AskId) -> RpcId {
 }
 
 /// How an inbound message is kept.
-fn inbound_line(inbound: &Inbound, secrets: &mut Secrets) -> Line {
+fn inbound_line(inbound: &InboundMessage, secrets: &mut Secrets) -> RedactedLine {
     let message = inbound.message();
     let kind = match inbound {
-        Inbound::Request { .. } => EventKind::Request,
-        Inbound::Notification(_) if message.method() == Some("session/update") => EventKind::Update,
-        Inbound::Notification(_) => EventKind::Notification,
-        Inbound::Response { .. } | Inbound::Stray(_) => EventKind::Response,
+        InboundMessage::Request { .. } => EventKind::Request,
+        InboundMessage::Notification(_) if message.method() == Some("session/update") => EventKind::Update,
+        InboundMessage::Notification(_) => EventKind::Notification,
+        InboundMessage::Response { .. } | InboundMessage::Stray(_) => EventKind::Response,
     };
     let kept = match message.method() {
         Some(method) => secrets.remove_from_call(message.line(), method, message.params()),
         None => secrets.remove_from_json(message.line()),
     };
     let body = kept.map_or_else(|| message.line().clone(), Arc::from);
-    Line { direction: Direction::FromAgent, kind, body }
+    RedactedLine { direction: Direction::FromAgent, kind, body }
 }
 
 /// The message as it is kept, where that is another than the one that came. What is acted on is what is kept, so
 /// that no secret lives on in an error.
-fn clean_message(inbound: &Inbound, line: &Line) -> Option<Message> {
+fn clean_message(inbound: &InboundMessage, line: &RedactedLine) -> Option<RpcMessage> {
     let is_another = !Arc::ptr_eq(&line.body, inbound.message().line());
-    if is_another { Message::parse(line.body.clone()).ok() } else { None }
+    if is_another { RpcMessage::parse(line.body.clone()).ok() } else { None }
 }

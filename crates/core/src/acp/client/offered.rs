@@ -13,7 +13,7 @@ use crate::acp::content::UpdateParams;
 use crate::acp::settings::{self, option_id};
 use crate::model::{ProtocolVersion, SettingValue};
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, elements, locate};
+use crate::wire::splice::{PathStep, Splice, elements, locate};
 
 /// How long a list may be that is remembered, in bytes. A longer one is stored and passed on as any update is, and a client
 /// that comes later is told what was offered before.
@@ -25,7 +25,7 @@ const MODEL_META: &str = r#","_meta":{"acpx":{"currentModelId":"#;
 
 /// What a session offers, each as raw JSON. What the agent does not offer is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Offered {
+pub struct SessionOffer {
     /// `modes`: the mode in force and those there are.
     pub modes: Option<Box<str>>,
     /// `models`: the model in force and those there are, of an agent that has them beside its options.
@@ -39,7 +39,7 @@ pub struct Offered {
 }
 
 #[derive(Deserialize)]
-struct Told<'a> {
+struct SetupView<'a> {
     #[serde(borrow, default)]
     modes: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -51,7 +51,7 @@ struct Told<'a> {
 }
 
 #[derive(Deserialize)]
-struct UpdateView<'a> {
+struct OfferUpdateView<'a> {
     #[serde(borrow, rename = "sessionUpdate")]
     kind: Cow<'a, str>,
     #[serde(borrow, default, rename = "currentModeId")]
@@ -62,11 +62,11 @@ struct UpdateView<'a> {
     commands: Option<&'a RawValue>,
 }
 
-impl Offered {
+impl SessionOffer {
     /// What is offered after the result of `session/new`, `session/fork`, `session/load` or `session/resume`; `None` if
     /// it is no object.
     pub(super) fn after_setup(&self, result: &str) -> Option<Self> {
-        let told: Told<'_> = serde_json::from_str(result).ok()?;
+        let told: SetupView<'_> = serde_json::from_str(result).ok()?;
         let is_kept = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
         let setup = is_kept.then(|| result.into());
         let models = told.models.filter(|models| models.get().len() <= LIST_BYTES);
@@ -87,7 +87,8 @@ impl Offered {
         if !matches!(result.trim_ascii().as_bytes().first(), Some(b'{' | b'n')) {
             return Err("the result is no object");
         }
-        let told: Option<Told<'_>> = serde_json::from_str(result).map_err(|_| "the result cannot be read")?;
+        let told: Option<SetupView<'_>> =
+            serde_json::from_str(result).map_err(|_| "the result cannot be read")?;
         let told = told.and_then(|told| Some((told.config_options?, told)));
         let changed = match told {
             None => self.with_value(option, value, version),
@@ -126,7 +127,7 @@ impl Offered {
     fn models_at(&self, model: &str) -> Option<Box<str>> {
         let models = self.models.as_deref()?;
         let mut splice = Splice::new(models);
-        splice.replace(locate(models, &[Step::Key("currentModelId")])?, model).ok()?;
+        splice.replace(locate(models, &[PathStep::Key("currentModelId")])?, model).ok()?;
         Some(splice.finish().into())
     }
 
@@ -138,9 +139,9 @@ impl Offered {
         let wanted = text(option)?;
         let row = elements(options)?.into_iter().find(|row| {
             let row = &options[row.clone()];
-            locate(row, &[Step::Key(name)]).and_then(|id| text(&row[id])).as_ref() == Some(&wanted)
+            locate(row, &[PathStep::Key(name)]).and_then(|id| text(&row[id])).as_ref() == Some(&wanted)
         })?;
-        let current = locate(&options[row.clone()], &[Step::Key("currentValue")])?;
+        let current = locate(&options[row.clone()], &[PathStep::Key("currentValue")])?;
         let mut splice = Splice::new(options);
         splice.replace(row.start + current.start..row.start + current.end, value).ok()?;
         Some(Self { config_options: Some(splice.finish().into()), ..self.clone() })
@@ -150,7 +151,7 @@ impl Offered {
     pub(super) fn after_update(&self, params: &str) -> Option<Self> {
         // Most updates are none of these, and need not be read to know it.
         memchr::memmem::find(params.as_bytes(), b"_update\"")?;
-        let UpdateParams::<UpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
+        let UpdateParams::<OfferUpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
         match &*update.kind {
             "current_mode_update" => self.in_mode(update.mode?.get()),
             "config_option_update" => {
@@ -165,7 +166,7 @@ impl Offered {
     pub(super) fn update_to(&self, then: &Self) -> Option<String> {
         if then.modes != self.modes {
             let modes = then.modes.as_deref()?;
-            let mode = &modes[locate(modes, &[Step::Key("currentModeId")])?];
+            let mode = &modes[locate(modes, &[PathStep::Key("currentModeId")])?];
             return Some(format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{mode}}}"#));
         }
         let options = then.config_options.as_deref();
@@ -176,7 +177,7 @@ impl Offered {
             return update(options?, "");
         }
         let models = then.models.as_deref().filter(|_| then.models != self.models)?;
-        let model = &models[locate(models, &[Step::Key("currentModelId")])?];
+        let model = &models[locate(models, &[PathStep::Key("currentModelId")])?];
         update(options.unwrap_or("[]"), &format!("{MODEL_META}{model}}}}}"))
     }
 
@@ -190,7 +191,7 @@ impl Offered {
     pub(super) fn in_mode(&self, mode: &str) -> Option<Self> {
         let modes = self.modes.as_deref()?;
         let mut splice = Splice::new(modes);
-        splice.replace(locate(modes, &[Step::Key("currentModeId")])?, mode).ok()?;
+        splice.replace(locate(modes, &[PathStep::Key("currentModeId")])?, mode).ok()?;
         Some(Self { modes: Some(splice.finish().into()), ..self.clone() })
     }
 
@@ -220,22 +221,25 @@ impl Offered {
 mod tests {
     use super::*;
 
-    fn offered(parts: [Option<&str>; 3]) -> Offered {
+    fn offered(parts: [Option<&str>; 3]) -> SessionOffer {
         let [modes, config_options, commands] = parts.map(|part| part.map(Into::into));
-        Offered { modes, models: None, config_options, commands, setup: None }
+        SessionOffer { modes, models: None, config_options, commands, setup: None }
     }
 
     #[test]
     fn what_was_told_last_is_what_is_offered_byte_for_byte() {
         let update = |text: &str| format!(r#"{{"sessionId":"s","update":{text}}}"#);
-        let nothing = Offered::default();
+        let nothing = SessionOffer::default();
         let result =
             r#"{"sessionId":"s","modes":{"currentModeId" : "a","availableModes":[ ]},"configOptions":[1.0]}"#;
         let set_up = nothing.after_setup(result).unwrap();
         assert_eq!(set_up.setup.as_deref(), Some(result));
-        assert_eq!(set_up.after_setup("{}").unwrap(), Offered { setup: Some("{}".into()), ..set_up.clone() });
+        assert_eq!(
+            set_up.after_setup("{}").unwrap(),
+            SessionOffer { setup: Some("{}".into()), ..set_up.clone() }
+        );
         assert_eq!(set_up.after_setup("null"), None);
-        let begun = Offered { setup: None, ..set_up };
+        let begun = SessionOffer { setup: None, ..set_up };
         let modes = r#"{"currentModeId" : "a","availableModes":[ ]}"#;
         assert_eq!(begun, offered([Some(modes), Some("[1.0]"), None]));
         let cases = [
@@ -285,18 +289,18 @@ mod tests {
             )
         };
         let result = format!(r#"{{"sessionId":"s","models":{}}}"#, models("x"));
-        let begun = Offered { setup: None, ..Offered::default().after_setup(&result).unwrap() };
-        let with = |model: &str, options: Option<String>| Offered {
+        let begun = SessionOffer { setup: None, ..SessionOffer::default().after_setup(&result).unwrap() };
+        let with = |model: &str, options: Option<String>| SessionOffer {
             models: Some(models(model).into()),
             config_options: options.map(Into::into),
-            ..Offered::default()
+            ..SessionOffer::default()
         };
         assert_eq!(begun, with("x", None));
         let then = begun.with_model(r#""y""#).unwrap();
         assert_eq!(then, with("y", None));
         let update = r#"{"sessionUpdate":"config_option_update","configOptions":[],"_meta":{"acpx":{"currentModelId":"y"}}}"#;
         assert_eq!(begun.update_to(&then).as_deref(), Some(update));
-        assert!(Offered::tells_model_alone(update));
+        assert!(SessionOffer::tells_model_alone(update));
 
         let both = with("x", Some(option("x")));
         let changed = with("y", Some(option("y")));
@@ -306,7 +310,7 @@ mod tests {
         let told = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{}}}"#, option("y"));
         assert_eq!(both.update_to(&changed).as_deref(), Some(told.as_str()));
         assert_eq!(both.after_update(&format!(r#"{{"sessionId":"s","update":{told}}}"#)), Some(changed));
-        assert_eq!(Offered::default().with_model(r#""y""#), None);
+        assert_eq!(SessionOffer::default().with_model(r#""y""#), None);
     }
 
     #[test]
@@ -354,6 +358,6 @@ mod tests {
     #[test]
     fn a_mode_of_an_agent_without_modes_is_none() {
         let update = r#"{"update":{"sessionUpdate":"current_mode_update","currentModeId":"b"}}"#;
-        assert_eq!(Offered::default().after_update(update), None);
+        assert_eq!(SessionOffer::default().after_update(update), None);
     }
 }

@@ -5,41 +5,41 @@
 
 use crate::machine::PassId;
 use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion, Setting};
-use crate::wire::splice::{Step, locate};
-use crate::wire::{Message, RpcId, encode};
+use crate::wire::splice::{PathStep, locate};
+use crate::wire::{RpcId, RpcMessage, encode};
 
 use super::super::passing::with_session;
 use super::super::settings;
 use super::answer::refusal;
 use super::call::json;
-use super::{AgentConnection, Answer, Outgoing};
+use super::{AgentConnection, AgentResponse, OutgoingLine};
 
 /// A method that the agent offers.
-pub struct Passing<'a> {
+pub struct ForwardMethod<'a> {
     connection: &'a mut AgentConnection,
     method: Box<str>,
 }
 
 /// A request of a client that the agent has not answered.
-pub(super) struct Passed {
+pub(super) struct PendingForward {
     pass: PassId,
     request: RpcId,
     /// What it chooses, if it chooses something.
-    chosen: Option<Chosen>,
+    chosen: Option<SettingChoice>,
     /// The session it is about, as JSON.
     session: Box<str>,
 }
 
 /// What a request chooses, each as JSON.
-enum Chosen {
+enum SettingChoice {
     Mode(Box<str>),
     Model(Box<str>),
     Option { id: Box<str>, value: Box<str> },
 }
 
-impl Chosen {
+impl SettingChoice {
     fn of(method: &str, params: &str) -> Option<Self> {
-        let member = |name| locate(params, &[Step::Key(name)]).map(|range| Box::from(&params[range]));
+        let member = |name| locate(params, &[PathStep::Key(name)]).map(|range| Box::from(&params[range]));
         match method {
             "session/set_mode" => Some(Self::Mode(member("modeId")?)),
             "session/set_model" => Some(Self::Model(member("modelId")?)),
@@ -53,13 +53,13 @@ impl Chosen {
 
 impl AgentConnection {
     /// The request that sets the session as it is wished to be, if the agent offers that.
-    pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<Outgoing, AgentError> {
+    pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<OutgoingLine, AgentError> {
         let (method, params) = settings::request(setting, session, self.version);
         self.passing(method)?.request(PassId::OURS, session, &params)
     }
 
     /// A method for a client's request, if the agent offers it.
-    pub fn passing(&mut self, method: &str) -> Result<Passing<'_>, AgentError> {
+    pub fn passing(&mut self, method: &str) -> Result<ForwardMethod<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_model" => self.version == ProtocolVersion::V1 && self.offered.models.is_some(),
@@ -70,29 +70,34 @@ impl AgentConnection {
             method => method.starts_with('_'),
         };
         if is_offered {
-            return Ok(Passing { connection: self, method: method.into() });
+            return Ok(ForwardMethod { connection: self, method: method.into() });
         }
         Err(AgentError::NotOffered { agent: self.agent.clone(), method: method.to_owned() })
     }
 
     /// The line that withdraws a client's request; `None` if the agent has answered it.
-    pub fn withdraw(&self, pass: PassId) -> Option<Outgoing> {
-        let Passed { request, .. } = self.passed.iter().find(|passed| passed.pass == pass)?;
+    pub fn withdraw(&self, pass: PassId) -> Option<OutgoingLine> {
+        let PendingForward { request, .. } = self.passed.iter().find(|passed| passed.pass == pass)?;
         let params = format!(r#"{{"requestId":{request}}}"#);
-        Some(Outgoing::notification(&self.peer, "$/cancel_request", &params))
+        Some(OutgoingLine::notification(&self.peer, "$/cancel_request", &params))
     }
 
     /// The answer to a client's request, and what is offered after it; `None` if it is none.
-    pub(super) fn take_passed(&mut self, id: &RpcId, method: &str, message: &Message) -> Option<Answer> {
+    pub(super) fn take_passed(
+        &mut self,
+        id: &RpcId,
+        method: &str,
+        message: &RpcMessage,
+    ) -> Option<AgentResponse> {
         let index = self.passed.iter().position(|passed| passed.request == *id)?;
-        let Passed { pass, chosen, session, .. } = self.passed.swap_remove(index);
+        let PendingForward { pass, chosen, session, .. } = self.passed.swap_remove(index);
         let Some(result) = message.result() else {
-            return Some(Answer::Passed(pass, Err(refusal(self.speaker(), method, message)), None));
+            return Some(AgentResponse::Passed(pass, Err(refusal(self.speaker(), method, message)), None));
         };
         let changed = match chosen {
-            Some(Chosen::Mode(mode)) => Ok(self.offered.in_mode(&mode)),
-            Some(Chosen::Model(model)) => Ok(self.offered.with_model(&model)),
-            Some(Chosen::Option { id, value }) => {
+            Some(SettingChoice::Mode(mode)) => Ok(self.offered.in_mode(&mode)),
+            Some(SettingChoice::Model(model)) => Ok(self.offered.with_model(&model)),
+            Some(SettingChoice::Option { id, value }) => {
                 self.offered.after_choice(result, &id, &value, self.version)
             }
             // Whatever else is answered is about another session, or is not known to us.
@@ -103,7 +108,7 @@ impl AgentConnection {
             Err(problem) => {
                 let (agent, method) = (self.agent.clone(), method.to_owned());
                 let error = AgentError::BadAnswer { agent, method, problem: problem.to_owned() };
-                return Some(Answer::Passed(pass, Err(error), None));
+                return Some(AgentResponse::Passed(pass, Err(error), None));
             }
         };
         // What the agent has told by an update of its own is in force by now.
@@ -113,13 +118,18 @@ impl AgentConnection {
             Some(encode::notification("session/update", &params).into())
         });
         self.offer(changed);
-        Some(Answer::Passed(pass, Ok(result.into()), told))
+        Some(AgentResponse::Passed(pass, Ok(result.into()), told))
     }
 }
 
-impl Passing<'_> {
+impl ForwardMethod<'_> {
     /// The request, about this session; everything else in it is as the client wrote it.
-    pub fn request(self, pass: PassId, session: &AcpSessionId, params: &str) -> Result<Outgoing, AgentError> {
+    pub fn request(
+        self,
+        pass: PassId,
+        session: &AcpSessionId,
+        params: &str,
+    ) -> Result<OutgoingLine, AgentError> {
         let Self { connection, method } = self;
         let Some(params) = with_session(params, session.as_str()) else {
             let problem = "its params are no object that names one session".to_owned();
@@ -130,18 +140,18 @@ impl Passing<'_> {
                 format!("toolCallId is {:?}, which is no tool call that can be cancelled", target(&params));
             return Err(AgentError::BadRequest { method: method.into_string(), problem });
         }
-        let chosen = Chosen::of(&method, &params);
+        let chosen = SettingChoice::of(&method, &params);
         let request = connection.peer.mint_id();
         let line = encode::request(&request, &method, &params);
         // The params as they stand in the line, so that secrets among them are found there.
-        let kept = match Message::parse(line.as_str()) {
+        let kept = match RpcMessage::parse(line.as_str()) {
             Ok(message) => connection.secrets.remove_from_call(message.line(), &method, message.params()),
             Err(_) => None,
         };
         let session = json(session).into();
-        connection.passed.push(Passed { pass, request: request.clone(), chosen, session });
+        connection.passed.push(PendingForward { pass, request: request.clone(), chosen, session });
         let peer = connection.peer.clone();
-        Ok(Outgoing {
+        Ok(OutgoingLine {
             peer,
             id: Some(request),
             method: method.into_string().into(),
@@ -154,6 +164,6 @@ impl Passing<'_> {
 
 /// The tool call that params name.
 fn target(params: &str) -> String {
-    let id = locate(params, &[Step::Key("toolCallId")]).and_then(|range| params.get(range));
+    let id = locate(params, &[PathStep::Key("toolCallId")]).and_then(|range| params.get(range));
     id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or_default()
 }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::machine::{AskId, Permit};
 use crate::model::{SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
 use crate::wire::encode;
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{PathStep, locate};
 
 use super::super::agent::PermissionOutcome;
-use super::{AgentConnection, Outgoing, rpc_id};
+use super::{AgentConnection, OutgoingLine, rpc_id};
 
 /// How much of a word is remembered of a tool call that may be asked about later. Rules and titles are shorter.
 const REMEMBERED: usize = 4096;
@@ -77,7 +77,7 @@ impl PermissionRequest {
 
     /// Whether params offer any answers at all.
     pub(super) fn has_options(params: &str) -> bool {
-        locate(params, &[Step::Key("options")]).is_some_and(|options| params[options].starts_with('['))
+        locate(params, &[PathStep::Key("options")]).is_some_and(|options| params[options].starts_with('['))
     }
 
     /// The request's params, as the agent wrote them.
@@ -159,7 +159,7 @@ impl PermissionRequest {
         let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
         let call = subject(&params);
         let title = self.tool.title.as_deref().or_else(|| self.tool.tool()).unwrap_or("a tool call");
-        let told = Escalated {
+        let told = EscalationMeta {
             what: "permission_escalation",
             identity: &escalation.identity,
             tool_call_id: call.get("toolCallId").filter(|id| !id.is_null()),
@@ -180,7 +180,7 @@ impl PermissionRequest {
 /// Under `_meta.acpx.permissionEscalation` of the answer to an agent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Escalated<'a> {
+struct EscalationMeta<'a> {
     #[serde(rename = "type")]
     what: &'static str,
     #[serde(flatten)]
@@ -201,7 +201,7 @@ struct Escalated<'a> {
 
 impl AgentConnection {
     /// The line that answers a permission request.
-    pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> Outgoing {
+    pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), &request.result(permit)))
     }
 
@@ -211,14 +211,14 @@ impl AgentConnection {
         ask: &AskId,
         request: &PermissionRequest,
         escalation: &Escalation<'_>,
-    ) -> Outgoing {
+    ) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), &request.escalated(escalation)))
     }
 
     /// A response that may hold what a client said, which is kept without the secrets we know.
-    pub(super) fn said_by_client(&self, line: String) -> Outgoing {
+    pub(super) fn said_by_client(&self, line: String) -> OutgoingLine {
         let kept = self.secrets.remove_from_json(&line);
-        Outgoing { kept, ..Outgoing::response(&self.peer, line) }
+        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
     }
 }
 
@@ -270,7 +270,7 @@ pub(super) fn told_tool(update: &str) -> (ToolUse, bool) {
             *text = text[..text.floor_char_boundary(REMEMBERED)].into();
         }
     }
-    let what = locate(update, &[Step::Key("sessionUpdate")]).map(|range| &update[range]);
+    let what = locate(update, &[PathStep::Key("sessionUpdate")]).map(|range| &update[range]);
     (tool, what == Some("\"tool_call\""))
 }
 

@@ -12,16 +12,16 @@ use crate::model::{
 };
 use crate::wire::encode;
 
-use super::super::Besides;
+use super::super::ExtraParams;
 use super::super::agent::Feature;
 use super::super::capabilities::advertised;
 use super::super::translate::server_between;
 use super::call::json;
-use super::{AgentConnection, Outgoing};
+use super::{AgentConnection, OutgoingLine};
 
 /// Where a session lives: sent with every setup request, the same each time.
 #[derive(Debug, Clone, Copy)]
-pub struct SessionPlace<'a> {
+pub struct SessionWorkspace<'a> {
     /// The working directory as first given.
     pub cwd: &'a AbsolutePath,
     /// Directories beside that one, for an agent that takes them.
@@ -29,34 +29,34 @@ pub struct SessionPlace<'a> {
     /// The MCP servers.
     pub mcp_servers: &'a [McpServer],
     /// What the client says beside that.
-    pub besides: Option<&'a Besides>,
+    pub besides: Option<&'a ExtraParams>,
 }
 
 /// `session/load`, of an agent that advertised it.
-pub struct Load<'a>(&'a AgentConnection);
+pub struct LoadMethod<'a>(&'a AgentConnection);
 /// `session/resume`, of an agent that advertised it.
-pub struct Resume<'a>(&'a AgentConnection);
+pub struct ResumeMethod<'a>(&'a AgentConnection);
 /// `session/resume` with a replay, of an agent whose version of the protocol has it.
-pub struct Replay<'a>(&'a AgentConnection);
+pub struct ReplayMethod<'a>(&'a AgentConnection);
 
 impl AgentConnection {
     /// `session/load`, if the agent has it.
-    pub fn load(&self) -> Option<Load<'_>> {
-        self.capabilities.sessions.load.then_some(Load(self))
+    pub fn load(&self) -> Option<LoadMethod<'_>> {
+        self.capabilities.sessions.load.then_some(LoadMethod(self))
     }
 
     /// `session/resume`, if the agent has it.
-    pub fn resume(&self) -> Option<Resume<'_>> {
-        self.capabilities.sessions.resume.then_some(Resume(self))
+    pub fn resume(&self) -> Option<ResumeMethod<'_>> {
+        self.capabilities.sessions.resume.then_some(ResumeMethod(self))
     }
 
     /// `session/resume` with a replay, if the agent has it.
-    pub fn replay(&self) -> Option<Replay<'_>> {
-        self.capabilities.sessions.replay.then_some(Replay(self))
+    pub fn replay(&self) -> Option<ReplayMethod<'_>> {
+        self.capabilities.sessions.replay.then_some(ReplayMethod(self))
     }
 
     /// `session/new`. Every agent has it, but for one of version 2 that has no sessions at all.
-    pub fn new_session(&self, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+    pub fn new_session(&self, place: SessionWorkspace<'_>) -> Result<OutgoingLine, AgentError> {
         if !self.capabilities.new {
             let (agent, method) = (self.agent.clone(), "session/new".to_owned());
             return Err(AgentError::NotOffered { agent, method });
@@ -68,8 +68,8 @@ impl AgentConnection {
     pub fn fork_session(
         &self,
         session: &AcpSessionId,
-        place: SessionPlace<'_>,
-    ) -> Result<Outgoing, AgentError> {
+        place: SessionWorkspace<'_>,
+    ) -> Result<OutgoingLine, AgentError> {
         if !self.capabilities.fork {
             let (agent, method) = (self.agent.clone(), "session/fork".to_owned());
             return Err(AgentError::NotOffered { agent, method });
@@ -81,14 +81,14 @@ impl AgentConnection {
         &self,
         method: &'static str,
         session_id: Option<&AcpSessionId>,
-        place: SessionPlace<'_>,
+        place: SessionWorkspace<'_>,
         replay_from: Option<ReplayFrom>,
-    ) -> Result<Outgoing, AgentError> {
+    ) -> Result<OutgoingLine, AgentError> {
         for (index, server) in place.mcp_servers.iter().enumerate() {
             self.check_transport(index, server)?;
         }
         let besides = place.besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let SessionPlace { cwd, additional_directories, .. } = place;
+        let SessionWorkspace { cwd, additional_directories, .. } = place;
         if !additional_directories.is_empty() && !self.capabilities.additional_directories {
             return Err(AgentError::DirectoriesUnsupported { agent: self.agent.clone() });
         }
@@ -98,7 +98,7 @@ impl AgentConnection {
             &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
             &besides,
         );
-        let mut outgoing = Outgoing::request(&self.peer, method, &params);
+        let mut outgoing = OutgoingLine::request(&self.peer, method, &params);
         if let Some(id) =
             outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || !besides.is_empty())
         {
@@ -139,23 +139,35 @@ impl AgentConnection {
     }
 }
 
-impl Load<'_> {
+impl LoadMethod<'_> {
     /// Brings a session back with its replay.
-    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+    pub fn request(
+        &self,
+        session: &AcpSessionId,
+        place: SessionWorkspace<'_>,
+    ) -> Result<OutgoingLine, AgentError> {
         self.0.setup("session/load", Some(session), place, None)
     }
 }
 
-impl Resume<'_> {
+impl ResumeMethod<'_> {
     /// Brings a session back without a replay.
-    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+    pub fn request(
+        &self,
+        session: &AcpSessionId,
+        place: SessionWorkspace<'_>,
+    ) -> Result<OutgoingLine, AgentError> {
         self.0.setup("session/resume", Some(session), place, None)
     }
 }
 
-impl Replay<'_> {
+impl ReplayMethod<'_> {
     /// Brings a session back with all that the agent has kept of it.
-    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+    pub fn request(
+        &self,
+        session: &AcpSessionId,
+        place: SessionWorkspace<'_>,
+    ) -> Result<OutgoingLine, AgentError> {
         self.0.setup("session/resume", Some(session), place, Some(ReplayFrom { from: "start" }))
     }
 }

@@ -8,24 +8,24 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words};
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
+use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
 use super::super::children::ChildSessions;
-use super::super::{Besides, far_host, login_ways};
-use super::answer::{self, Speaker};
+use super::super::{ExtraParams, far_host, login_ways};
+use super::answer::{self, AnswerSource};
 use super::call::json;
 use super::known_tools::KnownTools;
-use super::{AgentConnection, Capabilities, Line, Outgoing, clean_message, inbound_line};
+use super::{AgentConnection, Capabilities, OutgoingLine, RedactedLine, clean_message, inbound_line};
 
 /// How much an agent may send before it answers `initialize`.
 const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
 
 /// An agent that has answered `initialize`, and the lines that took.
-pub struct Started {
+pub struct InitializedAgent {
     /// The connection.
     pub connection: AgentConnection,
     /// What was exchanged, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RedactedLine>,
 }
 
 /// A start that did not come to a connection.
@@ -34,7 +34,7 @@ pub struct InitializeFailure {
     /// Why: the agent's error, or `None` if it closed its side first.
     pub error: Option<AgentError>,
     /// What was exchanged all the same.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RedactedLine>,
 }
 
 impl AgentConnection {
@@ -46,10 +46,10 @@ impl AgentConnection {
         agent: &str,
         version: ProtocolVersion,
         peer: Peer,
-        incoming: Incoming,
+        incoming: InboundStream,
         secrets: Secrets,
-        client: Option<&Besides>,
-    ) -> Result<Started, InitializeFailure> {
+        client: Option<&ExtraParams>,
+    ) -> Result<InitializedAgent, InitializeFailure> {
         Self::start_for(agent, version, (peer, incoming), secrets, (client, true)).await
     }
 
@@ -57,10 +57,10 @@ impl AgentConnection {
     pub(crate) async fn start_for(
         agent: &str,
         version: ProtocolVersion,
-        (peer, mut incoming): (Peer, Incoming),
+        (peer, mut incoming): (Peer, InboundStream),
         mut secrets: Secrets,
-        (client, has_terminal): (Option<&Besides>, bool),
-    ) -> Result<Started, InitializeFailure> {
+        (client, has_terminal): (Option<&ExtraParams>, bool),
+    ) -> Result<InitializedAgent, InitializeFailure> {
         let mut lines = Vec::new();
         let params = initialize_params(version, client, has_terminal);
         match initialize(agent, (version, &params), &peer, &mut incoming, &mut secrets, &mut lines).await {
@@ -86,7 +86,7 @@ impl AgentConnection {
                     secrets,
                     is_host,
                 };
-                Ok(Started { connection, lines })
+                Ok(InitializedAgent { connection, lines })
             }
             Err(error) => Err(InitializeFailure { error, lines }),
         }
@@ -97,11 +97,11 @@ async fn initialize(
     agent: &str,
     (version, params): (ProtocolVersion, &str),
     peer: &Peer,
-    incoming: &mut Incoming,
+    incoming: &mut InboundStream,
     secrets: &mut Secrets,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<RedactedLine>,
 ) -> Result<(ProtocolVersion, Capabilities, Arc<str>), Option<AgentError>> {
-    let mut outgoing = Outgoing::request(peer, "initialize", params);
+    let mut outgoing = OutgoingLine::request(peer, "initialize", params);
     outgoing.kept = secrets.remove_from_json(&outgoing.line);
     lines.push(outgoing.kept());
     outgoing.send().await.map_err(|_| None)?;
@@ -109,7 +109,7 @@ async fn initialize(
     while let Some(inbound) = incoming.recv().await {
         received += inbound.message().line().len() as u64;
         let line = inbound_line(&inbound, secrets);
-        if let Inbound::Response { message, .. } = &inbound {
+        if let InboundMessage::Response { message, .. } = &inbound {
             let clean = clean_message(&inbound, &line);
             lines.push(line);
             let message = clean.as_ref().unwrap_or(message);
@@ -121,7 +121,7 @@ async fn initialize(
             return Err(Some(AgentError::Flooded { agent, limit: BYTES_BEFORE_ANSWER, during }));
         }
         lines.push(line);
-        if let Inbound::Request { id, message } = &inbound {
+        if let InboundMessage::Request { id, message } = &inbound {
             // No agent asks its client to initialize: a program that is none has said our own line again.
             if message.method() == Some("initialize") {
                 let sign = "it sends back what it is sent".to_owned();
@@ -133,9 +133,9 @@ async fn initialize(
     Err(None)
 }
 
-async fn refuse(peer: &Peer, id: &RpcId, message: &Message, lines: &mut Vec<Line>) {
+async fn refuse(peer: &Peer, id: &RpcId, message: &RpcMessage, lines: &mut Vec<RedactedLine>) {
     let error = RpcError::method_not_found(message.method().unwrap_or_default());
-    let refusal = Outgoing::response(peer, encode::error_response(id, &error));
+    let refusal = OutgoingLine::response(peer, encode::error_response(id, &error));
     lines.push(refusal.kept());
     // If the agent is gone, the next receive says so.
     drop(refusal.send().await);
@@ -155,7 +155,7 @@ struct InitializeParams {
     info: Option<v2::Implementation>,
 }
 
-fn initialize_params(version: ProtocolVersion, client: Option<&Besides>, has_terminal: bool) -> String {
+fn initialize_params(version: ProtocolVersion, client: Option<&ExtraParams>, has_terminal: bool) -> String {
     let (name, own) = ("acpx", env!("CARGO_PKG_VERSION"));
     let elicitation = v1::ElicitationCapabilities::new()
         .form(v1::ElicitationFormCapabilities::new())
@@ -171,7 +171,7 @@ fn initialize_params(version: ProtocolVersion, client: Option<&Besides>, has_ter
         .notices(v1::NoticeCapabilities::new())
         .compaction(v1::CompactionCapabilities::new());
     // An agent that is a host of ours tells in errors where a failed turn ended.
-    let client = &Besides::with_ours(client, "errorData", "true");
+    let client = &ExtraParams::with_ours(client, "errorData", "true");
     let is_v2 = version == ProtocolVersion::V2;
     let first = v1::ClientCapabilities::new()
         .elicitation(elicitation)
@@ -193,7 +193,7 @@ fn initialize_params(version: ProtocolVersion, client: Option<&Besides>, has_ter
 }
 
 /// Capabilities of ours, a JSON object with members, and those of the client in the same version behind them.
-fn with_clients(own: String, version: ProtocolVersion, client: &Besides) -> Box<RawValue> {
+fn with_clients(own: String, version: ProtocolVersion, client: &ExtraParams) -> Box<RawValue> {
     let members = client.members(version);
     let both = own.strip_suffix('}').map(|own| format!("{own}{members}}}"));
     let both = both.and_then(|both| RawValue::from_string(both).ok());
@@ -204,9 +204,9 @@ fn with_clients(own: String, version: ProtocolVersion, client: &Besides) -> Box<
 fn read_answer(
     asked: ProtocolVersion,
     agent: &str,
-    message: &Message,
+    message: &RpcMessage,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
-    let speaker = Speaker { agent, version: asked, profile: Profiles::built_in().any(), ways: None };
+    let speaker = AnswerSource { agent, version: asked, profile: Profiles::built_in().any(), ways: None };
     let result = match answer::result(speaker, "initialize", message) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();

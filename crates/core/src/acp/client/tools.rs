@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::machine::AskId;
-use crate::model::{AcpSessionId, Replaced, Secrets, ToolUse, command_line, is_secret_name};
+use crate::model::{AcpSessionId, PreviousContent, Secrets, ToolUse, command_line, is_secret_name};
 use crate::wire::{RpcError, encode};
 
 use super::call::json as to_json;
 use super::permission::PermissionRequest;
-use super::{AgentConnection, Outgoing, rpc_id};
+use super::{AgentConnection, OutgoingLine, rpc_id};
 
 /// How much of a file is shown to whoever is asked whether it may be written, in bytes.
 const SHOWN_BYTES: usize = 64 << 10;
@@ -172,7 +172,7 @@ impl ToolRequest {
         &self,
         session: &AcpSessionId,
         call: &str,
-        old: Option<&Replaced>,
+        old: Option<&PreviousContent>,
         secrets: &Secrets,
     ) -> PermissionRequest {
         let fields =
@@ -180,9 +180,9 @@ impl ToolRequest {
         let fields = match self {
             Self::Write { path, content } => {
                 let (old, hidden) = match old {
-                    Some(Replaced::Text(old)) => (Some(old.clone()), None),
-                    Some(Replaced::Unshown(bytes)) => (None, Some(*bytes)),
-                    Some(Replaced::Nothing) | None => (None, None),
+                    Some(PreviousContent::Text(old)) => (Some(old.clone()), None),
+                    Some(PreviousContent::Unshown(bytes)) => (None, Some(*bytes)),
+                    Some(PreviousContent::Nothing) | None => (None, None),
                 };
                 let is_short = content.len() + old.as_ref().map_or(0, String::len) <= SHOWN_BYTES;
                 let shown = is_short && hidden.is_none();
@@ -275,27 +275,27 @@ impl AgentConnection {
         request: &ToolRequest,
         session: &AcpSessionId,
         call: &str,
-        old: Option<&Replaced>,
+        old: Option<&PreviousContent>,
     ) -> PermissionRequest {
         request.question(session, call, old, &self.secrets)
     }
 
     /// The line that answers a request for a file or a terminal. Of a screen whose beginning is cut off it keeps nothing
     /// that may be the end of a secret.
-    pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> Outgoing {
+    pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> OutgoingLine {
         let told = self.answer_line(ask, answer);
         match answer {
             ToolAnswer::Shown { output, truncated: true, exit } => {
                 let output = output.get(self.secrets.torn(output)..).unwrap_or_default().to_owned();
                 let shown = ToolAnswer::Shown { output, truncated: true, exit: exit.clone() };
                 let kept = self.answer_line(ask, &shown);
-                Outgoing { kept: Some(kept.kept.unwrap_or(kept.line)), ..told }
+                OutgoingLine { kept: Some(kept.kept.unwrap_or(kept.line)), ..told }
             }
             _ => told,
         }
     }
 
-    fn answer_line(&self, ask: &AskId, answer: &ToolAnswer) -> Outgoing {
+    fn answer_line(&self, ask: &AskId, answer: &ToolAnswer) -> OutgoingLine {
         let exited = |ExitStatus { code, signal }: &ExitStatus| {
             acp::TerminalExitStatus::new().exit_code(*code).signal(signal.clone())
         };
@@ -313,7 +313,7 @@ impl AgentConnection {
     }
 
     /// The line that answers a request with a client's result, as it is.
-    pub fn pass_back(&self, ask: &AskId, result: &str) -> Outgoing {
+    pub fn pass_back(&self, ask: &AskId, result: &str) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), result))
     }
 
@@ -397,7 +397,7 @@ mod tests {
         let session = AcpSessionId::new("s").unwrap();
         let write = ToolRequest::Write { path: "/w/a".into(), content: "new".into() };
         let question =
-            write.question(&session, "c1", Some(&Replaced::Text("old".into())), &Secrets::default());
+            write.question(&session, "c1", Some(&PreviousContent::Text("old".into())), &Secrets::default());
         let expected = json!({
             "sessionId": "s",
             "toolCall": {
@@ -412,7 +412,7 @@ mod tests {
         });
         assert_eq!(serde_json::from_str::<serde_json::Value>(question.params()).unwrap(), expected);
         let long = ToolRequest::Write { path: "/w/a".into(), content: "x".repeat(SHOWN_BYTES + 1) };
-        let asked = |request: &ToolRequest, old: Option<&Replaced>| {
+        let asked = |request: &ToolRequest, old: Option<&PreviousContent>| {
             let question = request.question(&session, "c1", old, &Secrets::default());
             let params: serde_json::Value = serde_json::from_str(question.params()).unwrap();
             (params["toolCall"]["title"].as_str().unwrap().to_owned(), params["toolCall"]["content"].clone())
@@ -421,7 +421,7 @@ mod tests {
         let title = "Write /w/a (65537 bytes, too long to show)".to_owned();
         assert_eq!(asked(&long, None), (title, nothing.clone()));
         let title = "Write /w/a (3 bytes, in the place of 7 that cannot be shown)".to_owned();
-        assert_eq!(asked(&write, Some(&Replaced::Unshown(7))), (title, nothing));
+        assert_eq!(asked(&write, Some(&PreviousContent::Unshown(7))), (title, nothing));
     }
 
     #[test]

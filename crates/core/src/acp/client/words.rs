@@ -44,7 +44,7 @@ pub(super) fn describe(message: &str, data: &Value) -> Description {
         Some((text, _)) if !wrong.is_empty() && *text == message => "Invalid params",
         _ => message,
     };
-    let named = wrong.iter().map(Wrong::to_string).collect::<Vec<_>>().join("; ");
+    let named = wrong.iter().map(InvalidParam::to_string).collect::<Vec<_>>().join("; ");
     let reason = if wrong.is_empty() { reason.map(Cow::Borrowed) } else { Some(Cow::Owned(named)) };
     let field = wrong.into_iter().find_map(|wrong| Some(wrong.path).filter(|path| !path.is_empty()));
     let field = field.map(String::into_boxed_str);
@@ -58,12 +58,12 @@ pub(super) fn describe(message: &str, data: &Value) -> Description {
 }
 
 /// A wrong parameter: the way to it, which may be empty, and the reason.
-struct Wrong {
+struct InvalidParam {
     path: String,
     reason: String,
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for InvalidParam {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { path, reason } = self;
         if path.is_empty() { f.write_str(reason) } else { write!(f, "{path}: {reason}") }
@@ -84,7 +84,7 @@ fn serde_field(text: &str) -> Option<&str> {
 }
 
 /// Which parameters are wrong and why, however the tree is built.
-fn wrong_parameters(data: &Value) -> Vec<Wrong> {
+fn wrong_parameters(data: &Value) -> Vec<InvalidParam> {
     let list =
         data.as_array().or_else(|| ["errors", "issues"].iter().find_map(|key| data.get(key)?.as_array()));
     let mut found = Vec::new();
@@ -96,28 +96,30 @@ fn wrong_parameters(data: &Value) -> Vec<Wrong> {
         let text = |name: &&'static str| Some((*name, data.get(*name)?.as_str()?));
         // The id of the session that was asked for is no reason.
         let parameter = PARAMETERS.iter().filter_map(text).find(|(_, text)| text.contains(' '));
-        found.extend(parameter.map(|(name, text)| Wrong { path: name.to_owned(), reason: text.to_owned() }));
+        found.extend(
+            parameter.map(|(name, text)| InvalidParam { path: name.to_owned(), reason: text.to_owned() }),
+        );
     }
     found
 }
 
 /// One row of a list: zod has a `path` and a `message`, pydantic a `loc` and a `msg`.
-fn listed(row: &Value) -> Option<Wrong> {
+fn listed(row: &Value) -> Option<InvalidParam> {
     let either = |one: &str, other: &str| row.get(one).or_else(|| row.get(other));
     let reason = either("message", "msg")?.as_str()?.to_owned();
     let step = |step: &Value| step.as_str().map_or_else(|| step.to_string(), str::to_owned);
     let path: Vec<String> =
         either("path", "loc").and_then(Value::as_array).into_iter().flatten().map(step).collect();
-    Some(Wrong { path: path.join("."), reason })
+    Some(InvalidParam { path: path.join("."), reason })
 }
 
 /// A tree of zod's `format()`: the names of the parameters, and at each its `_errors`.
-fn gather(tree: &Value, path: &str, found: &mut Vec<Wrong>) {
+fn gather(tree: &Value, path: &str, found: &mut Vec<InvalidParam>) {
     let Some(members) = tree.as_object() else { return };
     let errors = members.get("_errors").and_then(Value::as_array).into_iter().flatten();
     for reason in errors.filter_map(Value::as_str) {
         if found.len() < MAX_NAMED {
-            found.push(Wrong { path: path.to_owned(), reason: reason.to_owned() });
+            found.push(InvalidParam { path: path.to_owned(), reason: reason.to_owned() });
         }
     }
     for (name, below) in members {

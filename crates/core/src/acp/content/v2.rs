@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use super::{UpdateParams, beside, chunk_content, even_null, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{PathStep, locate};
 
 #[derive(Deserialize)]
-struct View<'a> {
+struct UpdateViewV2<'a> {
     #[serde(borrow, rename = "sessionUpdate")]
     what: Cow<'a, str>,
     #[serde(borrow, default, rename = "messageId")]
@@ -26,7 +26,7 @@ struct View<'a> {
 
 /// Reads the params of a `session/update` of version 2.
 pub fn update_v2(params: &str) -> Update {
-    let Ok(UpdateParams::<View<'_>> { update: view }) = serde_json::from_str(params) else {
+    let Ok(UpdateParams::<UpdateViewV2<'_>> { update: view }) = serde_json::from_str(params) else {
         return Update::Unknown;
     };
     match &*view.what {
@@ -53,7 +53,7 @@ pub fn update_v2(params: &str) -> Update {
 }
 
 /// Absent content is unchanged; `null` and an empty list clear it.
-fn whole(kind: MessageKind, view: &View<'_>) -> Update {
+fn whole(kind: MessageKind, view: &UpdateViewV2<'_>) -> Update {
     let Some(id) = &view.message_id else { return Update::Unknown };
     let pieces = |content: &RawValue| -> Option<Vec<ChunkContent>> {
         let blocks: Option<Vec<&RawValue>> = serde_json::from_str(content.get()).ok()?;
@@ -99,8 +99,8 @@ struct StateView<'a> {
 
 /// What a `session/update` line of version 2 says beside the state idle: the `_meta` object of its update.
 pub fn idle_meta(line: &str) -> Option<Arc<str>> {
-    let update = line.get(locate(line, &[Step::Key("params"), Step::Key("update")])?)?;
-    let member = |name| update.get(locate(update, &[Step::Key(name)])?);
+    let update = line.get(locate(line, &[PathStep::Key("params"), PathStep::Key("update")])?)?;
+    let member = |name| update.get(locate(update, &[PathStep::Key(name)])?);
     let meta = member("_meta").filter(|meta| meta.starts_with('{'))?;
     (member("state") == Some(r#""idle""#)).then(|| meta.into())
 }

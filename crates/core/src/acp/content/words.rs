@@ -48,7 +48,7 @@ pub(crate) fn carried_words(block: &str) -> Option<String> {
 }
 
 fn is_text(block: &str) -> bool {
-    serde_json::from_str::<super::Block<'_>>(block).is_ok_and(|block| block.kind == "text")
+    serde_json::from_str::<super::ContentBlockView<'_>>(block).is_ok_and(|block| block.kind == "text")
 }
 
 /// Where the content of a block is, or else what it is called or of which type.

@@ -7,19 +7,19 @@
 use std::collections::{HashMap, HashSet};
 
 use super::fields::Fields;
-use super::line::{Kind, UpdateLine, text_of};
-use super::survey::Key;
+use super::line::{UpdateKind, UpdateLine, text_of};
+use super::survey::EntityKey;
 use super::tool::OUTPUT;
 use crate::model::{Fact, LineageIndex};
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, locate, range_in};
+use crate::wire::splice::{PathStep, Splice, locate, range_in};
 
 /// The member that tells what a terminal shows, whole.
 const SHOWN: &str = "output";
 
 /// How much terminals show at most, by all that is told of them.
 #[derive(Debug, Default)]
-pub(super) struct TerminalSizes(HashMap<Key, Size>);
+pub(super) struct TerminalSizes(HashMap<EntityKey, Size>);
 
 /// How many bytes a terminal shows, and the most it has shown.
 #[derive(Debug, Default)]
@@ -43,15 +43,15 @@ impl TerminalSizes {
     }
 
     /// Takes an update of a terminal of an agent's own.
-    pub(super) fn update(&mut self, (row, terminal): &Key, update: &str) {
-        let data = |path: &[Step<'_>]| Some(decoded(update.get(locate(update, path)?)?));
-        let whole = locate(update, &[Step::Key(SHOWN)])
-            .map(|_| data(&[Step::Key(SHOWN), Step::Key("data")]).unwrap_or_default());
-        self.shows(*row, terminal, data(&[Step::Key("data")]), whole);
+    pub(super) fn update(&mut self, (row, terminal): &EntityKey, update: &str) {
+        let data = |path: &[PathStep<'_>]| Some(decoded(update.get(locate(update, path)?)?));
+        let whole = locate(update, &[PathStep::Key(SHOWN)])
+            .map(|_| data(&[PathStep::Key(SHOWN), PathStep::Key("data")]).unwrap_or_default());
+        self.shows(*row, terminal, data(&[PathStep::Key("data")]), whole);
     }
 
     /// The most that a terminal has shown.
-    pub(super) fn most(&self, terminal: &Key) -> usize {
+    pub(super) fn most(&self, terminal: &EntityKey) -> usize {
         self.0.get(terminal).map_or(0, |size| size.most)
     }
 
@@ -72,13 +72,13 @@ fn decoded(json: &str) -> usize {
 
 /// The lines of a replay with what is too long left out of them.
 #[derive(Debug)]
-pub(super) struct Bounded {
+pub(super) struct OutputTrimmer {
     most: usize,
     /// The terminals that have named what they lack.
-    named: HashSet<Key>,
+    named: HashSet<EntityKey>,
 }
 
-impl Bounded {
+impl OutputTrimmer {
     /// Lines with no output that is longer than this.
     pub(super) fn to(most: usize) -> Self {
         Self { most, named: HashSet::new() }
@@ -88,8 +88,8 @@ impl Bounded {
     pub(super) fn line(&mut self, line: String, row: LineageIndex, sizes: &TerminalSizes) -> Option<String> {
         let Some(read) = UpdateLine::read(&line) else { return Some(line) };
         let update = match read.head.kind {
-            Kind::Tool | Kind::ToolContent => self.tool(read.update),
-            Kind::Terminal => {
+            UpdateKind::Tool | UpdateKind::ToolContent => self.tool(read.update),
+            UpdateKind::Terminal => {
                 let terminal = read.head.terminal.and_then(text_of).map(|id| (row, Box::from(&*id)));
                 match terminal.filter(|terminal| sizes.most(terminal) > self.most) {
                     Some(terminal) => Some(self.terminal(read.update, terminal)?),
@@ -119,7 +119,7 @@ impl Bounded {
 
     /// What is told of a terminal that shows too much: all but that. Of what it shows alone nothing is left, but the
     /// first time that it lacks it.
-    fn terminal(&mut self, update: &str, terminal: Key) -> Option<String> {
+    fn terminal(&mut self, update: &str, terminal: EntityKey) -> Option<String> {
         let mut fields = Fields::read(update).unwrap_or_default();
         let is_output = fields.get("data").is_some();
         let id = json_string(&terminal.1);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::state::Envelope;
+use super::state::RequestEnvelope;
 use crate::acp::content::{chunk_content, is_carried};
 use crate::model::{ChunkContent, Event};
 
@@ -23,7 +23,7 @@ const MOST_HELD_BYTES: usize = 1 << 20;
 
 /// A prompt on its way, and what its agent may say of it.
 #[derive(Debug, Default)]
-pub(super) struct Prompted {
+pub(super) struct PromptEcho {
     /// The id of the request, as JSON.
     id: Option<Box<str>>,
     /// Its text, and how much of that was repeated.
@@ -31,7 +31,7 @@ pub(super) struct Prompted {
     repeated: usize,
     /// The other blocks that were not.
     blocks: Vec<Value>,
-    answer: Answer,
+    answer: InsertionAnswer,
     /// Whether the agent has made another message of it.
     is_changed: bool,
     /// The request, until it is told.
@@ -42,7 +42,7 @@ pub(super) struct Prompted {
 
 /// How an agent of version 2 has answered a prompt.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Answer {
+enum InsertionAnswer {
     #[default]
     NotYet,
     /// With an error, or by ending the turn without an answer.
@@ -52,14 +52,14 @@ enum Answer {
 
 /// What becomes of a prompt by an event.
 #[derive(Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct PromptResolution {
     /// The request, if it is part of the conversation from here on.
     pub(super) prompt: Option<Event>,
     /// What the agent had said of its user.
     pub(super) held: VecDeque<Event>,
 }
 
-impl Prompted {
+impl PromptEcho {
     /// The prompt of a request.
     pub(super) fn new(id: Option<&str>, blocks: &[&RawValue]) -> Self {
         let mut prompted = Self { id: id.map(Into::into), ..Self::default() };
@@ -91,7 +91,7 @@ impl Prompted {
     pub(super) fn holds(&mut self, event: &Event) -> bool {
         let bytes = self.held_bytes + event.body.len();
         let has_room = self.held.len() < MOST_HELD && bytes <= MOST_HELD_BYTES;
-        if self.answer != Answer::NotYet || !has_room {
+        if self.answer != InsertionAnswer::NotYet || !has_room {
             return false;
         }
         self.held_bytes = bytes;
@@ -102,7 +102,7 @@ impl Prompted {
     /// Whether a message of the user is the prompt: by the id that the prompt was answered with, or if there is
     /// none, by its words. `content` is a block, or a list of them.
     pub(super) fn is_repeated(&mut self, id: Option<&str>, content: Option<&RawValue>) -> bool {
-        if let Answer::Inserted(Some(prompt)) = &self.answer {
+        if let InsertionAnswer::Inserted(Some(prompt)) = &self.answer {
             return id == Some(prompt);
         }
         let Some(content) = content else { return false };
@@ -115,8 +115,8 @@ impl Prompted {
     /// The id that an agent of version 2 gave the message of the prompt.
     pub(super) fn message(&self) -> Option<&str> {
         match &self.answer {
-            Answer::Inserted(message) => message.as_deref(),
-            Answer::NotYet | Answer::WithoutId => None,
+            InsertionAnswer::Inserted(message) => message.as_deref(),
+            InsertionAnswer::NotYet | InsertionAnswer::WithoutId => None,
         }
     }
 
@@ -160,32 +160,34 @@ impl Prompted {
     }
 
     /// Takes an answer of the agent to one of our requests.
-    pub(super) fn answered(&mut self, body: &str) -> Settled {
+    pub(super) fn answered(&mut self, body: &str) -> PromptResolution {
         #[derive(Deserialize)]
         struct Inserted {
             #[serde(default, rename = "messageId")]
             message_id: Option<Box<str>>,
         }
-        let Ok(Envelope { id, result, .. }) = serde_json::from_str(body) else { return Settled::default() };
-        if self.answer != Answer::NotYet || !self.is_named(id.map(RawValue::get)) {
-            return Settled::default();
+        let Ok(RequestEnvelope { id, result, .. }) = serde_json::from_str(body) else {
+            return PromptResolution::default();
+        };
+        if self.answer != InsertionAnswer::NotYet || !self.is_named(id.map(RawValue::get)) {
+            return PromptResolution::default();
         }
         let inserted = |result: &RawValue| {
             let read = serde_json::from_str::<Inserted>(result.get());
-            Answer::Inserted(read.ok().and_then(|inserted| inserted.message_id))
+            InsertionAnswer::Inserted(read.ok().and_then(|inserted| inserted.message_id))
         };
-        self.answer = result.map_or(Answer::WithoutId, inserted);
+        self.answer = result.map_or(InsertionAnswer::WithoutId, inserted);
         let untold = self.untold.take();
-        let prompt = untold.filter(|_| self.answer != Answer::WithoutId);
-        Settled { prompt, held: self.release() }
+        let prompt = untold.filter(|_| self.answer != InsertionAnswer::WithoutId);
+        PromptResolution { prompt, held: self.release() }
     }
 
     /// The turn is over. A prompt that was never answered may have been taken.
-    pub(super) fn over(&mut self) -> Settled {
-        if self.answer == Answer::NotYet {
-            self.answer = Answer::WithoutId;
+    pub(super) fn over(&mut self) -> PromptResolution {
+        if self.answer == InsertionAnswer::NotYet {
+            self.answer = InsertionAnswer::WithoutId;
         }
-        Settled { prompt: self.untold.take(), held: self.release() }
+        PromptResolution { prompt: self.untold.take(), held: self.release() }
     }
 
     fn release(&mut self) -> VecDeque<Event> {

@@ -18,11 +18,11 @@ use crate::wire::encode::json_string;
 /// one row needs them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownIds {
-    first: HashMap<(Sort, Box<str>), LineageIndex>,
+    first: HashMap<(EntityKind, Box<str>), LineageIndex>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Sort {
+pub(super) enum EntityKind {
     Message,
     ToolCall,
 }
@@ -38,7 +38,7 @@ impl KnownIds {
             return;
         }
         let Some(UpdateLine { head, .. }) = UpdateLine::read(&event.body) else { return };
-        for (sort, id) in [(Sort::Message, head.message_id), (Sort::ToolCall, head.tool_call)] {
+        for (sort, id) in [(EntityKind::Message, head.message_id), (EntityKind::ToolCall, head.tool_call)] {
             if let Some(id) = id.and_then(text_of) {
                 self.first.entry((sort, id.into())).or_insert(event.lineage);
             }
@@ -48,11 +48,11 @@ impl KnownIds {
     /// The id that a tool call's id, both as JSON, is told under, if it is another.
     pub(crate) fn other_call(&self, id: &str, row: LineageIndex) -> Option<String> {
         let id: &RawValue = serde_json::from_str(id).ok()?;
-        self.other(Sort::ToolCall, id, row).map(|other| json_string(&other))
+        self.other(EntityKind::ToolCall, id, row).map(|other| json_string(&other))
     }
 
     /// The id that an agent's id is told under, if it is another.
-    pub(super) fn other(&self, sort: Sort, id: &RawValue, row: LineageIndex) -> Option<String> {
+    pub(super) fn other(&self, sort: EntityKind, id: &RawValue, row: LineageIndex) -> Option<String> {
         if self.first.is_empty() {
             return None;
         }
@@ -60,7 +60,7 @@ impl KnownIds {
     }
 
     /// The same for an id that was read.
-    pub(super) fn other_text(&self, sort: Sort, id: &str, row: LineageIndex) -> Option<String> {
+    pub(super) fn other_text(&self, sort: EntityKind, id: &str, row: LineageIndex) -> Option<String> {
         let first = self.first.get(&(sort, id.into()))?;
         (*first != row).then(|| format!("{id}~{row}"))
     }
@@ -68,10 +68,10 @@ impl KnownIds {
 
 /// The message that the next chunk without an id continues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct OpenMessage(Option<Open>);
+pub(super) struct MessageContinuation(Option<ContinuedMessage>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Open {
+struct ContinuedMessage {
     kind: MessageKind,
     turn: Option<TurnId>,
     message: MessageRef,
@@ -86,7 +86,7 @@ pub(super) enum MessageRef {
     First(Seq),
 }
 
-impl OpenMessage {
+impl MessageContinuation {
     /// Takes a chunk: the message it belongs to is the open one.
     pub(super) fn chunk(&mut self, event: &Event, kind: MessageKind, id: Option<Cow<'_, str>>) {
         let message = match (id, &self.0) {
@@ -94,7 +94,7 @@ impl OpenMessage {
             (None, Some(open)) if open.kind == kind && open.turn == event.turn => open.message.clone(),
             (None, _) => MessageRef::First(event.seq),
         };
-        self.0 = Some(Open { kind, turn: event.turn, message });
+        self.0 = Some(ContinuedMessage { kind, turn: event.turn, message });
     }
 
     /// The message that the last chunk belongs to.
@@ -113,7 +113,9 @@ impl MessageRef {
     pub(super) fn id(&self, record: &RecordId, known: &KnownIds, row: LineageIndex) -> String {
         match self {
             Self::First(first) => run_message_id(record, *first),
-            Self::Given(id) => known.other_text(Sort::Message, id, row).unwrap_or_else(|| id.to_string()),
+            Self::Given(id) => {
+                known.other_text(EntityKind::Message, id, row).unwrap_or_else(|| id.to_string())
+            }
         }
     }
 }

@@ -14,11 +14,11 @@ pub(super) const WHAT: &str = "sessionUpdate";
 /// The member of `_meta.acpx` that names what was left out.
 const LEFT_OUT: &str = "leftOut";
 
-type Field = (Box<str>, Box<RawValue>);
+type RawField = (Box<str>, Box<RawValue>);
 
 /// Members by their names, in the order in which they first came.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Vec<Field>);
+pub(super) struct Fields(Vec<RawField>);
 
 impl Fields {
     /// The members of an object; `None` for anything else.

@@ -19,12 +19,12 @@ pub(super) struct UpdateLine<'a> {
     pub(super) params: Params<'a>,
     /// The update object, as it stands in the line.
     pub(super) update: &'a str,
-    pub(super) head: Head<'a>,
+    pub(super) head: UpdateHeader<'a>,
 }
 
 /// What an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum UpdateKind {
     /// A piece of a message.
     Chunk(MessageKind),
     /// A message, whole.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     /// A terminal of an agent of version 2, or what it shows.
     Terminal,
     /// State of the session: the last telling stands for all.
-    State(State),
+    State(SessionStateKind),
     /// A word to the user that is not repeated.
     Notice,
     /// The agent made its memory smaller.
@@ -49,7 +49,7 @@ pub(super) enum Kind {
 
 /// What is told whole each time, so that only the last telling counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum State {
+pub(super) enum SessionStateKind {
     /// A plan: each once in each turn.
     Plan,
     Commands,
@@ -72,8 +72,8 @@ pub(super) struct Params<'a> {
 
 /// The members of an update that say what it is.
 #[derive(Debug)]
-pub(super) struct Head<'a> {
-    pub(super) kind: Kind,
+pub(super) struct UpdateHeader<'a> {
+    pub(super) kind: UpdateKind,
     pub(super) message_id: Option<&'a RawValue>,
     pub(super) tool_call: Option<&'a RawValue>,
     pub(super) content: Option<&'a RawValue>,
@@ -87,7 +87,7 @@ pub(super) struct Head<'a> {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct UpdateEnvelope<'a> {
     #[serde(borrow)]
     params: &'a RawValue,
 }
@@ -96,12 +96,12 @@ impl<'a> UpdateLine<'a> {
     /// Reads a line; `None` for one that names no session, or has no update.
     pub(super) fn read(body: &'a str) -> Option<Self> {
         let params = usual_params(body).or_else(|| {
-            let Envelope { params } = serde_json::from_str(body).ok()?;
+            let UpdateEnvelope { params } = serde_json::from_str(body).ok()?;
             Params::read(params.get())
         })?;
         params.session?;
         let update = params.update?.get();
-        Some(Self { body, params, update, head: Head::read(update) })
+        Some(Self { body, params, update, head: UpdateHeader::read(update) })
     }
 
     /// Reads an event's line. What only version 2 has a word for, an agent of version 1 cannot have meant.
@@ -109,7 +109,7 @@ impl<'a> UpdateLine<'a> {
         let mut line = Self::read(&event.body)?;
         let is_second = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2);
         if !is_second && line.head.kind.is_of_version_2() {
-            line.head.kind = Kind::Other;
+            line.head.kind = UpdateKind::Other;
         }
         Some(line)
     }
@@ -135,18 +135,18 @@ fn is_ours_alone(meta: &RawValue) -> bool {
     serde_json::from_str::<Ours>(meta.get()).is_ok()
 }
 
-impl Kind {
+impl UpdateKind {
     /// Whether version 1 has no such kind.
     fn is_of_version_2(self) -> bool {
         matches!(self, Self::Message(_) | Self::ToolContent | Self::Terminal | Self::Running)
     }
 }
 
-impl<'a> Head<'a> {
+impl<'a> UpdateHeader<'a> {
     /// Reads an update object. One that cannot be read is of a kind we do not know.
     pub(super) fn read(update: &'a str) -> Self {
         serde_json::from_str(update).unwrap_or(Self {
-            kind: Kind::Other,
+            kind: UpdateKind::Other,
             message_id: None,
             tool_call: None,
             content: None,
@@ -197,27 +197,27 @@ fn plain_text(content: &str) -> Option<&str> {
     if kind.get() == r#""text""# { inside_quotes(text.get()) } else { None }
 }
 
-fn kind_of(what: &str) -> Kind {
+fn kind_of(what: &str) -> UpdateKind {
     match what {
-        "user_message_chunk" => Kind::Chunk(MessageKind::User),
-        "agent_message_chunk" => Kind::Chunk(MessageKind::Agent),
-        "agent_thought_chunk" => Kind::Chunk(MessageKind::Thought),
-        "user_message" => Kind::Message(MessageKind::User),
-        "agent_message" => Kind::Message(MessageKind::Agent),
-        "agent_thought" => Kind::Message(MessageKind::Thought),
-        "tool_call" | "tool_call_update" => Kind::Tool,
-        "tool_call_content_chunk" => Kind::ToolContent,
-        "terminal_update" | "terminal_output_chunk" => Kind::Terminal,
-        "plan" | "plan_update" | "plan_removed" => Kind::State(State::Plan),
-        "available_commands_update" => Kind::State(State::Commands),
-        "current_mode_update" => Kind::State(State::Mode),
-        "config_option_update" => Kind::State(State::Options),
-        "session_info_update" => Kind::State(State::Info),
-        "usage_update" => Kind::State(State::Usage),
-        "notice" => Kind::Notice,
-        "compaction_update" | "compaction_summary_chunk" => Kind::Compaction,
-        "state_update" => Kind::Running,
-        _ => Kind::Other,
+        "user_message_chunk" => UpdateKind::Chunk(MessageKind::User),
+        "agent_message_chunk" => UpdateKind::Chunk(MessageKind::Agent),
+        "agent_thought_chunk" => UpdateKind::Chunk(MessageKind::Thought),
+        "user_message" => UpdateKind::Message(MessageKind::User),
+        "agent_message" => UpdateKind::Message(MessageKind::Agent),
+        "agent_thought" => UpdateKind::Message(MessageKind::Thought),
+        "tool_call" | "tool_call_update" => UpdateKind::Tool,
+        "tool_call_content_chunk" => UpdateKind::ToolContent,
+        "terminal_update" | "terminal_output_chunk" => UpdateKind::Terminal,
+        "plan" | "plan_update" | "plan_removed" => UpdateKind::State(SessionStateKind::Plan),
+        "available_commands_update" => UpdateKind::State(SessionStateKind::Commands),
+        "current_mode_update" => UpdateKind::State(SessionStateKind::Mode),
+        "config_option_update" => UpdateKind::State(SessionStateKind::Options),
+        "session_info_update" => UpdateKind::State(SessionStateKind::Info),
+        "usage_update" => UpdateKind::State(SessionStateKind::Usage),
+        "notice" => UpdateKind::Notice,
+        "compaction_update" | "compaction_summary_chunk" => UpdateKind::Compaction,
+        "state_update" => UpdateKind::Running,
+        _ => UpdateKind::Other,
     }
 }
 
@@ -275,15 +275,15 @@ enum HeadMember {
     Other,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for UpdateHeader<'a> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         struct Members<'a>(std::marker::PhantomData<&'a ()>);
         impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
-            type Value = Head<'a>;
+            type Value = UpdateHeader<'a>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an update")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'a>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UpdateHeader<'a>, A::Error> {
                 let (mut what, mut message_id, mut tool_call) = (None, None, None);
                 let (mut content, mut title, mut terminal) = (None, None, None);
                 let (mut plan, mut plan_id) = (None, None);
@@ -305,12 +305,21 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
                     }
                 }
                 let what = what.and_then(text_of);
-                let kind = what.as_deref().map_or(Kind::Other, kind_of);
+                let kind = what.as_deref().map_or(UpdateKind::Other, kind_of);
                 let is_new_call = what.as_deref() == Some("tool_call");
                 let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
                 has_others |= [title, terminal, plan, plan_id].iter().any(Option::is_some);
                 let plan = plan_id.or_else(|| plan_id_of(plan?));
-                Ok(Head { kind, message_id, tool_call, content, terminal, plan, is_new_call, has_others })
+                Ok(UpdateHeader {
+                    kind,
+                    message_id,
+                    tool_call,
+                    content,
+                    terminal,
+                    plan,
+                    is_new_call,
+                    has_others,
+                })
             }
         }
         source.deserialize_map(Members(std::marker::PhantomData))

@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::echo::{Prompted, Settled, prompt_blocks};
-use super::entities::{KnownIds, OpenMessage, Sort};
-use super::line::{Kind, State, UpdateLine, text_of};
+use super::echo::{PromptEcho, PromptResolution, prompt_blocks};
+use super::entities::{EntityKind, KnownIds, MessageContinuation};
+use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
 use super::notice::Notice;
-use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
+use super::outgoing::{LineRewrite, PromptOrigin, UpdateMeta, notification, notifications};
 use super::run::whole;
 use super::session_ids::SessionIds;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
 use crate::acp::children::ChildSessions;
-use crate::acp::client::Offered;
+use crate::acp::client::SessionOffer;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2, block_to_v1};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Seq, Timestamp,
     TurnId, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, elements, locate, range_in, without};
+use crate::wire::splice::{PathStep, Splice, elements, locate, range_in, without};
 
 /// How often the content of a tool call that goes on changing is told a client that can only be told all of it.
 pub(crate) const CONTENT_EVERY: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ pub(crate) const CONTENT_EVERY: Duration = Duration::from_millis(250);
 /// How one client is told one record. It takes every event in order, also those that are not told: what an event means
 /// may depend on the one before.
 #[derive(Debug)]
-pub(crate) struct Rendering {
+pub(crate) struct RecordRenderer {
     pub(super) record: RecordId,
     /// What the client calls the session, as JSON.
     pub(super) session: String,
@@ -43,13 +43,13 @@ pub(crate) struct Rendering {
     pub(super) known: KnownIds,
     /// The last lineage row whose predecessors' ids are known.
     row: LineageIndex,
-    pub(super) open: OpenMessage,
+    pub(super) open: MessageContinuation,
     /// The prompt of the turn that runs.
-    asked: Option<Asked>,
+    asked: Option<PromptOrigin>,
     /// Whether that is this client's own.
     is_own: bool,
     /// What its agent may say of it.
-    prompted: Prompted,
+    prompted: PromptEcho,
     /// The turn whose prompt was shown before and is sent a second time.
     resent: Option<u64>,
     /// The turns of prompts, by the ids that agents of version 2 gave their messages.
@@ -72,7 +72,7 @@ pub(crate) struct Rendering {
 /// Whether the prompt of a request is the client's own.
 pub(crate) type IsOwn<'a> = &'a dyn Fn(&str) -> bool;
 
-impl Rendering {
+impl RecordRenderer {
     /// A client that is told a record from some event on.
     pub(crate) fn new(record: &RecordId, client: Arc<ClientFacts>) -> Self {
         Self {
@@ -83,10 +83,10 @@ impl Rendering {
             with_seq: false,
             known: KnownIds::default(),
             row: LineageIndex::FIRST,
-            open: OpenMessage::default(),
+            open: MessageContinuation::default(),
             asked: None,
             is_own: false,
-            prompted: Prompted::default(),
+            prompted: PromptEcho::default(),
             resent: None,
             prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
@@ -152,7 +152,7 @@ impl Rendering {
     /// The lines to tell when no event is at hand.
     pub(crate) fn pause(&mut self) -> Vec<String> {
         let state = if self.has_states() { self.state.pause() } else { None };
-        let state = state.map(|state| notification(&self.session, &state, &Beside::default()));
+        let state = state.map(|state| notification(&self.session, &state, &UpdateMeta::default()));
         let mut lines: Vec<String> = state.into_iter().collect();
         let is_recent = match (self.heard, self.settled) {
             (Some((_, heard)), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
@@ -172,7 +172,7 @@ impl Rendering {
     /// The lines that tell it. By them all is told up to the last event.
     pub(crate) fn settle(&mut self) -> Vec<String> {
         self.settled = self.heard.map(|(_, at)| at);
-        let beside = self.heard.filter(|_| self.with_seq).map(|(seq, at)| Beside::of(seq, at));
+        let beside = self.heard.filter(|_| self.with_seq).map(|(seq, at)| UpdateMeta::of(seq, at));
         notifications(&self.session, &self.to_v1.settle(), &beside.unwrap_or_default())
     }
 
@@ -266,7 +266,7 @@ impl Rendering {
         let begun = self.begun(event, &line);
         let mut lines = Vec::new();
         if self.update(event, &line) && !self.state.repeats() {
-            let stops = line.head.kind == Kind::Running && self.state.is_idle();
+            let stops = line.head.kind == UpdateKind::Running && self.state.is_idle();
             let beside = beside(event, self.with_seq || stops);
             lines = self.as_received(event, &line, &beside);
         }
@@ -284,7 +284,7 @@ impl Rendering {
     }
 
     /// The lines of a prompt that is part of the conversation by this event, and of what waited for that.
-    fn settled(&mut self, event: &Event, settled: Settled) -> Vec<String> {
+    fn settled(&mut self, event: &Event, settled: PromptResolution) -> Vec<String> {
         let by = |waited: Event| Event { seq: event.seq, at: event.at, ..waited };
         // The agent may have said nothing but the prompt itself, and that is not told again.
         let held = settled.held.into_iter().flat_map(|held| self.update_lines(&by(held))).collect();
@@ -297,8 +297,8 @@ impl Rendering {
             Some(Fact::TurnStarted { turn, request_id, client }) => {
                 self.open.end();
                 self.is_own = is_own(&request_id);
-                self.asked = Some(Asked { turn, request_id, client });
-                self.prompted = Prompted::default();
+                self.asked = Some(PromptOrigin { turn, request_id, client });
+                self.prompted = PromptEcho::default();
                 Vec::new()
             }
             Some(Fact::TurnEnded { turn, .. }) => {
@@ -328,11 +328,11 @@ impl Rendering {
     }
 
     /// What becomes of the prompt of the turn that ends by this fact.
-    pub(super) fn ends_turn(&mut self, event: &Event) -> Settled {
+    pub(super) fn ends_turn(&mut self, event: &Event) -> PromptResolution {
         let running = self.asked.as_ref().map(|asked| asked.turn);
         match Fact::from_body(&event.body) {
             Some(Fact::TurnEnded { turn, .. }) if running == Some(turn) => self.prompted.over(),
-            _ => Settled::default(),
+            _ => PromptResolution::default(),
         }
     }
 
@@ -344,7 +344,7 @@ impl Rendering {
             return None;
         }
         self.open.end();
-        self.prompted = Prompted::new(id_of(&event.body), &blocks);
+        self.prompted = PromptEcho::new(id_of(&event.body), &blocks);
         let is_shown = self.resent.take().is_some_and(|turn| event.turn == Some(TurnId(turn)));
         match version(event) {
             ProtocolVersion::V1 if is_shown => None,
@@ -357,9 +357,9 @@ impl Rendering {
     }
 
     /// Takes an answer of the agent; what becomes of the prompt by it.
-    pub(super) fn answered(&mut self, event: &Event) -> Settled {
+    pub(super) fn answered(&mut self, event: &Event) -> PromptResolution {
         match version(event) {
-            ProtocolVersion::V1 => Settled::default(),
+            ProtocolVersion::V1 => PromptResolution::default(),
             ProtocolVersion::V2 => {
                 let settled = self.prompted.answered(&event.body);
                 if let (Some(message), Some(asked)) = (self.prompted.message(), &self.asked) {
@@ -373,9 +373,9 @@ impl Rendering {
     /// The prompt that an agent works on by this update, if it was not told yet.
     pub(super) fn begun(&mut self, event: &Event, line: &UpdateLine<'_>) -> Option<Event> {
         let works = match line.head.kind {
-            Kind::Chunk(kind) | Kind::Message(kind) => kind != MessageKind::User,
-            Kind::Tool | Kind::ToolContent | Kind::Terminal | Kind::Running => true,
-            Kind::State(_) | Kind::Notice | Kind::Compaction | Kind::Other => false,
+            UpdateKind::Chunk(kind) | UpdateKind::Message(kind) => kind != MessageKind::User,
+            UpdateKind::Tool | UpdateKind::ToolContent | UpdateKind::Terminal | UpdateKind::Running => true,
+            UpdateKind::State(_) | UpdateKind::Notice | UpdateKind::Compaction | UpdateKind::Other => false,
         };
         let prompt = if works && event.turn.is_some() { self.prompted.begins() } else { None };
         prompt.map(|prompt| Event { seq: event.seq, at: event.at, ..prompt })
@@ -383,12 +383,12 @@ impl Rendering {
 
     /// A prompt as the user's words: in version 2 a message with the id that the prompt was answered with. A client of
     /// version 1 has said its own itself.
-    pub(super) fn prompt_lines(&self, event: &Event, beside: &Beside<'_>) -> Vec<String> {
+    pub(super) fn prompt_lines(&self, event: &Event, beside: &UpdateMeta<'_>) -> Vec<String> {
         if self.is_own && self.client.protocol == ProtocolVersion::V1 {
             return Vec::new();
         }
         let blocks = prompt_blocks(&event.body);
-        let beside = Beside { asked: self.asked.as_ref(), ..beside.clone() };
+        let beside = UpdateMeta { asked: self.asked.as_ref(), ..beside.clone() };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
         // Two prompts with nothing between them are told apart by this alone.
         let id = json_string(&match event.turn {
@@ -412,10 +412,11 @@ impl Rendering {
     /// comes again.
     pub(super) fn update(&mut self, event: &Event, line: &UpdateLine<'_>) -> bool {
         let kind = line.head.kind;
-        if kind == Kind::Other {
+        if kind == UpdateKind::Other {
             self.children.learn(line.update);
         }
-        let is_users = matches!(kind, Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User));
+        let is_users =
+            matches!(kind, UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User));
         if is_users && event.turn.is_some() {
             let is_first = version(event) == ProtocolVersion::V1;
             if !is_first && self.prompted.holds(event) {
@@ -424,7 +425,7 @@ impl Rendering {
             let id = line.head.message_id.and_then(text_of);
             if self.prompted.is_repeated(id.as_deref(), line.head.content) {
                 self.open.end();
-                let is_changed = kind == Kind::Message(MessageKind::User)
+                let is_changed = kind == UpdateKind::Message(MessageKind::User)
                     && self.prompted.is_changed_by(line.update, line.head.content);
                 // Whoever speaks to its agent in version 1 would hear it from that.
                 return match self.client.protocol {
@@ -439,19 +440,19 @@ impl Rendering {
             return false;
         }
         match kind {
-            Kind::Chunk(kind) => {
+            UpdateKind::Chunk(kind) => {
                 let id = self.prompt_id(event, line).map(Cow::Owned);
                 let id = id.or_else(|| line.head.message_id.and_then(text_of));
                 self.open.chunk(event, kind, id);
                 true
             }
-            Kind::Tool | Kind::ToolContent | Kind::Message(_) => {
+            UpdateKind::Tool | UpdateKind::ToolContent | UpdateKind::Message(_) => {
                 self.open.end();
                 true
             }
-            Kind::Notice => self.client.notices,
-            Kind::Compaction => self.client.compaction,
-            Kind::State(_) | Kind::Running | Kind::Terminal | Kind::Other => true,
+            UpdateKind::Notice => self.client.notices,
+            UpdateKind::Compaction => self.client.compaction,
+            UpdateKind::State(_) | UpdateKind::Running | UpdateKind::Terminal | UpdateKind::Other => true,
         }
     }
 
@@ -460,17 +461,17 @@ impl Rendering {
         &mut self,
         event: &Event,
         line: &UpdateLine<'_>,
-        beside: &Beside<'_>,
+        beside: &UpdateMeta<'_>,
     ) -> Vec<String> {
         let spoken = version(event);
         if spoken == self.client.protocol {
-            if line.head.kind == Kind::Tool {
+            if line.head.kind == UpdateKind::Tool {
                 let update = self.renamed(event, line);
                 if let Some(update) = self.with_terminals(spoken, &update) {
                     return vec![self.pass_on_as(line, &update, beside)];
                 }
             }
-            if event.direction == Direction::Ours && Offered::tells_model_alone(line.update) {
+            if event.direction == Direction::Ours && SessionOffer::tells_model_alone(line.update) {
                 return Vec::new();
             }
             return vec![self.pass_on(event, line, beside)];
@@ -486,7 +487,7 @@ impl Rendering {
         spoken: ProtocolVersion,
         row: LineageIndex,
         update: &str,
-        beside: &Beside<'_>,
+        beside: &UpdateMeta<'_>,
     ) -> Vec<String> {
         let updates = match (spoken, self.client.protocol) {
             (ProtocolVersion::V1, ProtocolVersion::V2) => {
@@ -518,12 +519,12 @@ impl Rendering {
     }
 
     /// The agent's line, for a client of its version.
-    fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, beside: &Beside<'_>) -> String {
-        let mut passed = PassedOn::new(line, &self.session);
+    fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, beside: &UpdateMeta<'_>) -> String {
+        let mut passed = LineRewrite::new(line, &self.session);
         for (id, other) in self.renames(event, line) {
             passed.put(id, &other);
         }
-        if line.head.kind == Kind::State(State::Options)
+        if line.head.kind == UpdateKind::State(SessionStateKind::Options)
             && !self.client.boolean_options
             && let Some((list, fewer)) = without_booleans(line.update)
         {
@@ -545,8 +546,10 @@ impl Rendering {
 
     /// The id that a message of the user is told under if it is the prompt of a turn.
     fn prompt_id(&self, event: &Event, line: &UpdateLine<'_>) -> Option<String> {
-        let is_users =
-            matches!(line.head.kind, Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User));
+        let is_users = matches!(
+            line.head.kind,
+            UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User)
+        );
         let id = line.head.message_id.filter(|_| is_users && !self.prompts.is_empty()).and_then(text_of)?;
         let turn = self.prompts.get(&(event.lineage, id.into()))?;
         Some(prompt_message_id(&self.record, *turn))
@@ -557,8 +560,8 @@ impl Rendering {
         if let (Some(prompt), Some(id)) = (self.prompt_id(event, line), line.head.message_id) {
             return vec![(id.get(), json_string(&prompt))];
         }
-        let ids = [(Sort::Message, line.head.message_id), (Sort::ToolCall, line.head.tool_call)];
-        let renamed = |(sort, id): (Sort, Option<&'a RawValue>)| {
+        let ids = [(EntityKind::Message, line.head.message_id), (EntityKind::ToolCall, line.head.tool_call)];
+        let renamed = |(sort, id): (EntityKind, Option<&'a RawValue>)| {
             let id = id?;
             Some((id.get(), json_string(&self.known.other(sort, id, event.lineage)?)))
         };
@@ -568,11 +571,11 @@ impl Rendering {
 
 /// The id of a line, as JSON.
 fn id_of(body: &str) -> Option<&str> {
-    body.get(locate(body, &[Step::Key("id")])?)
+    body.get(locate(body, &[PathStep::Key("id")])?)
 }
 
-pub(super) fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
-    if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
+pub(super) fn beside(event: &Event, with_seq: bool) -> UpdateMeta<'static> {
+    if with_seq { UpdateMeta::of(event.seq, event.at) } else { UpdateMeta::default() }
 }
 
 /// The version an event's line was spoken in.
@@ -582,10 +585,10 @@ pub(super) fn version(event: &Event) -> ProtocolVersion {
 
 /// The options of an update or of an answer, and the same without those that are true or false; `None` if there is none of them.
 pub(crate) fn without_booleans(update: &str) -> Option<(&str, String)> {
-    let list = update.get(locate(update, &[Step::Key("configOptions")])?)?;
+    let list = update.get(locate(update, &[PathStep::Key("configOptions")])?)?;
     let all: Vec<&str> = elements(list)?.into_iter().filter_map(|range| list.get(range)).collect();
     let is_boolean = |option: &&str| {
-        locate(option, &[Step::Key("type")]).and_then(|kind| option.get(kind)) == Some(r#""boolean""#)
+        locate(option, &[PathStep::Key("type")]).and_then(|kind| option.get(kind)) == Some(r#""boolean""#)
     };
     let fewer: Vec<&str> = all.iter().copied().filter(|option| !is_boolean(option)).collect();
     (fewer.len() < all.len()).then(|| (list, format!("[{}]", fewer.join(","))))

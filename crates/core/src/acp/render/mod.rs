@@ -21,11 +21,11 @@ mod terminals;
 mod tool;
 
 pub(crate) use entities::KnownIds;
-pub(crate) use live::{CONTENT_EVERY, Rendering, without_booleans};
-pub(crate) use replay::{Bounds, Replay};
+pub(crate) use live::{CONTENT_EVERY, RecordRenderer, without_booleans};
+pub(crate) use replay::{Bounds, ReplayRenderer};
 pub(crate) use session_ids::SessionIds;
 pub(crate) use state::{SessionState, turn_state};
-pub(crate) use survey::Survey;
+pub(crate) use survey::ReplayIndex;
 
 #[cfg(test)]
 mod tests;

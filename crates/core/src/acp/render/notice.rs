@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::acp::agent::ClientFacts;
-use crate::model::{Carried, Event, RecordId, RestoreError, run_message_id};
+use crate::model::{Event, HistoryExtent, RecordId, RestoreError, run_message_id};
 
 /// A notice.
 pub(super) struct Notice {
@@ -19,13 +19,13 @@ impl Notice {
     /// A fresh ACP session took over, perhaps because a restore failed.
     pub(super) fn fresh_session(
         reason: &str,
-        carried: Option<Carried>,
+        carried: Option<HistoryExtent>,
         error: Option<&RestoreError>,
     ) -> Self {
         let history = match carried {
             None => "",
-            Some(Carried::Whole) => ", which receives the conversation with its first prompt",
-            Some(Carried::LastPart) => {
+            Some(HistoryExtent::Whole) => ", which receives the conversation with its first prompt",
+            Some(HistoryExtent::LastPart) => {
                 ", which receives the last part of the conversation with its first prompt"
             }
         };

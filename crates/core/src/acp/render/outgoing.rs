@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use super::line::UpdateLine;
 use crate::model::{ClientName, Seq, Timestamp};
 use crate::wire::encode;
-use crate::wire::splice::{Object, Splice, Step, locate, range_in};
+use crate::wire::splice::{Object, PathStep, Splice, locate, range_in};
 
 /// What we say of an update beside it, under `_meta.acpx` of its notification.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Beside<'a> {
+pub(super) struct UpdateMeta<'a> {
     /// The event it stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seq: Option<u64>,
@@ -22,20 +22,20 @@ pub(super) struct Beside<'a> {
     pub(super) at: Option<Timestamp>,
     /// Whose words they are.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub(super) asked: Option<&'a Asked>,
+    pub(super) asked: Option<&'a PromptOrigin>,
 }
 
 /// A prompt's place, for those who did not ask it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Asked {
+pub(super) struct PromptOrigin {
     pub(super) turn: u64,
     pub(super) request_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client: Option<ClientName>,
 }
 
-impl Beside<'_> {
+impl UpdateMeta<'_> {
     pub(super) fn of(seq: Seq, at: Timestamp) -> Self {
         Self { seq: Some(seq.0), at: Some(at), asked: None }
     }
@@ -51,7 +51,7 @@ impl Beside<'_> {
 }
 
 /// A `session/update` line with this update object. `session` is JSON.
-pub(super) fn notification(session: &str, update: &str, beside: &Beside<'_>) -> String {
+pub(super) fn notification(session: &str, update: &str, beside: &UpdateMeta<'_>) -> String {
     let mut params = String::with_capacity(session.len() + update.len() + 128);
     // Writing to a string cannot fail.
     let _ = write!(params, r#"{{"sessionId":{session},"update":{update}"#);
@@ -63,8 +63,12 @@ pub(super) fn notification(session: &str, update: &str, beside: &Beside<'_>) -> 
 }
 
 /// Lines that together tell one event. Only the last says its number: whoever has seen it has seen all of it.
-pub(super) fn notifications(session: &str, updates: &[impl AsRef<str>], beside: &Beside<'_>) -> Vec<String> {
-    let before = Beside { seq: None, ..beside.clone() };
+pub(super) fn notifications(
+    session: &str,
+    updates: &[impl AsRef<str>],
+    beside: &UpdateMeta<'_>,
+) -> Vec<String> {
+    let before = UpdateMeta { seq: None, ..beside.clone() };
     let line = |(index, update): (usize, &_)| {
         let beside = if index + 1 == updates.len() { beside } else { &before };
         notification(session, AsRef::<str>::as_ref(update), beside)
@@ -73,12 +77,12 @@ pub(super) fn notifications(session: &str, updates: &[impl AsRef<str>], beside: 
 }
 
 /// An agent's line being changed. Every byte that is not named stays.
-pub(super) struct PassedOn<'a> {
+pub(super) struct LineRewrite<'a> {
     body: &'a str,
     splice: Splice<'a>,
 }
 
-impl<'a> PassedOn<'a> {
+impl<'a> LineRewrite<'a> {
     /// The line for a client that calls the session so, in JSON.
     pub(super) fn new(line: &UpdateLine<'a>, session: &str) -> Self {
         let mut passed = Self { body: line.body, splice: Splice::new(line.body) };
@@ -101,7 +105,7 @@ impl<'a> PassedOn<'a> {
 
     /// Says what we have to say beside the line, in the place of what the agent may say there: a host of ours that is an
     /// agent has numbers of its own.
-    pub(super) fn say(&mut self, line: &UpdateLine<'a>, beside: &Beside<'_>) {
+    pub(super) fn say(&mut self, line: &UpdateLine<'a>, beside: &UpdateMeta<'_>) {
         match (line.params.meta, beside.json()) {
             (None, None) => {}
             (None, Some(acpx)) => {
@@ -123,7 +127,7 @@ impl<'a> PassedOn<'a> {
 
     fn say_within(&mut self, meta: &'a RawValue, acpx: &str) {
         let text = meta.get();
-        if let Some(ours) = locate(text, &[Step::Key("acpx")]) {
+        if let Some(ours) = locate(text, &[PathStep::Key("acpx")]) {
             self.put(text.get(ours).unwrap_or_default(), acpx);
         } else if let Some(rest) = text.strip_prefix('{') {
             let comma = if rest.trim_start().starts_with('}') { "" } else { "," };

@@ -6,17 +6,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::bounded::Bounded;
-use super::echo::Settled;
-use super::entities::{MessageRef, Sort};
+use super::bounded::OutputTrimmer;
+use super::echo::PromptResolution;
+use super::entities::{EntityKind, MessageRef};
 use super::fields::Fields;
-use super::line::{Kind, State, UpdateLine, text_of};
-use super::live::{Rendering, version};
-use super::outgoing::{Beside, notification};
+use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
+use super::live::{RecordRenderer, version};
+use super::outgoing::{UpdateMeta, notification};
 use super::run::{Run, whole};
-use super::survey::{Key, Survey, own_terminal};
+use super::survey::{EntityKey, ReplayIndex, own_terminal};
 use super::terminals::has_terminal_meta;
-use super::tool::{Telling, Tool};
+use super::tool::{MergedToolCall, ToolRenderSpec};
 use crate::model::{
     Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq, prompt_message_id,
 };
@@ -30,18 +30,18 @@ pub(crate) struct Bounds {
 }
 
 /// A replay under way. It takes the events that were surveyed, in their order.
-pub(crate) struct Replay {
-    rendering: Rendering,
-    survey: Survey,
+pub(crate) struct ReplayRenderer {
+    rendering: RecordRenderer,
+    survey: ReplayIndex,
     bounds: Bounds,
     /// What sees to it that no line has longer output, if there is a bound.
-    bounded: Option<Bounded>,
+    bounded: Option<OutputTrimmer>,
     /// The first event that is told. Those before are only taken in.
     from: Seq,
-    tools: HashMap<Key, Tool>,
+    tools: HashMap<EntityKey, MergedToolCall>,
     /// The tool calls that are told line by line: their agent tells the output of a command beside the protocol, in
     /// pieces that a client appends.
-    line_by_line: HashSet<Key>,
+    line_by_line: HashSet<EntityKey>,
     /// What the session is about, as told so far.
     info: Option<Fields>,
     /// The messages with ids of the agent that have begun.
@@ -50,15 +50,15 @@ pub(crate) struct Replay {
     out: Vec<String>,
 }
 
-impl Replay {
+impl ReplayRenderer {
     /// A replay of what was surveyed, told from an event on.
-    pub(crate) fn new(mut rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
+    pub(crate) fn new(mut rendering: RecordRenderer, survey: ReplayIndex, from: Seq, bounds: Bounds) -> Self {
         if survey.begins_late() {
             rendering.begins_late();
         }
         let (tools, line_by_line, begun) = (HashMap::new(), HashSet::new(), HashSet::new());
         let (info, run, out) = (None, None, Vec::new());
-        let bounded = bounds.tool_output_bytes.map(Bounded::to);
+        let bounded = bounds.tool_output_bytes.map(OutputTrimmer::to);
         Self { rendering, survey, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
     }
 
@@ -116,14 +116,14 @@ impl Replay {
             return;
         }
         let is_last = self.out.len() == place && self.run.is_none();
-        let beside = Beside::of(prompt.seq, prompt.at);
+        let beside = UpdateMeta::of(prompt.seq, prompt.at);
         let seq = beside.seq.filter(|_| is_last);
-        let lines = self.rendering.prompt_lines(prompt, &Beside { seq, ..beside });
+        let lines = self.rendering.prompt_lines(prompt, &UpdateMeta { seq, ..beside });
         self.out.splice(place..place, lines);
     }
 
     /// Tells what waited for the answer to the prompt.
-    fn settle(&mut self, event: &Event, settled: Settled) {
+    fn settle(&mut self, event: &Event, settled: PromptResolution) {
         let by = |waited: Event| Event { seq: event.seq, at: event.at, ..waited };
         if settled.prompt.is_some() {
             self.flush();
@@ -153,26 +153,28 @@ impl Replay {
     fn tell_update(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let is_told = self.rendering.update(event, line);
         match line.head.kind {
-            Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if !is_told => self.flush(),
-            Kind::Chunk(kind) => self.chunk(event, line, kind),
-            Kind::Tool | Kind::ToolContent => self.tool(event, line),
-            Kind::Terminal => self.terminal(event, line),
-            Kind::State(State::Info) => self.info(event, line),
-            Kind::State(state) => {
+            UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User) if !is_told => {
+                self.flush()
+            }
+            UpdateKind::Chunk(kind) => self.chunk(event, line, kind),
+            UpdateKind::Tool | UpdateKind::ToolContent => self.tool(event, line),
+            UpdateKind::Terminal => self.terminal(event, line),
+            UpdateKind::State(SessionStateKind::Info) => self.info(event, line),
+            UpdateKind::State(state) => {
                 // It does not end the message. But whoever has seen it goes on behind it, so what came before it is
                 // told before it.
-                let is_answered =
-                    matches!(state, State::Mode | State::Options) && self.is_translated_up(event);
+                let is_answered = matches!(state, SessionStateKind::Mode | SessionStateKind::Options)
+                    && self.is_translated_up(event);
                 if self.survey.is_last(state, event, line) && !is_answered {
                     self.flush();
                     self.as_received(event, line);
-                } else if state == State::Plan {
+                } else if state == SessionStateKind::Plan {
                     // Several are told in the order in which they first came.
                     self.take_in(event, line);
                 }
             }
-            Kind::Notice | Kind::Running => {}
-            Kind::Message(_) | Kind::Compaction | Kind::Other => {
+            UpdateKind::Notice | UpdateKind::Running => {}
+            UpdateKind::Message(_) | UpdateKind::Compaction | UpdateKind::Other => {
                 self.flush();
                 if is_told {
                     self.note_begun(event, line);
@@ -185,7 +187,7 @@ impl Replay {
     /// What a session is about is told in pieces: the last telling of each counts, and all are told with the last.
     fn info(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let Some(mut told) = Fields::read(line.update) else { return };
-        let is_last = self.survey.is_last(State::Info, event, line);
+        let is_last = self.survey.is_last(SessionStateKind::Info, event, line);
         match self.info.take() {
             None if is_last => {
                 self.flush();
@@ -215,7 +217,7 @@ impl Replay {
         self.tell_calls_of(event, &(event.lineage, Box::from(&*id)));
     }
 
-    fn tell_calls_of(&mut self, event: &Event, terminal: &Key) {
+    fn tell_calls_of(&mut self, event: &Event, terminal: &EntityKey) {
         for call in self.survey.calls_of(terminal).to_vec() {
             self.tell_tool(event, &call);
         }
@@ -267,7 +269,7 @@ impl Replay {
     /// Takes note of a message that was told whole: chunks that come then go on with it.
     fn note_begun(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let id = line.head.message_id.and_then(text_of);
-        if let (Kind::Message(kind), Some(id), Some(_)) = (line.head.kind, id, line.head.content) {
+        if let (UpdateKind::Message(kind), Some(id), Some(_)) = (line.head.kind, id, line.head.content) {
             self.begun.insert((event.lineage, kind, id.into()));
         }
     }
@@ -275,7 +277,7 @@ impl Replay {
     /// Tells a message that begins with a chunk which goes out as it came: what a client had of it before is void.
     fn begin_message(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) {
         let id = message.id(&self.rendering.record, &self.rendering.known, event.lineage);
-        let beside = Beside { seq: None, ..Beside::of(event.seq, event.at) };
+        let beside = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
         let empty = whole(kind, &json_string(&id), "");
         let line = notification(&self.rendering.session, &empty, &beside);
         self.tell(event, vec![line]);
@@ -289,9 +291,9 @@ impl Replay {
         if self.line_by_line.contains(&key) || has_terminal_meta(line.update) {
             // What came before is told first, without a number: this line has it.
             if let Some(tool) = self.tools.remove(&key) {
-                let telling = Telling { is_over: false, has_cancelled: false };
+                let telling = ToolRenderSpec { is_over: false, has_cancelled: false };
                 let update = self.folded(event, &key, tool, telling);
-                let beside = Beside { seq: None, ..Beside::of(event.seq, event.at) };
+                let beside = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
                 let lines = self.rendering.told(version(event), event.lineage, &update, &beside);
                 self.tell(event, lines);
             }
@@ -299,16 +301,17 @@ impl Replay {
             return self.as_received(event, line);
         }
         let output_bytes = self.bounds.tool_output_bytes;
-        let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool::new(event.turn, output_bytes));
+        let tool =
+            self.tools.entry(key.clone()).or_insert_with(|| MergedToolCall::new(event.turn, output_bytes));
         match (line.head.kind, line.head.content) {
-            (Kind::ToolContent, Some(content)) => tool.take_content(content),
+            (UpdateKind::ToolContent, Some(content)) => tool.take_content(content),
             _ => tool.take(line.update, version(event)),
         }
         self.tell_tool(event, &key);
     }
 
     /// Tells a tool call, if nothing more is told of it.
-    fn tell_tool(&mut self, event: &Event, key: &Key) {
+    fn tell_tool(&mut self, event: &Event, key: &EntityKey) {
         if !self.survey.is_last_of(key, event) {
             return;
         }
@@ -316,14 +319,20 @@ impl Replay {
         let spoken = version(event);
         let is_first = [spoken, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
         let is_over = self.survey.is_over(key, tool.turn, event);
-        let telling = Telling { is_over, has_cancelled: !is_first };
+        let telling = ToolRenderSpec { is_over, has_cancelled: !is_first };
         let update = self.folded(event, key, tool, telling);
         self.made(event, &update);
     }
 
     /// The update that tells a tool call with all its fields.
-    fn folded(&mut self, event: &Event, key: &Key, tool: Tool, telling: Telling) -> String {
-        let other = self.rendering.known.other_text(Sort::ToolCall, &key.1, event.lineage);
+    fn folded(
+        &mut self,
+        event: &Event,
+        key: &EntityKey,
+        tool: MergedToolCall,
+        telling: ToolRenderSpec,
+    ) -> String {
+        let other = self.rendering.known.other_text(EntityKind::ToolCall, &key.1, event.lineage);
         let id = json_string(other.as_deref().unwrap_or(&key.1));
         self.rendering.to_v2.in_turn(tool.turn);
         tool.update(&id, version(event), telling)
@@ -331,7 +340,7 @@ impl Replay {
 
     /// Tells an update that was made of several.
     fn made(&mut self, event: &Event, update: &str) {
-        let beside = Beside::of(event.seq, event.at);
+        let beside = UpdateMeta::of(event.seq, event.at);
         let lines = self.rendering.told(version(event), event.lineage, update, &beside);
         self.tell(event, lines);
     }
@@ -344,14 +353,14 @@ impl Replay {
 
     /// What is not told is taken in all the same: a translation may depend on it.
     fn as_received(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        let lines = self.rendering.as_received(event, line, &Beside::of(event.seq, event.at));
+        let lines = self.rendering.as_received(event, line, &UpdateMeta::of(event.seq, event.at));
         self.tell(event, lines);
     }
 
     /// Takes in what is not told, where what is told later is told by what was before.
     fn take_in(&mut self, event: &Event, line: &UpdateLine<'_>) {
         if self.rendering.remembers_all(event) {
-            drop(self.rendering.as_received(event, line, &Beside::default()));
+            drop(self.rendering.as_received(event, line, &UpdateMeta::default()));
         }
     }
 
@@ -375,7 +384,7 @@ impl Replay {
     /// Tells the chunks that were joined.
     fn flush(&mut self) {
         let Some(run) = self.run.take() else { return };
-        let beside = Beside::of(run.last, run.at);
+        let beside = UpdateMeta::of(run.last, run.at);
         let id = json_string(&run.message.id(&self.rendering.record, &self.rendering.known, run.row));
         match self.rendering.client.protocol {
             ProtocolVersion::V2 => {

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::line::{Kind, UpdateLine};
-use super::outgoing::{Asked, Beside, notification};
+use super::line::{UpdateKind, UpdateLine};
+use super::outgoing::{PromptOrigin, UpdateMeta, notification};
 use crate::acp::agent::ClientFacts;
 use crate::acp::told_error;
 use crate::acp::translate::{idle_update, requires_action_update, running_update};
@@ -20,18 +20,18 @@ use crate::model::{
 };
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{PathStep, locate};
 
 /// How a session stands, by the events so far.
 #[derive(Debug, Default)]
 pub(crate) struct SessionState {
-    now: Stand,
+    now: SessionActivity,
     errors: ErrorForm,
     /// The turn of ours that runs, and the name of its prompt.
-    turn: Option<RunningTurn>,
+    turn: Option<ErrorTurn>,
     /// The id of its prompt, as JSON, and the agent's answer to it: what version 1 says of a turn's end.
     prompt: Option<Box<str>>,
-    answer: Option<Answer>,
+    answer: Option<RawPromptAnswer>,
     /// Whether the agent has told a state of its own since the turn began.
     has_spoken: bool,
     /// Whether it was told that the session works before the agent said so, and whether it says no more than that now.
@@ -59,7 +59,7 @@ struct ErrorForm {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Stand {
+enum SessionActivity {
     #[default]
     Idle,
     Running,
@@ -68,7 +68,7 @@ enum Stand {
     Other(Box<str>),
 }
 
-impl Stand {
+impl SessionActivity {
     fn is_known_to_work(&self) -> bool {
         matches!(self, Self::Running | Self::RequiresAction)
     }
@@ -77,18 +77,18 @@ impl Stand {
 /// A turn as an error names it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RunningTurn {
+struct ErrorTurn {
     turn: u64,
     request_id: String,
 }
 
 /// What we say of an error that ends a turn.
 #[derive(Serialize)]
-struct Said<'a> {
+struct TurnErrorData<'a> {
     code: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
-    turn: RunningTurn,
+    turn: ErrorTurn,
     #[serde(skip_serializing_if = "Option::is_none")]
     acp: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,14 +97,14 @@ struct Said<'a> {
 
 /// An agent's answer to a prompt, as JSON. In version 2 only a refusal says anything of the turn's end.
 #[derive(Debug)]
-enum Answer {
+enum RawPromptAnswer {
     Result(Box<str>),
     Error(Box<str>),
 }
 
 /// The members of a request or an answer that say what it is to.
 #[derive(Deserialize)]
-pub(super) struct Envelope<'a> {
+pub(super) struct RequestEnvelope<'a> {
     #[serde(borrow, default)]
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -135,14 +135,14 @@ impl SessionState {
                 None
             }
             (Direction::ToAgent, EventKind::Request) => {
-                let Envelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
+                let RequestEnvelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
                 if method.as_deref() == Some("session/prompt") {
                     self.prompt = id.map(|id| id.get().into());
                 }
                 None
             }
             (Direction::FromAgent, EventKind::Request) if is_first && event.turn.is_some() => {
-                let Envelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
+                let RequestEnvelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
                 let asks = ["session/request_permission", "elicitation/create"];
                 if method.is_some_and(|method| asks.contains(&&*method)) {
                     self.questions.extend(id.map(|id| Box::from(id.get())));
@@ -153,11 +153,11 @@ impl SessionState {
                 self.answered(&event.body, is_first)
             }
             (Direction::ToAgent, EventKind::Response) if !self.questions.is_empty() => {
-                let Envelope { id, .. } = serde_json::from_str(&event.body).ok()?;
+                let RequestEnvelope { id, .. } = serde_json::from_str(&event.body).ok()?;
                 self.questions.retain(|open| id.is_none_or(|id| **open != *id.get()));
-                let goes_on = self.questions.is_empty() && self.now == Stand::RequiresAction;
+                let goes_on = self.questions.is_empty() && self.now == SessionActivity::RequiresAction;
                 goes_on.then(|| {
-                    self.now = Stand::Running;
+                    self.now = SessionActivity::Running;
                     running_update()
                 })
             }
@@ -168,23 +168,23 @@ impl SessionState {
     /// Nothing more is known at the moment: the update that tells that the session waits for its user, if it does. What
     /// a policy answers is answered together with its being asked, and is told to nobody.
     pub(crate) fn pause(&mut self) -> Option<Box<str>> {
-        let waits = !self.questions.is_empty() && self.now == Stand::Running;
+        let waits = !self.questions.is_empty() && self.now == SessionActivity::Running;
         waits.then(|| {
-            self.now = Stand::RequiresAction;
+            self.now = SessionActivity::RequiresAction;
             requires_action_update()
         })
     }
 
     /// The line that tells how the session stands, and by which event: whoever has it goes on with the next.
     pub(crate) fn standing_line(&self, record: &RecordId, missed: Option<Seq>) -> String {
-        let running = self.turn.as_ref().filter(|_| self.now != Stand::Idle);
-        let asked = running.map(|running| Asked {
+        let running = self.turn.as_ref().filter(|_| self.now != SessionActivity::Idle);
+        let asked = running.map(|running| PromptOrigin {
             turn: running.turn,
             request_id: running.request_id.clone(),
             client: None,
         });
-        let beside = self.heard.map(|(seq, at)| Beside::of(seq, at)).unwrap_or_default();
-        let beside = Beside { asked: asked.as_ref(), ..beside };
+        let beside = self.heard.map(|(seq, at)| UpdateMeta::of(seq, at)).unwrap_or_default();
+        let beside = UpdateMeta { asked: asked.as_ref(), ..beside };
         notification(&json_string(record.as_str()), &self.standing(missed), &beside)
     }
 
@@ -192,13 +192,13 @@ impl SessionState {
     /// been since the event they name. Whoever was there for it has heard it.
     pub(super) fn standing(&self, missed: Option<Seq>) -> Box<str> {
         let told = match (&self.now, &self.ended) {
-            (Stand::Other(told), _) => return told.clone(),
-            (Stand::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => {
+            (SessionActivity::Other(told), _) => return told.clone(),
+            (SessionActivity::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => {
                 return told.clone();
             }
-            (Stand::Running, _) if self.questions.is_empty() => running_update(),
-            (Stand::Running | Stand::RequiresAction, _) => requires_action_update(),
-            (Stand::Idle, _) => idle_update("{}"),
+            (SessionActivity::Running, _) if self.questions.is_empty() => running_update(),
+            (SessionActivity::Running | SessionActivity::RequiresAction, _) => requires_action_update(),
+            (SessionActivity::Idle, _) => idle_update("{}"),
         };
         match (&self.background, told.strip_suffix('}')) {
             (Some(background), Some(told)) => format!(r#"{told},"background":{background}}}"#).into(),
@@ -213,7 +213,7 @@ impl SessionState {
 
     /// Whether nothing works.
     pub(super) fn is_idle(&self) -> bool {
-        self.now == Stand::Idle
+        self.now == SessionActivity::Idle
     }
 
     /// Whether the last event only says what was told before it.
@@ -226,22 +226,22 @@ impl SessionState {
         if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
             return;
         }
-        let Some(line) = UpdateLine::of(event).filter(|line| line.head.kind == Kind::Running) else {
+        let Some(line) = UpdateLine::of(event).filter(|line| line.head.kind == UpdateKind::Running) else {
             return;
         };
         self.has_spoken = true;
         self.repeats = std::mem::take(&mut self.is_ahead) && says_only(line.update, &running_update());
-        let background = locate(line.update, &[Step::Key("background")]);
+        let background = locate(line.update, &[PathStep::Key("background")]);
         let background = background.and_then(|range| line.update.get(range));
         self.background = background.filter(|list| *list != "null").map(Into::into);
         match state_update(line.params.text) {
             Some(StateUpdate::Idle { .. }) => {
-                self.now = Stand::Idle;
+                self.now = SessionActivity::Idle;
                 self.ended = Some((event.seq, line.update.into()));
             }
-            Some(StateUpdate::Running) => self.now = Stand::Running,
-            Some(StateUpdate::RequiresAction) => self.now = Stand::RequiresAction,
-            Some(_) => self.now = Stand::Other(line.update.into()),
+            Some(StateUpdate::Running) => self.now = SessionActivity::Running,
+            Some(StateUpdate::RequiresAction) => self.now = SessionActivity::RequiresAction,
+            Some(_) => self.now = SessionActivity::Other(line.update.into()),
             // What is no state changes none.
             None => {}
         }
@@ -250,20 +250,20 @@ impl SessionState {
     /// Takes an answer. One of version 2 to the prompt says that it was taken: from then on the session works, if
     /// the agent does not say otherwise itself.
     fn answered(&mut self, body: &str, is_first: bool) -> Option<Box<str>> {
-        let Envelope { id, result, error, .. } = serde_json::from_str(body).ok()?;
+        let RequestEnvelope { id, result, error, .. } = serde_json::from_str(body).ok()?;
         if id.map(RawValue::get) != self.prompt.as_deref() {
             return None;
         }
         self.answer = match (result, error) {
-            (Some(result), _) if is_first => Some(Answer::Result(result.get().into())),
-            (None, Some(error)) => Some(Answer::Error(error.get().into())),
+            (Some(result), _) if is_first => Some(RawPromptAnswer::Result(result.get().into())),
+            (None, Some(error)) => Some(RawPromptAnswer::Error(error.get().into())),
             _ => None,
         };
         let begins = !is_first && result.is_some() && self.turn.is_some();
         let is_news = begins && !self.has_spoken && !self.now.is_known_to_work();
         self.is_ahead |= is_news;
         is_news.then(|| {
-            self.now = Stand::Running;
+            self.now = SessionActivity::Running;
             running_update()
         })
     }
@@ -271,14 +271,14 @@ impl SessionState {
     fn fact(&mut self, event: &Event) -> Option<Box<str>> {
         match Fact::from_body(&event.body)? {
             Fact::TurnStarted { turn, request_id, .. } => {
-                (self.turn, self.prompt, self.answer) = (Some(RunningTurn { turn, request_id }), None, None);
+                (self.turn, self.prompt, self.answer) = (Some(ErrorTurn { turn, request_id }), None, None);
                 (self.has_spoken, self.is_ahead) = (false, false);
                 if ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2) {
                     // Its agent may refuse the prompt, and says itself when it works.
                     return None;
                 }
                 let is_news = !self.now.is_known_to_work();
-                self.now = Stand::Running;
+                self.now = SessionActivity::Running;
                 is_news.then(running_update)
             }
             // One that never began may end while another runs, and is no end of that.
@@ -287,10 +287,10 @@ impl SessionState {
                 (self.prompt, self.is_ahead) = (None, false);
                 self.questions.clear();
                 let answer = self.answer.take();
-                if self.now == Stand::Idle {
+                if self.now == SessionActivity::Idle {
                     return None;
                 }
-                self.now = Stand::Idle;
+                self.now = SessionActivity::Idle;
                 let told = match error {
                     Some(error) => failed(over, &error, answer.as_ref(), &self.errors),
                     None => stopped(stop_reason.as_deref().unwrap_or("error"), answer.as_ref()),
@@ -305,9 +305,9 @@ impl SessionState {
             // What works outside of any turn of ours works no more.
             Fact::AgentEnded { .. } => {
                 self.background = None;
-                let is_news = self.turn.is_none() && self.now != Stand::Idle;
+                let is_news = self.turn.is_none() && self.now != SessionActivity::Idle;
                 is_news.then(|| {
-                    self.now = Stand::Idle;
+                    self.now = SessionActivity::Idle;
                     idle_update("{}")
                 })
             }
@@ -321,7 +321,7 @@ pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
     match fact {
         Fact::TurnStarted { .. } => Some(running_update()),
         Fact::TurnEnded { turn, error: Some(error), .. } => {
-            let turn = RunningTurn { turn: *turn, request_id: request_id.to_owned() };
+            let turn = ErrorTurn { turn: *turn, request_id: request_id.to_owned() };
             // Only hosts receive it, and they want all data.
             Some(failed(turn, error, None, &ErrorForm { wants_data: true, ..ErrorForm::default() }))
         }
@@ -337,11 +337,11 @@ fn says_only(one: &str, other: &str) -> bool {
 }
 
 /// The update that ends a turn, with what the agent's answer says beside the reason.
-fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
+fn stopped(reason: &str, answer: Option<&RawPromptAnswer>) -> Box<str> {
     let mut said = format!(r#"{{"stopReason":{}"#, json_string(reason));
-    if let Some(Answer::Result(result)) = answer {
+    if let Some(RawPromptAnswer::Result(result)) = answer {
         for name in ["usage", "_meta"] {
-            if let Some(value) = locate(result, &[Step::Key(name)]).and_then(|range| result.get(range)) {
+            if let Some(value) = locate(result, &[PathStep::Key(name)]).and_then(|range| result.get(range)) {
                 said.extend([",\"", name, "\":", value]);
             }
         }
@@ -351,17 +351,23 @@ fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
 }
 
 /// The update that ends a turn which failed: the error as a client of version 1 gets it for an answer.
-fn failed(turn: RunningTurn, error: &FactError, answer: Option<&Answer>, form: &ErrorForm) -> Box<str> {
+fn failed(
+    turn: ErrorTurn,
+    error: &FactError,
+    answer: Option<&RawPromptAnswer>,
+    form: &ErrorForm,
+) -> Box<str> {
     let FactError { code, message } = error;
-    let said = Said { code, hint: AgentError::hint_of(code), turn, acp: None, message: None };
-    let json = |said: &Said<'_>| serde_json::to_string(said).expect("text, numbers and raw JSON are JSON");
+    let said = TurnErrorData { code, hint: AgentError::hint_of(code), turn, acp: None, message: None };
+    let json =
+        |said: &TurnErrorData<'_>| serde_json::to_string(said).expect("text, numbers and raw JSON are JSON");
     let theirs = match answer {
-        Some(Answer::Error(raw)) => serde_json::from_str::<&RawValue>(raw).ok(),
+        Some(RawPromptAnswer::Error(raw)) => serde_json::from_str::<&RawValue>(raw).ok(),
         _ => None,
     };
     let told = match theirs {
         Some(acp) => {
-            let said = Said { acp: Some(acp), message: Some(message), ..said };
+            let said = TurnErrorData { acp: Some(acp), message: Some(message), ..said };
             told_error::in_its_words(acp.get(), &json(&said))
         }
         None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),

@@ -7,29 +7,29 @@ use std::collections::{HashMap, HashSet};
 use serde_json::value::RawValue;
 
 use super::bounded::TerminalSizes;
-use super::line::{Kind, State, UpdateLine, text_of};
+use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId, is_another_call,
 };
-use crate::wire::splice::{Step, elements, locate};
+use crate::wire::splice::{PathStep, elements, locate};
 
 /// A tool call or a terminal: an agent's ids are its ACP session's.
-pub(super) type Key = (LineageIndex, Box<str>);
+pub(super) type EntityKey = (LineageIndex, Box<str>);
 
 /// What was told last, and where.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct ReplayIndex {
     /// Whether it is for a client of version 1: what a terminal shows is told it as a part of the tool calls that
     /// refer to the terminal.
     shows_terminals: bool,
-    tools: HashMap<Key, Calls>,
+    tools: HashMap<EntityKey, ToolCallSeqs>,
     /// The terminals of ours that began.
-    started: HashSet<Key>,
+    started: HashSet<EntityKey>,
     /// The tool calls that refer to a terminal.
-    shown_in: HashMap<Key, Vec<Key>>,
+    shown_in: HashMap<EntityKey, Vec<EntityKey>>,
     /// How much terminals show.
     pub(super) sizes: TerminalSizes,
-    states: HashMap<State, Seq>,
+    states: HashMap<SessionStateKind, Seq>,
     plans: HashMap<(Option<TurnId>, Option<Box<str>>), Seq>,
     running: Option<TurnId>,
     said: OwnState,
@@ -46,12 +46,12 @@ struct OwnState {
     /// Whether it does something.
     works: bool,
     /// The tool calls and terminals that go on beside that, if it says so at all.
-    background: Option<HashSet<Key>>,
+    background: Option<HashSet<EntityKey>>,
 }
 
 /// The tool calls that an agent gave one id. There should be one; but some agents use an id again in a later turn.
 #[derive(Debug)]
-struct Calls {
+struct ToolCallSeqs {
     /// The turn in which the last of them began.
     turn: Option<TurnId>,
     /// Where those before it were told last.
@@ -59,7 +59,7 @@ struct Calls {
     last: Seq,
 }
 
-impl Survey {
+impl ReplayIndex {
     /// A look at a conversation for a client of this version, from an event on.
     pub(crate) fn of(client: ProtocolVersion, from: Seq) -> Self {
         let (shows_terminals, begins_late) = (client == ProtocolVersion::V1, from > Seq::FIRST);
@@ -117,7 +117,7 @@ impl Survey {
     }
 
     /// A terminal shows something by this event, and so do the tool calls that refer to it.
-    fn shown_by(&mut self, terminal: &Key, seq: Seq) {
+    fn shown_by(&mut self, terminal: &EntityKey, seq: Seq) {
         for call in self.shown_in.get(terminal).into_iter().flatten() {
             if let Some(calls) = self.tools.get_mut(call) {
                 calls.last = seq;
@@ -126,10 +126,10 @@ impl Survey {
     }
 
     /// A tool call is told by this event; whether it is the first time.
-    fn called(&mut self, call: Key, event: &Event, is_new: bool) -> bool {
+    fn called(&mut self, call: EntityKey, event: &Event, is_new: bool) -> bool {
         match self.tools.entry(call) {
             Entry::Vacant(place) => {
-                place.insert(Calls { turn: event.turn, earlier: Vec::new(), last: event.seq });
+                place.insert(ToolCallSeqs { turn: event.turn, earlier: Vec::new(), last: event.seq });
                 true
             }
             Entry::Occupied(mut calls) => {
@@ -149,7 +149,7 @@ impl Survey {
         let Some(UpdateLine { head, update, .. }) = UpdateLine::of(event) else { return };
         let key = |id: Option<&RawValue>| Some((event.lineage, Box::from(&*text_of(id?)?)));
         match head.kind {
-            Kind::Tool | Kind::ToolContent => {
+            UpdateKind::Tool | UpdateKind::ToolContent => {
                 let Some(call) = key(head.tool_call) else { return };
                 for terminal in terminals(head.content) {
                     let shown = self.shown_in.entry((event.lineage, terminal)).or_default();
@@ -161,23 +161,23 @@ impl Survey {
                 // Only version 1 says that a call is new. Any other may have begun before what is looked at.
                 self.lacks_beginning |= is_first && !head.is_new_call;
             }
-            Kind::Terminal => {
+            UpdateKind::Terminal => {
                 let Some(terminal) = key(head.terminal) else { return };
                 self.sizes.update(&terminal, update);
                 if self.shows_terminals {
                     self.shown_by(&terminal, event.seq);
                 }
             }
-            Kind::State(State::Plan) => {
+            UpdateKind::State(SessionStateKind::Plan) => {
                 let plan = head.plan.and_then(text_of).map(|id| Box::from(&*id));
                 self.plans.insert((event.turn, plan), event.seq);
             }
-            Kind::State(state) => {
+            UpdateKind::State(state) => {
                 // What a session is about is told in pieces.
-                self.lacks_beginning |= self.begins_late && state == State::Info;
+                self.lacks_beginning |= self.begins_late && state == SessionStateKind::Info;
                 self.states.insert(state, event.seq);
             }
-            Kind::Running => {
+            UpdateKind::Running => {
                 let works = member(update, "state").is_some_and(|state| &*state != "idle");
                 self.said = OwnState { works, background: background(update, event.lineage) };
             }
@@ -186,7 +186,7 @@ impl Survey {
     }
 
     /// Whether a tool call is told no more after this event.
-    pub(super) fn is_last_of(&self, tool: &Key, event: &Event) -> bool {
+    pub(super) fn is_last_of(&self, tool: &EntityKey, event: &Event) -> bool {
         // One that was overlooked is told each time.
         self.tools
             .get(tool)
@@ -194,15 +194,15 @@ impl Survey {
     }
 
     /// The tool calls that a terminal is shown in.
-    pub(super) fn calls_of(&self, terminal: &Key) -> &[Key] {
+    pub(super) fn calls_of(&self, terminal: &EntityKey) -> &[EntityKey] {
         let calls = self.shown_in.get(terminal).filter(|_| self.shows_terminals);
         calls.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether this event tells such a thing last.
-    pub(super) fn is_last(&self, state: State, event: &Event, line: &UpdateLine<'_>) -> bool {
+    pub(super) fn is_last(&self, state: SessionStateKind, event: &Event, line: &UpdateLine<'_>) -> bool {
         let last = match state {
-            State::Plan => {
+            SessionStateKind::Plan => {
                 let plan = line.head.plan.and_then(text_of).map(|id| Box::from(&*id));
                 self.plans.get(&(event.turn, plan))
             }
@@ -215,12 +215,12 @@ impl Survey {
     /// an agent of version 2 goes on beside its turns as long as it lists it, and its process is there. One that lists
     /// nothing does not say that nothing goes on; but whoever is told the conversation again is not left with a call
     /// that nothing ends. What comes of it after all is told then.
-    pub(super) fn is_over(&self, tool: &Key, turn: Option<TurnId>, event: &Event) -> bool {
+    pub(super) fn is_over(&self, tool: &EntityKey, turn: Option<TurnId>, event: &Event) -> bool {
         let has_ended = turn.is_none() || turn != self.running;
         if ProtocolVersion::from_number(event.protocol) != Some(ProtocolVersion::V2) {
             return has_ended;
         }
-        let goes_on = |listed: &Key| {
+        let goes_on = |listed: &EntityKey| {
             listed == tool || self.shown_in.get(listed).is_some_and(|calls| calls.contains(tool))
         };
         let is_left_out = match &self.said.background {
@@ -243,7 +243,7 @@ impl Survey {
 }
 
 /// The terminal of ours that a fact is about, if it is about one.
-pub(super) fn own_terminal(event: &Event) -> Option<Key> {
+pub(super) fn own_terminal(event: &Event) -> Option<EntityKey> {
     match Fact::from_body(&event.body)? {
         Fact::TerminalStarted { terminal_id, .. }
         | Fact::TerminalOutput { terminal_id, .. }
@@ -266,8 +266,8 @@ fn terminals(content: Option<&RawValue>) -> Vec<Box<str>> {
 }
 
 /// What a state of version 2 lists as going on; `None` if it says nothing of it.
-fn background(update: &str, row: LineageIndex) -> Option<HashSet<Key>> {
-    let list = update.get(locate(update, &[Step::Key("background")])?)?;
+fn background(update: &str, row: LineageIndex) -> Option<HashSet<EntityKey>> {
+    let list = update.get(locate(update, &[PathStep::Key("background")])?)?;
     let items = elements(list)?.into_iter().filter_map(|range| list.get(range));
     let named = |item| member(item, "toolCallId").or_else(|| member(item, "terminalId"));
     Some(items.filter_map(named).map(|id| (row, id)).collect())
@@ -275,7 +275,7 @@ fn background(update: &str, row: LineageIndex) -> Option<HashSet<Key>> {
 
 /// A text among the members of an object.
 fn member(object: &str, name: &str) -> Option<Box<str>> {
-    serde_json::from_str(object.get(locate(object, &[Step::Key(name)])?)?).ok()
+    serde_json::from_str(object.get(locate(object, &[PathStep::Key(name)])?)?).ok()
 }
 
 /// Whether a line may tell a tool call or one of the things that are told whole: the names of all of them have one of

@@ -4,11 +4,11 @@
 use serde_json::Value;
 
 use super::line::UpdateLine;
-use super::live::{Rendering, beside};
-use super::outgoing::{Beside, PassedOn, notification};
+use super::live::{RecordRenderer, beside};
+use super::outgoing::{LineRewrite, UpdateMeta, notification};
 use crate::acp::translate::terminal_update;
 use crate::model::{Event, Fact, ProtocolVersion};
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{PathStep, locate};
 
 /// How many tool calls with terminals of their agent's own are known.
 const MAX_AGENTS_TERMINALS: usize = 4096;
@@ -20,10 +20,10 @@ const MAX_CALL_ID: usize = 256;
 pub(super) fn has_terminal_meta(update: &str) -> bool {
     const NAMES: [&str; 4] = ["terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"];
     memchr::memmem::find(update.as_bytes(), b"\"terminal_").is_some()
-        && NAMES.iter().any(|name| locate(update, &[Step::Key("_meta"), Step::Key(name)]).is_some())
+        && NAMES.iter().any(|name| locate(update, &[PathStep::Key("_meta"), PathStep::Key(name)]).is_some())
 }
 
-impl Rendering {
+impl RecordRenderer {
     /// Takes what happened on a terminal of ours. Version 1 is told it with the tool calls that refer to the terminal.
     pub(super) fn terminal(&mut self, event: &Event, fact: &Fact, with_seq: bool) -> Vec<String> {
         let Some(update) = terminal_update(fact) else { return Vec::new() };
@@ -58,7 +58,7 @@ impl Rendering {
 
     /// Whether a tool call has a terminal of the agent's own, by this update or an earlier one.
     fn has_agents_terminal(&mut self, update: &str) -> bool {
-        let Some(id) = locate(update, &[Step::Key("toolCallId")]).and_then(|id| update.get(id)) else {
+        let Some(id) = locate(update, &[PathStep::Key("toolCallId")]).and_then(|id| update.get(id)) else {
             return false;
         };
         let is_known_soon = self.agents_terminals.len() < MAX_AGENTS_TERMINALS && id.len() <= MAX_CALL_ID;
@@ -102,8 +102,8 @@ impl Rendering {
     }
 
     /// The agent's line with another update in it.
-    pub(super) fn pass_on_as(&self, line: &UpdateLine<'_>, update: &str, beside: &Beside<'_>) -> String {
-        let mut passed = PassedOn::new(line, &self.session);
+    pub(super) fn pass_on_as(&self, line: &UpdateLine<'_>, update: &str, beside: &UpdateMeta<'_>) -> String {
+        let mut passed = LineRewrite::new(line, &self.session);
         passed.put(line.update, update);
         passed.say(line, beside);
         passed.finish()

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Bounds, KnownIds, Rendering, Replay, Survey};
+use super::{Bounds, KnownIds, RecordRenderer, ReplayIndex, ReplayRenderer};
 use crate::acp::agent::ClientFacts;
 use crate::model::{
     ClientName, Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, RecordId, Seq, Timestamp,
     TurnId,
 };
 
-use crate::wire::Message;
+use crate::wire::RpcMessage;
 
 mod over_turns;
 mod properties;
@@ -97,11 +97,11 @@ impl Log {
             known.take(event);
         }
         let (survey, events) = self.survey(client.protocol, Seq(from));
-        let mut rendering = Rendering::new(&record(), client);
+        let mut rendering = RecordRenderer::new(&record(), client);
         if self.row > LineageIndex::FIRST {
             rendering.learn(known, self.row);
         }
-        let mut replay = Replay::new(rendering, survey, Seq(from), bounds);
+        let mut replay = ReplayRenderer::new(rendering, survey, Seq(from), bounds);
         let mut lines: Vec<String> = events.iter().flat_map(|event| replay.take(event)).collect();
         lines.extend(replay.finish());
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -109,13 +109,13 @@ impl Log {
 
     /// What a replay from an event on is made of: the turn that was last begun before it and what followed, or all if
     /// that does not do.
-    fn survey(&self, client: ProtocolVersion, from: Seq) -> (Survey, &[Event]) {
+    fn survey(&self, client: ProtocolVersion, from: Seq) -> (ReplayIndex, &[Event]) {
         let begins = |event: &Event| matches!(Fact::from_body(&event.body), Some(Fact::TurnStarted { .. }));
         let last = self.events.iter().rfind(|event| event.seq < from && begins(event));
         let last = last.map_or(Seq::FIRST, |event| event.seq);
         let look = |first: Seq| {
             let events = &self.events[usize::try_from(first.0 - 1).unwrap()..];
-            let mut survey = Survey::of(client, first);
+            let mut survey = ReplayIndex::of(client, first);
             for event in events {
                 survey.take(event);
             }
@@ -131,7 +131,7 @@ impl Log {
 
     /// Told as it came, to a client that asked none of it.
     fn live(&self, client: Arc<ClientFacts>) -> Vec<String> {
-        let mut rendering = Rendering::new(&record(), client);
+        let mut rendering = RecordRenderer::new(&record(), client);
         self.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect()
     }
 }
@@ -236,7 +236,7 @@ fn what_an_agent_says_in_our_place_is_not_passed_on_and_keeps_no_words_apart() {
     let alone = |words| format!(r#"{{"sessionId":"r","update":{}}}"#, text("agent_message_chunk", words));
     let beside = alone("c").replace("}}}", r#"}},"_meta":{"x":1.0}}"#);
     let expected = [alone("a"), alone("b"), beside];
-    let params = |line: &String| Message::parse(line.as_str()).unwrap().params().unwrap().to_owned();
+    let params = |line: &String| RpcMessage::parse(line.as_str()).unwrap().params().unwrap().to_owned();
     assert_eq!(live[1..].iter().map(params).collect::<Vec<_>>(), expected);
     let told = updates(&log.replay());
     let text = |words| text("agent_message_chunk", words);
@@ -369,7 +369,7 @@ fn a_fresh_session_is_announced_as_a_notice_or_else_as_a_message_that_says_it_is
     for (client, told) in [(shows, notice), (Arc::default(), message)] {
         let expected = [(1, text("agent_message_chunk", "a")), (3, told)];
         assert_eq!(updates(&log.replay_to(Arc::clone(&client), 1)), expected);
-        let mut live = Rendering::new(&record(), client).with_seq(true);
+        let mut live = RecordRenderer::new(&record(), client).with_seq(true);
         let lines = log.events.iter().flat_map(|event| live.tell(event, &|_| false));
         let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
         assert_eq!(updates(&lines), expected);
@@ -493,7 +493,7 @@ fn what_came_goes_on_byte_for_byte_with_the_session_renamed() {
     log.push(Direction::FromAgent, EventKind::Notification, line);
     let renamed = line.replacen(r#""sessionId" : "s1""#, r#""sessionId" : "r""#, 1);
     assert_eq!(log.live(Arc::default()), [renamed.as_str()]);
-    let mut with_seq = Rendering::new(&record(), Arc::default()).with_seq(true);
+    let mut with_seq = RecordRenderer::new(&record(), Arc::default()).with_seq(true);
     let said =
         renamed.replacen(r#""_meta":{}"#, r#""_meta":{"acpx":{"seq":1,"at":"1970-01-01T00:00:01.000Z"}}"#, 1);
     assert_eq!(with_seq.tell(&log.events[0], &|_| false), [said]);
@@ -518,7 +518,7 @@ fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
         ClientFacts { notices: true, compaction: true, boolean_options: true, ..ClientFacts::default() };
     assert_eq!(log.live(all.into()).len(), 4);
     // The one who asked is not told, and hears the agent's echo, as it would from the agent.
-    let mut own = Rendering::new(&record(), Arc::default());
+    let mut own = RecordRenderer::new(&record(), Arc::default());
     let told: Vec<_> =
         log.events.iter().flat_map(|event| own.tell(event, &|request| request == "q1")).collect();
     let echo = text("user_message_chunk", "theirs").to_string();

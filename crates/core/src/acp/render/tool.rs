@@ -18,7 +18,7 @@ const MOST_JOINED: usize = 16 << 20;
 
 /// A tool call as told so far: every field by its name, the last telling of each, as it was written.
 #[derive(Debug, Default)]
-pub(super) struct Tool {
+pub(super) struct MergedToolCall {
     /// The turn it began in.
     pub(super) turn: Option<TurnId>,
     fields: Fields,
@@ -33,14 +33,14 @@ pub(super) struct Tool {
 
 /// How the call is told.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Telling {
+pub(super) struct ToolRenderSpec {
     /// Nothing more will come of it: if it has no end, it was cancelled.
     pub(super) is_over: bool,
     /// Whether the client's version has a word for that.
     pub(super) has_cancelled: bool,
 }
 
-impl Tool {
+impl MergedToolCall {
     /// A call of which nothing is told yet. Output that is longer than this is left out.
     pub(super) fn new(turn: Option<TurnId>, output_bytes: Option<usize>) -> Self {
         Self { turn, output_bytes, ..Self::default() }
@@ -100,7 +100,7 @@ impl Tool {
     }
 
     /// The update object that tells all of it. `id` is JSON.
-    pub(super) fn update(mut self, id: &str, protocol: ProtocolVersion, telling: Telling) -> String {
+    pub(super) fn update(mut self, id: &str, protocol: ProtocolVersion, telling: ToolRenderSpec) -> String {
         self.join_content();
         self.leave_out();
         if telling.is_over && self.is_open() {

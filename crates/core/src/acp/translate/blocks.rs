@@ -4,19 +4,19 @@ use std::borrow::Cow;
 
 use crate::model::ProtocolVersion;
 
-use super::error::Untranslatable;
-use super::members::{Members, items, list};
+use super::error::TranslationError;
+use super::members::{ObjectMembers, items, list};
 
 /// The kinds of block that version 1 knows. It can read no other.
 const KINDS: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 /// The blocks of a prompt for an agent of another version.
-pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, Untranslatable> {
-    let wrong = || Untranslatable::shape("prompt");
+pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, TranslationError> {
+    let wrong = || TranslationError::shape("prompt");
     for (index, block) in items(blocks).ok_or_else(wrong)?.into_iter().enumerate() {
-        let kind = Members::parse(block).and_then(|block| block.text("type")).ok_or_else(wrong)?;
+        let kind = ObjectMembers::parse(block).and_then(|block| block.text("type")).ok_or_else(wrong)?;
         if to == ProtocolVersion::V1 && !KINDS.contains(&&*kind) {
-            return Err(Untranslatable::Block { index, kind: (&*kind).into() });
+            return Err(TranslationError::Block { index, kind: (&*kind).into() });
         }
     }
     Ok(blocks.into())
@@ -24,7 +24,7 @@ pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, Untr
 
 /// A block for version 1: one of a kind it does not know is named in a text.
 pub(in crate::acp) fn to_v1(block: &str) -> Cow<'_, str> {
-    let kind = Members::parse(block).and_then(|block| block.text("type"));
+    let kind = ObjectMembers::parse(block).and_then(|block| block.text("type"));
     match kind {
         Some(kind) if !KINDS.contains(&&*kind) => {
             let mut named = text_block(&format!("[content of the kind {kind}]"));
@@ -37,13 +37,13 @@ pub(in crate::acp) fn to_v1(block: &str) -> Cow<'_, str> {
 
 /// The text of a block that is text and says nothing else.
 pub(super) fn plain_text(block: &str) -> Option<Box<str>> {
-    let block = Members::parse(block)?;
+    let block = ObjectMembers::parse(block)?;
     if block.len() == 2 && block.get("type") == Some(r#""text""#) { block.text("text") } else { None }
 }
 
 /// A block of text.
-pub(super) fn text_block(text: &str) -> Members<'static> {
-    let mut block = Members::new();
+pub(super) fn text_block(text: &str) -> ObjectMembers<'static> {
+    let mut block = ObjectMembers::new();
     block.set_text("type", "text");
     block.set_text("text", text);
     block

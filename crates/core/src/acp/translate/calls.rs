@@ -1,9 +1,9 @@
 //! Tool calls of an agent of version 2, for a client of version 1: which were told, what their content is by now,
 //! and the terminals they refer to.
 
-use super::members::{Members, items, list, text};
-use super::recent::Recent;
-use super::terminals::Terminal;
+use super::members::{ObjectMembers, items, list, text};
+use super::recent::RecentMap;
+use super::terminals::TerminalSnapshot;
 use super::tool_content::{FIELDS, Item, item_of_v1, item_to_v1, status_to_v1, text_item};
 
 /// How many tool calls are remembered with their content.
@@ -23,15 +23,15 @@ const MAX_ID_BYTES: usize = 1 << 10;
 
 /// The tool calls and terminals of a session.
 #[derive(Debug)]
-pub(super) struct Calls {
-    recent: Recent<ToolCall>,
-    told: Recent<()>,
-    terminals: Recent<Terminal>,
+pub(super) struct ToolCallTracker {
+    recent: RecentMap<TrackedToolCall>,
+    told: RecentMap<()>,
+    terminals: RecentMap<TerminalSnapshot>,
 }
 
 /// What is remembered of a tool call.
 #[derive(Debug, Default)]
-struct ToolCall {
+struct TrackedToolCall {
     /// Its id, for telling of it again.
     id: Option<Box<str>>,
     content: Vec<Item>,
@@ -43,15 +43,15 @@ struct ToolCall {
     is_owed: bool,
 }
 
-impl Calls {
+impl ToolCallTracker {
     pub(super) fn new() -> Self {
-        let (recent, terminals) = (Recent::new(MAX_CALLS), Recent::new(MAX_TERMINALS));
-        Self { recent, told: Recent::new(MAX_TOLD), terminals }
+        let (recent, terminals) = (RecentMap::new(MAX_CALLS), RecentMap::new(MAX_TERMINALS));
+        Self { recent, told: RecentMap::new(MAX_TOLD), terminals }
     }
 
     /// A `tool_call_update`: the first of a call makes it. What is owed of its content is told with it, and what is owed
     /// of others before it: one of them may be forgotten for it.
-    pub(super) fn update(&mut self, mut update: Members<'_>) -> Option<Vec<String>> {
+    pub(super) fn update(&mut self, mut update: ObjectMembers<'_>) -> Option<Vec<String>> {
         let id = update.text("toolCallId")?;
         let mut told = self.settle_but(Some(&id));
         let is_new = self.is_new(&id, &update);
@@ -77,7 +77,7 @@ impl Calls {
 
     /// A piece of content for a call. It is owed until something else is told, unless it makes the call. Where another
     /// call may be forgotten for it, what is owed is told first.
-    pub(super) fn content_chunk(&mut self, mut chunk: Members<'_>) -> Option<Vec<String>> {
+    pub(super) fn content_chunk(&mut self, mut chunk: ObjectMembers<'_>) -> Option<Vec<String>> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
         let mut told = if self.recent.contains(&id) { Vec::new() } else { self.settle() };
@@ -100,7 +100,7 @@ impl Calls {
 
     /// A tool call of version 1, or an update of one, with what its terminals show. What is owed of its content is told
     /// with it. `None` if it has no terminals: it is as it should be.
-    pub(super) fn with_terminals(&mut self, mut update: Members<'_>) -> Option<String> {
+    pub(super) fn with_terminals(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
         let id = update.text("toolCallId")?;
         match update.told("content").and_then(items) {
             Some(content) => {
@@ -124,14 +124,14 @@ impl Calls {
         Some(update.to_string())
     }
 
-    pub(super) fn terminal_update(&mut self, update: &Members<'_>) -> Option<()> {
+    pub(super) fn terminal_update(&mut self, update: &ObjectMembers<'_>) -> Option<()> {
         let id = update.text("terminalId")?;
         self.terminals.entry(&id).update(update);
         self.owe(&id);
         Some(())
     }
 
-    pub(super) fn terminal_output(&mut self, chunk: &Members<'_>) -> Option<()> {
+    pub(super) fn terminal_output(&mut self, chunk: &ObjectMembers<'_>) -> Option<()> {
         let id = chunk.text("terminalId")?;
         self.terminals.entry(&id).append(&chunk.text("data")?);
         self.owe(&id);
@@ -152,10 +152,10 @@ impl Calls {
     fn settle_but(&mut self, one: Option<&str>) -> Vec<String> {
         let Self { recent, terminals, .. } = self;
         let is_other =
-            |call: &ToolCall| one.is_none() || call.id.as_deref().is_some_and(|id| Some(id) != one);
+            |call: &TrackedToolCall| one.is_none() || call.id.as_deref().is_some_and(|id| Some(id) != one);
         let owed = recent.values().filter(|call| call.is_owed && is_other(call));
         let told = owed.filter_map(|call| {
-            let mut update = Members::new();
+            let mut update = ObjectMembers::new();
             update.set_text("sessionUpdate", "tool_call_update");
             update.set_text("toolCallId", call.id.as_deref()?);
             update.set("content", call.shown(terminals));
@@ -170,13 +170,13 @@ impl Calls {
 
     /// Whether an update tells of a call for the first time. A call begins with its title, so one that has none and
     /// may have been forgotten has been told.
-    fn is_new(&self, id: &str, update: &Members<'_>) -> bool {
+    fn is_new(&self, id: &str, update: &ObjectMembers<'_>) -> bool {
         let may_be_known = self.told.has_forgotten() && update.text("title").is_none();
         !self.told.contains(id) && !may_be_known
     }
 
     /// What is remembered of a call from here on.
-    fn call(&mut self, id: &str, is_new: bool) -> &mut ToolCall {
+    fn call(&mut self, id: &str, is_new: bool) -> &mut TrackedToolCall {
         self.told.entry(id);
         let is_forgotten = !is_new && !self.recent.contains(id);
         let call = self.recent.entry(id);
@@ -194,13 +194,13 @@ impl Calls {
     }
 }
 
-impl ToolCall {
-    fn shown(&self, terminals: &Recent<Terminal>) -> String {
+impl TrackedToolCall {
+    fn shown(&self, terminals: &RecentMap<TerminalSnapshot>) -> String {
         let cut = self.is_cut.then(|| text_item("[earlier content is left out]").to_string());
         let item = |item: &Item| match item {
             Item::Json(json) => String::from(json.clone()),
             Item::Terminal(id) => {
-                let text = terminals.get(id).map(Terminal::text);
+                let text = terminals.get(id).map(TerminalSnapshot::text);
                 text_item(&text.unwrap_or_else(|| format!("[terminal {id}]"))).to_string()
             }
         };
@@ -237,7 +237,7 @@ fn size(item: &Item) -> usize {
 
 /// The members of a tool call in version 1's words. It clears nothing with `null`, so what is cleared gets the
 /// value that stands for nothing.
-fn call_to_v1(call: &mut Members<'_>, is_new: bool) {
+fn call_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
     call.set_text("sessionUpdate", if is_new { "tool_call" } else { "tool_call_update" });
     patch_to_v1(call, is_new);
     if is_new && call.text("title").is_none() {
@@ -247,16 +247,16 @@ fn call_to_v1(call: &mut Members<'_>, is_new: bool) {
 }
 
 /// The same of a tool call that a permission is asked for. Its terminals are named.
-pub(super) fn described(call: &mut Members<'_>) {
+pub(super) fn described(call: &mut ObjectMembers<'_>) {
     patch_to_v1(call, false);
     if let Some(content) = call.get("content").and_then(items) {
         let content = content.into_iter().flat_map(item_to_v1).collect();
-        let content = ToolCall { content, ..ToolCall::default() }.shown(&Recent::new(0));
+        let content = TrackedToolCall { content, ..TrackedToolCall::default() }.shown(&RecentMap::new(0));
         call.set("content", content);
     }
 }
 
-fn patch_to_v1(call: &mut Members<'_>, is_new: bool) {
+fn patch_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
     call.take("capabilities");
     if !is_new {
         let nothing = [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// Why a request cannot be said in the other version. Whoever asked is answered that the parameter is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Untranslatable {
+pub enum TranslationError {
     /// The params are no object, or a member that matters is of another shape.
     #[error("the parameter {field} is not of the shape that the protocol gives it")]
     Shape {
@@ -55,7 +55,7 @@ pub enum Untranslatable {
     },
 }
 
-impl Untranslatable {
+impl TranslationError {
     pub(super) fn shape(field: &str) -> Self {
         Self::Shape { field: field.into() }
     }

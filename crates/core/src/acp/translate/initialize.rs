@@ -2,7 +2,7 @@
 //! method of a session that an agent has; version 2 says all of it with objects, and whoever has sessions has the
 //! methods of a session.
 
-use super::members::{Members, items, list};
+use super::members::{ObjectMembers, items, list};
 
 /// Extras of a session that both versions mark with an object of the same name.
 const EXTRAS: [&str; 7] =
@@ -14,11 +14,11 @@ const NAMELESS: &str = r#"{"name":"unknown","version":"unknown"}"#;
 /// The params of `initialize` of a client of version 1, for an agent of version 2. Files and terminals of the
 /// client go, since version 2 has none.
 pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
-    let mut params = Members::parse(params)?;
+    let mut params = ObjectMembers::parse(params)?;
     let told = params.take("clientCapabilities").unwrap_or_default();
-    let told = Members::parse(&told).unwrap_or_default();
-    let mut capabilities = Members::new();
-    if let Some(mut auth) = told.get("auth").and_then(Members::parse) {
+    let told = ObjectMembers::parse(&told).unwrap_or_default();
+    let mut capabilities = ObjectMembers::new();
+    if let Some(mut auth) = told.get("auth").and_then(ObjectMembers::parse) {
         marker_of_flag(&mut auth, "terminal");
         capabilities.set("auth", auth.to_string());
     }
@@ -32,11 +32,11 @@ pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
 /// The params of `initialize` of a client of version 2, for an agent of version 1: what every client of version 2
 /// takes without being asked is said here.
 pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
-    let mut params = Members::parse(params)?;
+    let mut params = ObjectMembers::parse(params)?;
     let told = params.take("capabilities").unwrap_or_default();
-    let told = Members::parse(&told).unwrap_or_default();
-    let mut capabilities = Members::new();
-    if let Some(mut auth) = told.get("auth").and_then(Members::parse) {
+    let told = ObjectMembers::parse(&told).unwrap_or_default();
+    let mut capabilities = ObjectMembers::new();
+    if let Some(mut auth) = told.get("auth").and_then(ObjectMembers::parse) {
         flag_of_marker(&mut auth, "terminal");
         capabilities.set("auth", auth.to_string());
     }
@@ -50,30 +50,30 @@ pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
 
 /// The answer to `initialize` of an agent of version 1, for a client of version 2.
 pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
-    let mut result = Members::parse(result)?;
+    let mut result = ObjectMembers::parse(result)?;
     let told = result.take("agentCapabilities").unwrap_or_default();
-    let told = Members::parse(&told).unwrap_or_default();
-    let mut session = Members::new();
-    if let Some(mut prompt) = told.get("promptCapabilities").and_then(Members::parse) {
+    let told = ObjectMembers::parse(&told).unwrap_or_default();
+    let mut session = ObjectMembers::new();
+    if let Some(mut prompt) = told.get("promptCapabilities").and_then(ObjectMembers::parse) {
         for name in ["image", "audio", "embeddedContext"] {
             marker_of_flag(&mut prompt, name);
         }
         session.set("prompt", prompt.to_string());
     }
     // Every agent of version 1 takes servers on stdio.
-    let mut mcp = told.get("mcpCapabilities").and_then(Members::parse).unwrap_or_default();
+    let mut mcp = told.get("mcpCapabilities").and_then(ObjectMembers::parse).unwrap_or_default();
     mcp.take("sse");
     for name in ["http", "acp"] {
         marker_of_flag(&mut mcp, name);
     }
     mcp.set("stdio", "{}");
     session.set("mcp", mcp.to_string());
-    let extras = told.get("sessionCapabilities").and_then(Members::parse).unwrap_or_default();
+    let extras = told.get("sessionCapabilities").and_then(ObjectMembers::parse).unwrap_or_default();
     keep(&extras, &EXTRAS, &mut session);
     keep(&extras, &["_meta"], &mut session);
-    let mut capabilities = Members::new();
+    let mut capabilities = ObjectMembers::new();
     capabilities.set("session", session.to_string());
-    if let Some(mut auth) = told.get("auth").and_then(Members::parse) {
+    if let Some(mut auth) = told.get("auth").and_then(ObjectMembers::parse) {
         auth.take("logout");
         capabilities.set("auth", auth.to_string());
     }
@@ -91,27 +91,27 @@ pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
 /// The answer to `initialize` of an agent of version 2, for a client of version 1: it can load, resume, list and
 /// close, as every agent of version 2 that has sessions.
 pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
-    let mut result = Members::parse(result)?;
+    let mut result = ObjectMembers::parse(result)?;
     let told = result.take("capabilities").unwrap_or_default();
-    let told = Members::parse(&told).unwrap_or_default();
-    let session = told.get("session").and_then(Members::parse);
-    let mut capabilities = Members::new();
+    let told = ObjectMembers::parse(&told).unwrap_or_default();
+    let session = told.get("session").and_then(ObjectMembers::parse);
+    let mut capabilities = ObjectMembers::new();
     if let Some(session) = &session {
         capabilities.set("loadSession", "true");
-        if let Some(mut prompt) = session.get("prompt").and_then(Members::parse) {
+        if let Some(mut prompt) = session.get("prompt").and_then(ObjectMembers::parse) {
             for name in ["image", "audio", "embeddedContext"] {
                 flag_of_marker(&mut prompt, name);
             }
             capabilities.set("promptCapabilities", prompt.to_string());
         }
-        if let Some(mut mcp) = session.get("mcp").and_then(Members::parse) {
+        if let Some(mut mcp) = session.get("mcp").and_then(ObjectMembers::parse) {
             mcp.take("stdio");
             for name in ["http", "acp"] {
                 flag_of_marker(&mut mcp, name);
             }
             capabilities.set("mcpCapabilities", mcp.to_string());
         }
-        let mut extras = Members::new();
+        let mut extras = ObjectMembers::new();
         for name in ["list", "resume", "close"] {
             extras.set(name, "{}");
         }
@@ -124,7 +124,7 @@ pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
         .and_then(items)
         .map(|methods| methods.into_iter().filter_map(method_to_v1).collect())
         .unwrap_or_default();
-    let mut auth = told.get("auth").and_then(Members::parse).unwrap_or_default();
+    let mut auth = told.get("auth").and_then(ObjectMembers::parse).unwrap_or_default();
     if !methods.is_empty() {
         auth.set("logout", "{}");
     }
@@ -139,7 +139,7 @@ pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
     Some(result.to_string().into())
 }
 
-fn keep<'a>(told: &Members<'_>, names: &[&'a str], kept: &mut Members<'a>) {
+fn keep<'a>(told: &ObjectMembers<'_>, names: &[&'a str], kept: &mut ObjectMembers<'a>) {
     for name in names {
         if let Some(value) = told.told(name) {
             kept.set(name, value.to_owned());
@@ -148,18 +148,18 @@ fn keep<'a>(told: &Members<'_>, names: &[&'a str], kept: &mut Members<'a>) {
 }
 
 /// Version 2 wants to know who it talks to.
-fn info<'a>(members: &mut Members<'a>, from: &str, to: &'a str) {
+fn info<'a>(members: &mut ObjectMembers<'a>, from: &str, to: &'a str) {
     members.rename(from, to);
     let is_whole = members
         .get(to)
-        .and_then(Members::parse)
+        .and_then(ObjectMembers::parse)
         .is_some_and(|info| info.text("name").is_some() && info.text("version").is_some());
     if !is_whole {
         members.set(to, NAMELESS);
     }
 }
 
-fn marker_of_flag(members: &mut Members<'_>, name: &'static str) {
+fn marker_of_flag(members: &mut ObjectMembers<'_>, name: &'static str) {
     match members.get(name) {
         Some("true") => members.set(name, "{}"),
         Some(value) if value.starts_with('{') => {}
@@ -169,7 +169,7 @@ fn marker_of_flag(members: &mut Members<'_>, name: &'static str) {
     }
 }
 
-fn flag_of_marker(members: &mut Members<'_>, name: &'static str) {
+fn flag_of_marker(members: &mut ObjectMembers<'_>, name: &'static str) {
     if members.get(name).is_some_and(|value| value.starts_with('{')) {
         members.set(name, "true");
     } else {
@@ -179,7 +179,7 @@ fn flag_of_marker(members: &mut Members<'_>, name: &'static str) {
 
 /// A login of version 1 has no type unless it is done in a terminal; its environment is an object there.
 fn method_to_v2(method: &str) -> Option<String> {
-    let mut method = Members::parse(method)?;
+    let mut method = ObjectMembers::parse(method)?;
     method.rename("id", "methodId");
     if method.text("type").as_deref() != Some("terminal") {
         method.set_text("type", "agent");
@@ -195,7 +195,7 @@ fn method_to_v2(method: &str) -> Option<String> {
 
 /// A login of a kind that version 1 does not have is left out: it would be taken for one of the agent's own.
 fn method_to_v1(method: &str) -> Option<String> {
-    let mut method = Members::parse(method)?;
+    let mut method = ObjectMembers::parse(method)?;
     method.rename("methodId", "id");
     match method.text("type").as_deref() {
         Some("agent") => {
@@ -205,7 +205,7 @@ fn method_to_v1(method: &str) -> Option<String> {
             if let Some(env) = method.get("env").and_then(items) {
                 let mut object = serde_json::Map::new();
                 for pair in env {
-                    let pair = Members::parse(pair)?;
+                    let pair = ObjectMembers::parse(pair)?;
                     object.insert(pair.text("name")?.into(), pair.text("value")?.into_string().into());
                 }
                 let object = serde_json::Value::Object(object).to_string();

@@ -12,16 +12,16 @@ use crate::wire::encode::json_string;
 
 /// The members of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Members<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(super) struct ObjectMembers<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for ObjectMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Members<'de>;
+            type Value = ObjectMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -32,14 +32,14 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
                     members.push((name, Cow::Borrowed(value.get())));
                 }
-                Ok(Members(members))
+                Ok(ObjectMembers(members))
             }
         }
         source.deserialize_map(Object)
     }
 }
 
-impl<'a> Members<'a> {
+impl<'a> ObjectMembers<'a> {
     /// An object without members.
     pub(super) fn new() -> Self {
         Self::default()
@@ -112,9 +112,9 @@ impl<'a> Members<'a> {
     /// Puts a member into `_meta.acpx`: what the other version has no place for.
     pub(super) fn note(&mut self, name: &str, value: &str) {
         let meta = {
-            let mut meta = self.get("_meta").and_then(Members::parse).unwrap_or_default();
+            let mut meta = self.get("_meta").and_then(ObjectMembers::parse).unwrap_or_default();
             let acpx = {
-                let mut acpx = meta.get("acpx").and_then(Members::parse).unwrap_or_default();
+                let mut acpx = meta.get("acpx").and_then(ObjectMembers::parse).unwrap_or_default();
                 acpx.set(name, value);
                 acpx.to_string()
             };
@@ -130,7 +130,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl fmt::Display for Members<'_> {
+impl fmt::Display for ObjectMembers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (index, (name, value)) in self.0.iter().enumerate() {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_not_named_keeps_its_bytes_and_its_place() {
-        let mut members = Members::parse(r#"{ "a": 1.0e2, "b":{"x" : [ ]}, "c":"\u0041" }"#).unwrap();
+        let mut members = ObjectMembers::parse(r#"{ "a": 1.0e2, "b":{"x" : [ ]}, "c":"\u0041" }"#).unwrap();
         members.rename("b", "d");
         members.set_text("e", "\"");
         assert_eq!(members.to_string(), r#"{"a":1.0e2,"d":{"x" : [ ]},"c":"\u0041","e":"\""}"#);
@@ -179,17 +179,17 @@ mod tests {
 
     #[test]
     fn a_note_leaves_what_others_put_beside_it() {
-        let mut members = Members::parse(r#"{"_meta":{"z":1,"acpx":{"y":2}}}"#).unwrap();
+        let mut members = ObjectMembers::parse(r#"{"_meta":{"z":1,"acpx":{"y":2}}}"#).unwrap();
         members.note("status", "3");
         assert_eq!(members.to_string(), r#"{"_meta":{"z":1,"acpx":{"y":2,"status":3}}}"#);
-        let mut members = Members::parse(r#"{"_meta":null}"#).unwrap();
+        let mut members = ObjectMembers::parse(r#"{"_meta":null}"#).unwrap();
         members.note("status", "3");
         assert_eq!(members.to_string(), r#"{"_meta":{"acpx":{"status":3}}}"#);
     }
 
     #[test]
     fn of_several_members_of_one_name_the_last_counts_and_all_go_together() {
-        let mut members = Members::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
+        let mut members = ObjectMembers::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
         assert_eq!(members.get("a"), Some("3"));
         assert_eq!(members.take("a").as_deref(), Some("3"));
         assert_eq!(members.to_string(), r#"{"b":2}"#);

@@ -3,14 +3,14 @@
 
 use std::borrow::Cow;
 
-use super::members::{Members, items, list};
+use super::members::{ObjectMembers, items, list};
 use crate::model::MODEL_OPTION;
 
 /// The option that stands for the modes of version 1 towards version 2.
 pub const MODE_OPTION: &str = "acpx.mode";
 
 /// How a choice beside the options of version 1 is told, and as which option of version 2.
-struct Choice {
+struct OptionMapping {
     current: &'static str,
     available: &'static str,
     id: &'static str,
@@ -19,7 +19,7 @@ struct Choice {
     category: &'static str,
 }
 
-const MODES: Choice = Choice {
+const MODES: OptionMapping = OptionMapping {
     current: "currentModeId",
     available: "availableModes",
     id: "id",
@@ -28,7 +28,7 @@ const MODES: Choice = Choice {
     category: "mode",
 };
 
-const MODELS: Choice = Choice {
+const MODELS: OptionMapping = OptionMapping {
     current: "currentModelId",
     available: "availableModels",
     id: "modelId",
@@ -39,7 +39,7 @@ const MODELS: Choice = Choice {
 
 /// An option of version 1 for version 2.
 pub(super) fn option_to_v2(option: &str) -> String {
-    let Some(mut option) = Members::parse(option) else { return option.to_owned() };
+    let Some(mut option) = ObjectMembers::parse(option) else { return option.to_owned() };
     option.rename("id", "configId");
     renamed_groups(&mut option, "group", "groupId");
     option.to_string()
@@ -47,7 +47,7 @@ pub(super) fn option_to_v2(option: &str) -> String {
 
 /// An option of version 2 for version 1; `None` for one of a kind it does not have, and for our own.
 pub(super) fn option_to_v1(option: &str) -> Option<String> {
-    let mut option = Members::parse(option)?;
+    let mut option = ObjectMembers::parse(option)?;
     let is_ours = option.text("configId").as_deref() == Some(MODE_OPTION);
     let is_known = matches!(option.text("type").as_deref(), Some("select" | "boolean"));
     if is_ours || !is_known {
@@ -58,9 +58,9 @@ pub(super) fn option_to_v1(option: &str) -> Option<String> {
     Some(option.to_string())
 }
 
-fn renamed_groups(option: &mut Members<'_>, from: &str, to: &'static str) {
+fn renamed_groups(option: &mut ObjectMembers<'_>, from: &str, to: &'static str) {
     let Some(choices) = option.get("options").and_then(items) else { return };
-    let renamed = choices.into_iter().map(|choice| match Members::parse(choice) {
+    let renamed = choices.into_iter().map(|choice| match ObjectMembers::parse(choice) {
         Some(mut group) if group.get(from).is_some() => {
             group.rename(from, to);
             Cow::Owned(group.to_string())
@@ -82,7 +82,7 @@ pub(super) fn is_model_option(option: &str) -> bool {
 }
 
 fn is_option_for(option: &str, category: &str) -> bool {
-    Members::parse(option).is_some_and(|option| {
+    ObjectMembers::parse(option).is_some_and(|option| {
         option.text("category").as_deref() == Some(category) && option.get("type") == Some(r#""select""#)
     })
 }
@@ -97,17 +97,17 @@ pub(super) fn models_to_option(models: &str) -> Option<String> {
     choice_to_option(models, &MODELS)
 }
 
-fn choice_to_option(told: &str, kind: &Choice) -> Option<String> {
-    let mut told = Members::parse(told)?;
+fn choice_to_option(told: &str, kind: &OptionMapping) -> Option<String> {
+    let mut told = ObjectMembers::parse(told)?;
     let current = told.take(kind.current)?;
     let available = told.take(kind.available).unwrap_or(Cow::Borrowed("[]"));
     let choice = |choice: &str| {
-        let mut choice = Members::parse(choice)?;
+        let mut choice = ObjectMembers::parse(choice)?;
         choice.rename(kind.id, "value");
         Some(choice.to_string())
     };
     let choices = list(items(&available)?.into_iter().filter_map(choice));
-    let mut option = Members::new();
+    let mut option = ObjectMembers::new();
     option.set_text("configId", kind.option);
     option.set_text("name", kind.name);
     option.set_text("category", kind.category);
@@ -122,21 +122,21 @@ fn choice_to_option(told: &str, kind: &Choice) -> Option<String> {
 
 /// An option that chooses among modes, of version 2, as the modes of version 1.
 pub(super) fn option_to_modes(option: &str) -> Option<String> {
-    let mut option = Members::parse(option)?;
+    let mut option = ObjectMembers::parse(option)?;
     let current = option.take("currentValue")?;
     let choices = option.take("options")?;
     let mut modes = Vec::new();
     for choice in items(&choices)? {
-        let Some(members) = Members::parse(choice) else { continue };
+        let Some(members) = ObjectMembers::parse(choice) else { continue };
         // A group is its choices: version 1 has no groups of modes.
         let grouped = members.get("options").and_then(items);
         for choice in grouped.unwrap_or_else(|| vec![choice]) {
-            let Some(mut mode) = Members::parse(choice) else { continue };
+            let Some(mut mode) = ObjectMembers::parse(choice) else { continue };
             mode.rename("value", "id");
             modes.push(mode.to_string());
         }
     }
-    let mut state = Members::new();
+    let mut state = ObjectMembers::new();
     state.set("currentModeId", &*current);
     state.set("availableModes", list(modes));
     if let Some(meta) = option.take("_meta") {
@@ -148,9 +148,9 @@ pub(super) fn option_to_modes(option: &str) -> Option<String> {
 /// A list of commands for version 2: it tags commands and what they take.
 pub(super) fn commands_to_v2(commands: &str) -> Option<String> {
     let command = |command: &str| {
-        let Some(mut command) = Members::parse(command) else { return command.to_owned() };
+        let Some(mut command) = ObjectMembers::parse(command) else { return command.to_owned() };
         command.set_text("type", "command");
-        if let Some(mut input) = command.get("input").and_then(Members::parse) {
+        if let Some(mut input) = command.get("input").and_then(ObjectMembers::parse) {
             input.set_text("type", "text");
             let input = input.to_string();
             command.set("input", input);
@@ -163,11 +163,11 @@ pub(super) fn commands_to_v2(commands: &str) -> Option<String> {
 /// A list of commands for version 1; those of a kind it does not have are left out.
 pub(super) fn commands_to_v1(commands: &str) -> Option<String> {
     let command = |command: &str| {
-        let mut command = Members::parse(command)?;
+        let mut command = ObjectMembers::parse(command)?;
         if command.take("type").as_deref() != Some(r#""command""#) {
             return None;
         }
-        if let Some(mut input) = command.get("input").and_then(Members::parse) {
+        if let Some(mut input) = command.get("input").and_then(ObjectMembers::parse) {
             let kind = input.take("type");
             let input = input.to_string();
             if kind.as_deref() == Some(r#""text""#) {

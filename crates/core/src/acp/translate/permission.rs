@@ -3,7 +3,7 @@
 //! gave.
 
 use super::calls;
-use super::members::{Members, items, list};
+use super::members::{ObjectMembers, items, list};
 use super::tool_content::{call_to_v2, text_item};
 
 /// What version 2 asks when the tool call of version 1 has no title.
@@ -11,13 +11,13 @@ const UNTITLED: &str = "The agent asks for a permission";
 
 /// The params of `session/request_permission` for a client of version 2; `None` for what is no such request.
 pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
-    let mut request = Members::parse(params)?;
+    let mut request = ObjectMembers::parse(params)?;
     let call = request.take("toolCall")?;
-    let mut call = Members::parse(&call)?;
+    let mut call = ObjectMembers::parse(&call)?;
     call_to_v2(&mut call, |_| false);
     let title = call.text("title").or_else(|| call.text("name"));
     request.set_text("title", title.as_deref().unwrap_or(UNTITLED));
-    let mut subject = Members::new();
+    let mut subject = ObjectMembers::new();
     subject.set_text("type", "tool_call");
     subject.set("toolCall", call.to_string());
     request.set("subject", subject.to_string());
@@ -28,11 +28,11 @@ pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
 ///
 /// Options of a kind that version 1 does not know are left out: whoever chose one would not know what it means.
 pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
-    let mut request = Members::parse(params)?;
+    let mut request = ObjectMembers::parse(params)?;
     let title = request.take("title").and_then(|title| super::members::text(&title))?;
     let description = request.take("description").and_then(|it| super::members::text(&it));
     let subject = request.take("subject").unwrap_or_default();
-    let subject = Members::parse(&subject).unwrap_or_default();
+    let subject = ObjectMembers::parse(&subject).unwrap_or_default();
     let mut tool = tool_call(&subject);
     if tool.text("toolCallId").is_none() {
         tool.set_text("toolCallId", call);
@@ -42,7 +42,7 @@ pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
     request.set("toolCall", tool.to_string());
     let options = items(request.get("options")?)?;
     let is_known = |option: &&str| {
-        let kind = Members::parse(option).and_then(|option| option.text("kind"));
+        let kind = ObjectMembers::parse(option).and_then(|option| option.text("kind"));
         matches!(kind.as_deref(), Some("allow_once" | "allow_always" | "reject_once" | "reject_always"))
     };
     let options = list(options.into_iter().filter(is_known));
@@ -51,15 +51,15 @@ pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
 }
 
 /// The tool call that stands for what is asked about.
-fn tool_call<'a>(subject: &'a Members<'_>) -> Members<'a> {
+fn tool_call<'a>(subject: &'a ObjectMembers<'_>) -> ObjectMembers<'a> {
     match subject.text("type").as_deref() {
         Some("tool_call") => {
-            let mut call = subject.get("toolCall").and_then(Members::parse).unwrap_or_default();
+            let mut call = subject.get("toolCall").and_then(ObjectMembers::parse).unwrap_or_default();
             calls::described(&mut call);
             call
         }
         Some("command") => {
-            let mut call = Members::new();
+            let mut call = ObjectMembers::new();
             if let Some(id) = subject.get("toolCallId") {
                 call.set("toolCallId", id);
             }
@@ -67,7 +67,7 @@ fn tool_call<'a>(subject: &'a Members<'_>) -> Members<'a> {
             let told = |name| subject.text(name).unwrap_or_default();
             let shown = format!("$ {}\nin {}", told("command"), told("cwd"));
             call.set("content", list([text_item(&shown).to_string()]));
-            let mut input = Members::new();
+            let mut input = ObjectMembers::new();
             for name in ["command", "cwd"] {
                 if let Some(value) = subject.get(name) {
                     input.set(name, value);
@@ -76,15 +76,15 @@ fn tool_call<'a>(subject: &'a Members<'_>) -> Members<'a> {
             call.set("rawInput", input.to_string());
             call
         }
-        _ => Members::new(),
+        _ => ObjectMembers::new(),
     }
 }
 
 /// The answer to a permission request, for an agent of either version: the option that was selected, or that
 /// nothing was. An outcome that is not known is no selection.
 pub fn permission_answer(result: &str) -> Box<str> {
-    let is_known = Members::parse(result).is_some_and(|answer| {
-        let outcome = answer.get("outcome").and_then(Members::parse).unwrap_or_default();
+    let is_known = ObjectMembers::parse(result).is_some_and(|answer| {
+        let outcome = answer.get("outcome").and_then(ObjectMembers::parse).unwrap_or_default();
         match outcome.text("outcome").as_deref() {
             Some("selected") => outcome.text("optionId").is_some(),
             Some("cancelled") => true,

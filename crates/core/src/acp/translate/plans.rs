@@ -1,8 +1,8 @@
 //! Plans of an agent of version 2, for a client of version 1. Version 1 has one plan, so several are told as one:
 //! their entries in the order in which the plans first came.
 
-use super::members::{Members, items, list, text};
-use super::recent::Recent;
+use super::members::{ObjectMembers, items, list, text};
+use super::recent::RecentMap;
 
 /// How many plans are remembered.
 const MAX_PLANS: usize = 16;
@@ -12,17 +12,17 @@ const MAX_PLAN_BYTES: usize = 16 << 10;
 
 /// The plans of a session, by their ids.
 #[derive(Debug)]
-pub(super) struct Plans(Recent<Vec<String>>);
+pub(super) struct Plans(RecentMap<Vec<String>>);
 
 impl Plans {
     pub(super) fn new() -> Self {
-        Self(Recent::new(MAX_PLANS))
+        Self(RecentMap::new(MAX_PLANS))
     }
 
     /// A `plan_update`; `None` for a plan that is no list of entries.
-    pub(super) fn update(&mut self, mut update: Members<'_>) -> Option<String> {
+    pub(super) fn update(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
         let plan = update.take("plan")?;
-        let mut plan = Members::parse(&plan)?;
+        let mut plan = ObjectMembers::parse(&plan)?;
         let id = plan.text("planId")?;
         if plan.get("type") != Some(r#""items""#) {
             return None;
@@ -43,12 +43,12 @@ impl Plans {
     }
 
     /// A `plan_removed`.
-    pub(super) fn removed(&mut self, mut update: Members<'_>) -> Option<String> {
+    pub(super) fn removed(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
         self.0.remove(&text(&update.take("planId")?)?);
         Some(self.told(update))
     }
 
-    fn told(&self, mut update: Members<'_>) -> String {
+    fn told(&self, mut update: ObjectMembers<'_>) -> String {
         update.set_text("sessionUpdate", "plan");
         update.set("entries", list(self.0.values().flatten()));
         update.to_string()
@@ -57,7 +57,7 @@ impl Plans {
 
 /// An entry in version 1's words, with what it said beside it where version 1 has none.
 fn entry_to_v1(entry: &str) -> Option<String> {
-    let mut entry = Members::parse(entry)?;
+    let mut entry = ObjectMembers::parse(entry)?;
     let status = |status: &str| match status {
         "in_progress" => "in_progress",
         "completed" | "cancelled" => "completed",

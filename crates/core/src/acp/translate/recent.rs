@@ -11,14 +11,14 @@ const MAX_ID_BYTES: usize = 256;
 
 /// Values by id; the one that came first goes when there is no room.
 #[derive(Debug)]
-pub(super) struct Recent<V> {
+pub(super) struct RecentMap<V> {
     values: HashMap<Box<str>, V>,
     order: VecDeque<Box<str>>,
     limit: usize,
     has_forgotten: bool,
 }
 
-impl<V: Default> Recent<V> {
+impl<V: Default> RecentMap<V> {
     pub(super) fn new(limit: usize) -> Self {
         Self { values: HashMap::new(), order: VecDeque::new(), limit, has_forgotten: false }
     }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_when_there_is_no_room_and_a_long_id_takes_no_more() {
-        let mut recent: Recent<u8> = Recent::new(2);
+        let mut recent: RecentMap<u8> = RecentMap::new(2);
         let long = "x".repeat(1000);
         *recent.entry("a") = 1;
         *recent.entry(&long) = 2;

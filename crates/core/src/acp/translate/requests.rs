@@ -2,15 +2,15 @@
 //! Setting a mode of version 1 needs to know the session, so it is asked of its translator, `UpdatesToV1`, instead.
 
 use super::blocks::prompt_blocks;
-use super::error::Untranslatable;
-use super::members::Members;
+use super::error::TranslationError;
+use super::members::ObjectMembers;
 use super::options::MODE_OPTION;
 use super::servers::{in_params, servers_to_v1, servers_to_v2};
 use crate::model::{MODEL_OPTION, ProtocolVersion};
 
 /// A request, or a notification, as it is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct TranslatedCall {
     /// Its method.
     pub method: &'static str,
     /// Its params.
@@ -18,7 +18,7 @@ pub struct Call {
 }
 
 /// What a client of version 1 asks, for an agent of version 2. Its `session/load` is a resume with a replay.
-pub fn request_to_v2(method: &str, params: &str) -> Result<Call, Untranslatable> {
+pub fn request_to_v2(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
     let mut members = object(params)?;
     let method = match method {
         "authenticate" => "auth/login",
@@ -44,13 +44,13 @@ pub fn request_to_v2(method: &str, params: &str) -> Result<Call, Untranslatable>
         }
         method => known(method)?,
     };
-    Ok(Call { method, params: members.to_string().into() })
+    Ok(TranslatedCall { method, params: members.to_string().into() })
 }
 
 /// What a client of version 2 asks, for an agent of version 1. A resume with a replay from the start is a load; no
 /// other replay can be asked for there. Setting the option that stands for the modes is `session/set_mode`, and
 /// the one for the models `session/set_model`.
-pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable> {
+pub fn request_to_v1(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
     let mut members = object(params)?;
     let method = match method {
         "auth/login" => "authenticate",
@@ -67,11 +67,11 @@ pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable>
             let cursor = members.take("replayFrom").filter(|cursor| cursor != "null");
             let Some(cursor) = cursor else {
                 in_params(&mut members, servers_to_v1, false)?;
-                return Ok(Call { method: "session/resume", params: members.to_string().into() });
+                return Ok(TranslatedCall { method: "session/resume", params: members.to_string().into() });
             };
-            let start = Members::parse(&cursor).and_then(|cursor| cursor.text("type"));
+            let start = ObjectMembers::parse(&cursor).and_then(|cursor| cursor.text("type"));
             if start.as_deref() != Some("start") {
-                return Err(Untranslatable::Cursor { cursor: (&*cursor).into() });
+                return Err(TranslationError::Cursor { cursor: (&*cursor).into() });
             }
             in_params(&mut members, servers_to_v1, true)?;
             "session/load"
@@ -83,11 +83,11 @@ pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable>
         "session/set_config_option" => set_option_to_v1(&mut members)?,
         method => known(method)?,
     };
-    Ok(Call { method, params: members.to_string().into() })
+    Ok(TranslatedCall { method, params: members.to_string().into() })
 }
 
-fn set_option_to_v1(params: &mut Members<'_>) -> Result<&'static str, Untranslatable> {
-    let wrong = Untranslatable::shape;
+fn set_option_to_v1(params: &mut ObjectMembers<'_>) -> Result<&'static str, TranslationError> {
+    let wrong = TranslationError::shape;
     let option = params.text("configId").ok_or_else(|| wrong("configId"))?;
     let kind = params.text("type").ok_or_else(|| wrong("type"))?;
     match &*kind {
@@ -110,18 +110,18 @@ fn set_option_to_v1(params: &mut Members<'_>) -> Result<&'static str, Untranslat
         }
         "boolean" => {}
         kind => {
-            return Err(Untranslatable::OptionValue { option: (&*option).into(), kind: kind.into() });
+            return Err(TranslationError::OptionValue { option: (&*option).into(), kind: kind.into() });
         }
     }
     Ok("session/set_config_option")
 }
 
-fn blocks(params: &Members<'_>, to: ProtocolVersion) -> Result<(), Untranslatable> {
+fn blocks(params: &ObjectMembers<'_>, to: ProtocolVersion) -> Result<(), TranslationError> {
     prompt_blocks(params.get("prompt").unwrap_or("null"), to).map(drop)
 }
 
 /// A method that both versions have, under the same name.
-fn known(method: &str) -> Result<&'static str, Untranslatable> {
+fn known(method: &str) -> Result<&'static str, TranslationError> {
     const SAME: [&str; 7] = [
         "session/new",
         "session/resume",
@@ -132,13 +132,13 @@ fn known(method: &str) -> Result<&'static str, Untranslatable> {
         "session/cancel",
     ];
     let same = SAME.into_iter().find(|known| *known == method);
-    same.ok_or_else(|| Untranslatable::Method { method: method.into() })
+    same.ok_or_else(|| TranslationError::Method { method: method.into() })
 }
 
 /// Params that are absent are an object without members.
-fn object(params: &str) -> Result<Members<'_>, Untranslatable> {
+fn object(params: &str) -> Result<ObjectMembers<'_>, TranslationError> {
     if params == "null" {
-        return Ok(Members::new());
+        return Ok(ObjectMembers::new());
     }
-    Members::parse(params).ok_or_else(|| Untranslatable::shape("params"))
+    ObjectMembers::parse(params).ok_or_else(|| TranslationError::shape("params"))
 }

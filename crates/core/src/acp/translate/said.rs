@@ -10,7 +10,7 @@ use super::blocks::plain_text;
 
 /// How much of a message was told.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct MessageProgress {
     /// How often it was told anew.
     revision: u32,
     digest: Sha256,
@@ -19,14 +19,14 @@ pub(super) struct Said {
 
 /// What of a message is still to be told.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rest<'a> {
+pub(super) enum MessageRemainder<'a> {
     /// A block, as received.
     Block(&'a str),
     /// The rest of a text.
     Text(Box<str>),
 }
 
-impl Said {
+impl MessageProgress {
     /// The id that a client of version 1 knows the message by. It is never one of those that tell ids of several
     /// ACP sessions apart: these have another mark.
     pub(super) fn id(&self, id: &str) -> String {
@@ -38,16 +38,16 @@ impl Said {
 
     /// A block was told.
     pub(super) fn append(&mut self, block: &str) {
-        let piece = Piece::of(block);
+        let piece = BlockBytes::of(block);
         self.digest.update(&piece.bytes);
         self.length += piece.bytes.len();
     }
 
     /// Takes the whole message, and says what of it is to be told.
-    pub(super) fn replace<'a>(&mut self, blocks: &[&'a str]) -> Vec<Rest<'a>> {
+    pub(super) fn replace<'a>(&mut self, blocks: &[&'a str]) -> Vec<MessageRemainder<'a>> {
         let rest = self.rest(blocks).unwrap_or_else(|| {
             *self = Self { revision: self.revision.saturating_add(1), ..Self::default() };
-            blocks.iter().copied().map(Rest::Block).collect()
+            blocks.iter().copied().map(MessageRemainder::Block).collect()
         });
         let revision = self.revision;
         *self = Self { revision, ..Self::default() };
@@ -58,21 +58,21 @@ impl Said {
     }
 
     /// What comes after what was told; `None` if the message does not begin with that.
-    fn rest<'a>(&self, blocks: &[&'a str]) -> Option<Vec<Rest<'a>>> {
+    fn rest<'a>(&self, blocks: &[&'a str]) -> Option<Vec<MessageRemainder<'a>>> {
         let mut digest = Sha256::new();
         let mut rest = Vec::new();
         let mut left = self.length;
         for &block in blocks {
-            let piece = Piece::of(block);
+            let piece = BlockBytes::of(block);
             if piece.bytes.len() <= left {
                 digest.update(&piece.bytes);
                 left -= piece.bytes.len();
             } else if left == 0 {
-                rest.push(Rest::Block(block));
+                rest.push(MessageRemainder::Block(block));
             } else {
                 let text = piece.text?;
                 digest.update(text.get(..left)?);
-                rest.push(Rest::Text(text.get(left..)?.into()));
+                rest.push(MessageRemainder::Text(text.get(left..)?.into()));
                 left = 0;
             }
         }
@@ -83,12 +83,12 @@ impl Said {
 
 /// A block as the bytes that are compared: texts run into each other, and any other block is between bytes that
 /// no text has.
-struct Piece {
+struct BlockBytes {
     bytes: Vec<u8>,
     text: Option<Box<str>>,
 }
 
-impl Piece {
+impl BlockBytes {
     fn of(block: &str) -> Self {
         match plain_text(block) {
             Some(text) => Self { bytes: text.as_bytes().to_vec(), text: Some(text) },
@@ -109,27 +109,30 @@ mod tests {
 
     #[test]
     fn a_message_that_grew_is_told_the_rest_of() {
-        let mut said = Said::default();
+        let mut said = MessageProgress::default();
         said.append(&text("a"));
         said.append(&text("b"));
         let whole = text("abc");
-        assert_eq!(said.replace(&[&whole, IMAGE]), [Rest::Text("c".into()), Rest::Block(IMAGE)]);
+        assert_eq!(
+            said.replace(&[&whole, IMAGE]),
+            [MessageRemainder::Text("c".into()), MessageRemainder::Block(IMAGE)]
+        );
         assert_eq!(said.replace(&[&whole, IMAGE]), []);
         let more = text("d");
-        assert_eq!(said.replace(&[&whole, IMAGE, &more]), [Rest::Block(&more)]);
+        assert_eq!(said.replace(&[&whole, IMAGE, &more]), [MessageRemainder::Block(&more)]);
         assert_eq!(said.id("m"), "m");
     }
 
     #[test]
     fn a_message_that_changed_or_shrank_is_told_anew_under_another_id() {
-        let mut said = Said::default();
+        let mut said = MessageProgress::default();
         let (old, new) = (text("ab"), text("ax"));
-        assert_eq!(said.replace(&[&old]), [Rest::Block(&old)]);
-        assert_eq!(said.replace(&[&new]), [Rest::Block(&new)]);
+        assert_eq!(said.replace(&[&old]), [MessageRemainder::Block(&old)]);
+        assert_eq!(said.replace(&[&new]), [MessageRemainder::Block(&new)]);
         assert_eq!(said.id("m"), "m#2");
         assert_eq!(said.replace(&[]), []);
         assert_eq!(said.id("m"), "m#3");
-        assert_eq!(said.replace(&[&new]), [Rest::Block(&new)]);
+        assert_eq!(said.replace(&[&new]), [MessageRemainder::Block(&new)]);
         assert_eq!(said.id("m"), "m#3");
     }
 }

@@ -5,20 +5,20 @@ use std::borrow::Cow;
 
 use crate::model::ProtocolVersion;
 
-use super::error::Untranslatable;
-use super::members::{Members, items, list};
+use super::error::TranslationError;
+use super::members::{ObjectMembers, items, list};
 
 /// What version 1 wants to be there of a program, and of an address.
 const OF_PROGRAM: [&str; 2] = ["args", "env"];
 const OF_ADDRESS: [&str; 1] = ["headers"];
 
 /// A list of servers for an agent of version 2.
-pub fn servers_to_v2(servers: &str) -> Result<String, Untranslatable> {
+pub fn servers_to_v2(servers: &str) -> Result<String, TranslationError> {
     each(servers, to_v2)
 }
 
 /// A list of servers for an agent of version 1.
-pub fn servers_to_v1(servers: &str) -> Result<String, Untranslatable> {
+pub fn servers_to_v1(servers: &str) -> Result<String, TranslationError> {
     each(servers, to_v1)
 }
 
@@ -28,8 +28,8 @@ pub(crate) fn server_between(
     said_in: ProtocolVersion,
     server: &str,
     agent: ProtocolVersion,
-) -> Result<Cow<'_, str>, Untranslatable> {
-    let mut members = Members::parse(server).ok_or_else(|| Untranslatable::shape("mcpServers"))?;
+) -> Result<Cow<'_, str>, TranslationError> {
+    let mut members = ObjectMembers::parse(server).ok_or_else(|| TranslationError::shape("mcpServers"))?;
     match (said_in, agent) {
         (ProtocolVersion::V2, ProtocolVersion::V2) => Ok(server.into()),
         (ProtocolVersion::V1, ProtocolVersion::V2) => to_v2(members).map(Cow::Owned),
@@ -44,7 +44,7 @@ pub(crate) fn server_between(
     }
 }
 
-fn to_v2(mut server: Members<'_>) -> Result<String, Untranslatable> {
+fn to_v2(mut server: ObjectMembers<'_>) -> Result<String, TranslationError> {
     match server.text("type").as_deref() {
         None => server.set_text("type", "stdio"),
         Some("sse") => return Err(unsupported(&server, "sse")),
@@ -53,7 +53,7 @@ fn to_v2(mut server: Members<'_>) -> Result<String, Untranslatable> {
     Ok(server.to_string())
 }
 
-fn to_v1(mut server: Members<'_>) -> Result<String, Untranslatable> {
+fn to_v1(mut server: ObjectMembers<'_>) -> Result<String, TranslationError> {
     let kind = server.text("type").unwrap_or_default();
     let lists: &[&str] = match &*kind {
         "stdio" => {
@@ -67,7 +67,7 @@ fn to_v1(mut server: Members<'_>) -> Result<String, Untranslatable> {
     Ok(server.to_string())
 }
 
-fn with_lists<'a>(server: &mut Members<'a>, lists: &[&'a str]) {
+fn with_lists<'a>(server: &mut ObjectMembers<'a>, lists: &[&'a str]) {
     for name in lists {
         if server.told(name).is_none() {
             server.set(name, "[]");
@@ -75,27 +75,27 @@ fn with_lists<'a>(server: &mut Members<'a>, lists: &[&'a str]) {
     }
 }
 
-fn unsupported(server: &Members<'_>, transport: &str) -> Untranslatable {
+fn unsupported(server: &ObjectMembers<'_>, transport: &str) -> TranslationError {
     let server = server.text("name").unwrap_or_default();
-    Untranslatable::Server { server: (&*server).into(), transport: transport.into() }
+    TranslationError::Server { server: (&*server).into(), transport: transport.into() }
 }
 
 fn each(
     servers: &str,
-    translated: impl Fn(Members<'_>) -> Result<String, Untranslatable>,
-) -> Result<String, Untranslatable> {
-    let wrong = || Untranslatable::shape("mcpServers");
+    translated: impl Fn(ObjectMembers<'_>) -> Result<String, TranslationError>,
+) -> Result<String, TranslationError> {
+    let wrong = || TranslationError::shape("mcpServers");
     let servers = items(servers).ok_or_else(wrong)?;
-    let server = |server| translated(Members::parse(server).ok_or_else(wrong)?);
+    let server = |server| translated(ObjectMembers::parse(server).ok_or_else(wrong)?);
     Ok(list(servers.into_iter().map(server).collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The servers of a request's params, with what is absent for those that want a list.
 pub(super) fn in_params<'a>(
-    params: &mut Members<'a>,
-    translated: impl Fn(&str) -> Result<String, Untranslatable>,
+    params: &mut ObjectMembers<'a>,
+    translated: impl Fn(&str) -> Result<String, TranslationError>,
     wants_list: bool,
-) -> Result<(), Untranslatable> {
+) -> Result<(), TranslationError> {
     let servers: Cow<'a, str> = match params.told("mcpServers") {
         Some(servers) => translated(servers)?.into(),
         None if wants_list => "[]".into(),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::members::Members;
+use super::members::ObjectMembers;
 
 /// How much of a terminal's output is kept: its end.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
@@ -16,27 +16,27 @@ const MAX_COMMAND_CHARS: usize = 1 << 10;
 
 /// A terminal, as last told.
 #[derive(Debug, Default)]
-pub(super) struct Terminal {
+pub(super) struct TerminalSnapshot {
     command: Option<Box<str>>,
     output: Vec<u8>,
     is_cut: bool,
     exit: Option<Box<str>>,
 }
 
-impl Terminal {
+impl TerminalSnapshot {
     /// Takes a `terminal_update`: absent is unchanged, `null` clears.
-    pub(super) fn update(&mut self, update: &Members<'_>) {
+    pub(super) fn update(&mut self, update: &ObjectMembers<'_>) {
         if update.get("command").is_some() {
             let begin = |text: Box<str>| text.chars().take(MAX_COMMAND_CHARS).collect();
             self.command = update.text("command").map(begin);
         }
         if let Some(output) = update.get("output") {
             (self.output, self.is_cut) = (Vec::new(), false);
-            let data = Members::parse(output).and_then(|output| output.text("data"));
+            let data = ObjectMembers::parse(output).and_then(|output| output.text("data"));
             self.append(data.as_deref().unwrap_or_default());
         }
         if let Some(status) = update.get("exitStatus") {
-            self.exit = Members::parse(status).map(|status| exit_text(&status).into());
+            self.exit = ObjectMembers::parse(status).map(|status| exit_text(&status).into());
         }
     }
 
@@ -71,7 +71,7 @@ impl Terminal {
     }
 }
 
-fn exit_text(status: &Members<'_>) -> String {
+fn exit_text(status: &ObjectMembers<'_>) -> String {
     let code = status.told("exitCode").filter(|code| code.parse::<i64>().is_ok());
     let signal = status.text("signal").map(|signal| signal.chars().take(64).collect::<String>());
     match (signal, code) {

@@ -4,23 +4,23 @@
 
 use agent_client_protocol_schema::v1;
 
-use super::Call;
+use super::TranslatedCall;
 use super::blocks;
-use super::calls::Calls;
-use super::error::Untranslatable;
-use super::members::{Members, items, list};
+use super::calls::ToolCallTracker;
+use super::error::TranslationError;
+use super::members::{ObjectMembers, items, list};
 use super::options::{commands_to_v1, is_mode_option, option_to_modes, option_to_v1};
 use super::plans::Plans;
-use super::recent::Recent;
+use super::recent::RecentMap;
 use super::repaired::repaired;
-use super::said::{Rest, Said};
+use super::said::{MessageProgress, MessageRemainder};
 
 /// How many messages are remembered.
 const MAX_MESSAGES: usize = 512;
 
 /// The answer to a request that sets a session up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetupAnswer {
+pub struct TranslatedSetup {
     /// The result.
     pub result: Box<str>,
     /// The `update` object that tells the session's commands, which version 1 has no place for in the answer.
@@ -31,15 +31,15 @@ pub struct SetupAnswer {
 /// cannot be said there so that it can is left out.
 #[derive(Debug)]
 pub struct UpdatesToV1 {
-    messages: Recent<Said>,
-    calls: Calls,
+    messages: RecentMap<MessageProgress>,
+    calls: ToolCallTracker,
     plans: Plans,
-    offered: Offered,
+    offered: ReportedOptions,
 }
 
 /// What the session offers, as it was told to the client.
 #[derive(Debug, Default)]
-struct Offered {
+struct ReportedOptions {
     /// The option that chooses among modes: its id and its value, JSON as received.
     mode: Option<(Box<str>, Box<str>)>,
     /// The options of version 1.
@@ -56,10 +56,10 @@ impl UpdatesToV1 {
     /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
     pub fn new() -> Self {
         Self {
-            messages: Recent::new(MAX_MESSAGES),
-            calls: Calls::new(),
+            messages: RecentMap::new(MAX_MESSAGES),
+            calls: ToolCallTracker::new(),
             plans: Plans::new(),
-            offered: Offered::default(),
+            offered: ReportedOptions::default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl UpdatesToV1 {
     /// A tool call of version 1, or an update of one, whose terminals are ours: what they show is told as text, and told
     /// again when it changes. `None` if there is nothing to change in it.
     pub fn with_terminals(&mut self, update: &str) -> Option<Box<str>> {
-        self.calls.with_terminals(Members::parse(update)?).map(Into::into)
+        self.calls.with_terminals(ObjectMembers::parse(update)?).map(Into::into)
     }
 
     /// Whether the content of a tool call has changed and was not told yet.
@@ -86,7 +86,7 @@ impl UpdatesToV1 {
     }
 
     fn translated(&mut self, update: &str) -> Option<Vec<String>> {
-        let mut members = Members::parse(update)?;
+        let mut members = ObjectMembers::parse(update)?;
         let kind = members.text("sessionUpdate")?;
         let told = match &*kind {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
@@ -127,7 +127,7 @@ impl UpdatesToV1 {
     }
 
     /// A chunk of an agent that names no message, as version 2 wants it to, goes without: version 1 needs no name.
-    fn chunk(&mut self, kind: &str, mut chunk: Members<'_>) -> Option<String> {
+    fn chunk(&mut self, kind: &str, mut chunk: ObjectMembers<'_>) -> Option<String> {
         let block = chunk.get("content")?.to_owned();
         let id = chunk.text("messageId");
         chunk.take("messageId");
@@ -142,7 +142,7 @@ impl UpdatesToV1 {
 
     /// The chunks that bring a client from what it was told to the whole message. What stands beside the
     /// message's content goes with the first.
-    fn message(&mut self, kind: &'static str, mut message: Members<'_>) -> Option<Vec<String>> {
+    fn message(&mut self, kind: &'static str, mut message: ObjectMembers<'_>) -> Option<Vec<String>> {
         let id = message.text("messageId")?;
         let content = message.take("content")?;
         let blocks = if content == "null" { Vec::new() } else { items(&content)? };
@@ -152,10 +152,11 @@ impl UpdatesToV1 {
         let mut chunks = Vec::new();
         for rest in rest {
             let block = match rest {
-                Rest::Block(block) => blocks::to_v1(block).into_owned(),
-                Rest::Text(text) => blocks::text_block(&text).to_string(),
+                MessageRemainder::Block(block) => blocks::to_v1(block).into_owned(),
+                MessageRemainder::Text(text) => blocks::text_block(&text).to_string(),
             };
-            let mut chunk = if chunks.is_empty() { std::mem::take(&mut message) } else { Members::new() };
+            let mut chunk =
+                if chunks.is_empty() { std::mem::take(&mut message) } else { ObjectMembers::new() };
             chunk.set_text("sessionUpdate", kind);
             chunk.set_text("messageId", &id);
             chunk.set("content", block);
@@ -165,16 +166,16 @@ impl UpdatesToV1 {
     }
 
     /// A change of the mode alone is told as such, and so is a change of the other options alone.
-    fn options_update(&mut self, mut update: Members<'_>) -> Option<Vec<String>> {
+    fn options_update(&mut self, mut update: ObjectMembers<'_>) -> Option<Vec<String>> {
         let before = std::mem::take(&mut self.offered);
-        self.offered = Offered::of(update.get("configOptions")?);
+        self.offered = ReportedOptions::of(update.get("configOptions")?);
         let mut updates = Vec::new();
         let options = self.offered.options.clone().unwrap_or_default();
         let options_changed = before.options != self.offered.options;
         if let Some((_, value)) = &self.offered.mode
             && before.mode.as_ref().map(|(_, value)| value) != Some(value)
         {
-            let mut mode = if options_changed { Members::new() } else { update.clone() };
+            let mut mode = if options_changed { ObjectMembers::new() } else { update.clone() };
             mode.take("configOptions");
             mode.set_text("sessionUpdate", "current_mode_update");
             mode.set("currentModeId", &**value);
@@ -188,56 +189,56 @@ impl UpdatesToV1 {
     }
 
     /// The answer to `session/new`, `resume` or `fork`. What it offers is remembered.
-    pub fn setup_answer(&mut self, result: &str) -> SetupAnswer {
-        let mut members = Members::parse(result).unwrap_or_default();
+    pub fn setup_answer(&mut self, result: &str) -> TranslatedSetup {
+        let mut members = ObjectMembers::parse(result).unwrap_or_default();
         let commands = members.take("availableCommands").as_deref().and_then(commands_to_v1);
         let commands = commands.filter(|commands| commands != "[]").map(|commands| {
             format!(r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#)
                 .into()
         });
         let options = members.take("configOptions").unwrap_or_default();
-        self.offered = Offered::of(&options);
+        self.offered = ReportedOptions::of(&options);
         if let Some(modes) = mode_option(&options).and_then(option_to_modes) {
             members.set("modes", modes);
         }
         if let Some(options) = self.offered.options.as_deref().filter(|options| *options != "[]") {
             members.set("configOptions", options.to_owned());
         }
-        SetupAnswer { result: members.to_string().into(), commands }
+        TranslatedSetup { result: members.to_string().into(), commands }
     }
 
     /// The request by which an agent of version 2 sets what a client of version 1 sets with `session/set_mode`.
-    pub fn set_mode(&self, params: &str) -> Result<Call, Untranslatable> {
-        let wrong = Untranslatable::shape;
-        let mut members = Members::parse(params).ok_or_else(|| wrong("params"))?;
+    pub fn set_mode(&self, params: &str) -> Result<TranslatedCall, TranslationError> {
+        let wrong = TranslationError::shape;
+        let mut members = ObjectMembers::parse(params).ok_or_else(|| wrong("params"))?;
         let mode = members.take("modeId").ok_or_else(|| wrong("modeId"))?;
-        let (option, _) = self.offered.mode.as_ref().ok_or(Untranslatable::NoModes)?;
+        let (option, _) = self.offered.mode.as_ref().ok_or(TranslationError::NoModes)?;
         members.set("configId", &**option);
         members.set_text("type", "id");
         members.set("value", mode);
-        Ok(Call { method: "session/set_config_option", params: members.to_string().into() })
+        Ok(TranslatedCall { method: "session/set_config_option", params: members.to_string().into() })
     }
 
     /// The answer to a client that set an option. What it offers is remembered.
     pub fn options_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = Members::parse(result).unwrap_or_default();
-        self.offered = Offered::of(members.get("configOptions").unwrap_or("[]"));
+        let mut members = ObjectMembers::parse(result).unwrap_or_default();
+        self.offered = ReportedOptions::of(members.get("configOptions").unwrap_or("[]"));
         members.set("configOptions", String::from(self.offered.options.clone().unwrap_or_default()));
         members.to_string().into()
     }
 
     /// The same for a client that set a mode: version 1 answers nothing there.
     pub fn mode_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = Members::parse(result).unwrap_or_default();
-        self.offered = Offered::of(members.take("configOptions").as_deref().unwrap_or("[]"));
+        let mut members = ObjectMembers::parse(result).unwrap_or_default();
+        self.offered = ReportedOptions::of(members.take("configOptions").as_deref().unwrap_or("[]"));
         members.to_string().into()
     }
 }
 
-impl Offered {
+impl ReportedOptions {
     /// Reads a list of options of version 2.
     fn of(options: &str) -> Self {
-        let mode = mode_option(options).and_then(Members::parse).and_then(|option| {
+        let mode = mode_option(options).and_then(ObjectMembers::parse).and_then(|option| {
             Some((Box::from(option.get("configId")?), Box::from(option.get("currentValue")?)))
         });
         let known = items(options).unwrap_or_default().into_iter().filter_map(option_to_v1);

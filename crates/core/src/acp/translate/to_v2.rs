@@ -3,11 +3,11 @@
 
 use agent_client_protocol_schema::v2;
 
-use super::members::{Members, items, list, text};
+use super::members::{ObjectMembers, items, list, text};
 use super::options::{
     commands_to_v2, is_mode_option, is_model_option, models_to_option, modes_to_option, option_to_v2,
 };
-use super::recent::Recent;
+use super::recent::RecentMap;
 use super::repaired::repaired;
 use super::tool_content::{begin_again, call_to_v2};
 use crate::model::{TurnId, is_another_call};
@@ -43,9 +43,9 @@ pub struct UpdatesToV2 {
     /// The other options, of version 2.
     options: Vec<Box<str>>,
     /// The terminals that were told.
-    terminals: Recent<()>,
+    terminals: RecentMap<()>,
     /// The tool calls that were told, each with the turn it began in.
-    calls: Recent<Option<TurnId>>,
+    calls: RecentMap<Option<TurnId>>,
     /// The turn that what is told now belongs to.
     turn: Option<TurnId>,
     /// Whether turns were told before that nothing is known of.
@@ -54,7 +54,7 @@ pub struct UpdatesToV2 {
 
 impl Default for UpdatesToV2 {
     fn default() -> Self {
-        let (terminals, calls) = (Recent::new(MAX_TERMINALS), Recent::new(MAX_CALLS));
+        let (terminals, calls) = (RecentMap::new(MAX_TERMINALS), RecentMap::new(MAX_CALLS));
         let options = Vec::new();
         Self { modes: None, models: None, options, terminals, calls, turn: None, begins_late: false }
     }
@@ -84,7 +84,7 @@ impl UpdatesToV2 {
     }
 
     fn translated(&mut self, update: &str, message_id: &str) -> Option<String> {
-        let mut members = Members::parse(update)?;
+        let mut members = ObjectMembers::parse(update)?;
         let kind = members.text("sessionUpdate")?;
         match &*kind {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
@@ -100,7 +100,7 @@ impl UpdatesToV2 {
                 }
             }
             "plan" => {
-                let mut plan = Members::new();
+                let mut plan = ObjectMembers::new();
                 plan.set_text("type", "items");
                 plan.set_text("planId", PLAN);
                 plan.set("entries", members.take("entries")?);
@@ -147,7 +147,7 @@ impl UpdatesToV2 {
 
     /// The answer to `session/new`, `load`, `resume` or `fork`. What it offers is remembered.
     pub fn setup_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = Members::parse(result).unwrap_or_default();
+        let mut members = ObjectMembers::parse(result).unwrap_or_default();
         self.modes = members.take("modes").as_deref().and_then(modes_to_option).map(Into::into);
         self.models = members.take("models").as_deref().and_then(models_to_option).map(Into::into);
         self.set_options(members.take("configOptions").as_deref());
@@ -160,7 +160,7 @@ impl UpdatesToV2 {
 
     /// The answer to a client that set an option, from the agent's answer to `session/set_config_option`.
     pub fn options_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = Members::parse(result).unwrap_or_default();
+        let mut members = ObjectMembers::parse(result).unwrap_or_default();
         self.set_options(members.get("configOptions"));
         members.set("configOptions", self.config_options());
         members.to_string().into()
@@ -219,7 +219,7 @@ impl UpdatesToV2 {
 }
 
 fn with_value(option: &str, value: &str) -> Option<Box<str>> {
-    let mut option = Members::parse(option)?;
+    let mut option = ObjectMembers::parse(option)?;
     option.set_text("currentValue", value);
     Some(option.to_string().into())
 }

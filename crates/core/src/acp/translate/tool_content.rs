@@ -1,7 +1,7 @@
 //! The content of a tool call: blocks, diffs and terminals, from one version to the other.
 
 use super::blocks::{self, text_block};
-use super::members::{Members, items, list};
+use super::members::{ObjectMembers, items, list};
 use super::patch;
 
 /// The members of a tool call that version 2 clears with `null`, where version 1 leaves them as they are.
@@ -11,7 +11,7 @@ pub(super) const FIELDS: [&str; 9] =
 /// A tool call of version 1, or an update of one, for version 2.
 ///
 /// A terminal that was told is one there too; any other is named.
-pub(super) fn call_to_v2(call: &mut Members<'_>, is_told: impl Fn(&str) -> bool) {
+pub(super) fn call_to_v2(call: &mut ObjectMembers<'_>, is_told: impl Fn(&str) -> bool) {
     call.forget_nulls(&FIELDS);
     if let Some(content) = call.get("content").and_then(items) {
         let content = list(content.into_iter().map(|item| item_to_v2(item, &is_told)));
@@ -20,7 +20,7 @@ pub(super) fn call_to_v2(call: &mut Members<'_>, is_told: impl Fn(&str) -> bool)
 }
 
 /// Lets a tool call have nothing of the one that had its id before: what it does not say, version 2 leaves as it was.
-pub(super) fn begin_again(call: &mut Members<'_>) {
+pub(super) fn begin_again(call: &mut ObjectMembers<'_>) {
     for field in FIELDS {
         if call.get(field).is_none() {
             let unsaid = if field == "status" { r#""pending""# } else { "null" };
@@ -31,7 +31,7 @@ pub(super) fn begin_again(call: &mut Members<'_>) {
 
 /// One item of a call's content for version 2.
 fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
-    let Some(mut members) = Members::parse(item) else { return item.to_owned() };
+    let Some(mut members) = ObjectMembers::parse(item) else { return item.to_owned() };
     match members.text("type").as_deref() {
         Some("diff") => diff_to_v2(members),
         Some("terminal") => {
@@ -49,14 +49,14 @@ fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
 }
 
 /// The file is text, since version 1 gives no other.
-fn diff_to_v2(mut diff: Members<'_>) -> String {
+fn diff_to_v2(mut diff: ObjectMembers<'_>) -> String {
     let (Some(path), Some(new)) = (diff.text("path"), diff.text("newText")) else { return diff.to_string() };
     let old = diff.text("oldText");
-    let mut change = Members::new();
+    let mut change = ObjectMembers::new();
     change.set_text("operation", if old.is_some() { "modify" } else { "add" });
     change.set_text("path", &path);
     change.set_text("fileType", "text");
-    let mut shown = Members::new();
+    let mut shown = ObjectMembers::new();
     shown.set_text("format", "git_patch");
     shown.set_text("text", &patch::of_texts(&path, old.as_deref(), &new));
     for member in ["path", "oldText", "newText"] {
@@ -78,7 +78,7 @@ pub(super) enum Item {
 
 /// What an item of version 2 is in version 1: a diff may be several.
 pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
-    let Some(mut members) = Members::parse(item) else { return Vec::new() };
+    let Some(mut members) = ObjectMembers::parse(item) else { return Vec::new() };
     match members.text("type").as_deref() {
         Some("content") => {
             if let Some(block) = members.get("content").map(|block| blocks::to_v1(block).into_owned()) {
@@ -99,7 +99,8 @@ pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
 
 /// An item of version 1, which is as it is but for a terminal.
 pub(super) fn item_of_v1(item: &str) -> Item {
-    let members = Members::parse(item).filter(|members| members.text("type").as_deref() == Some("terminal"));
+    let members =
+        ObjectMembers::parse(item).filter(|members| members.text("type").as_deref() == Some("terminal"));
     match members.and_then(|members| members.text("terminalId")) {
         Some(terminal) => Item::Terminal(terminal),
         None => Item::Json(item.into()),
@@ -107,20 +108,20 @@ pub(super) fn item_of_v1(item: &str) -> Item {
 }
 
 /// Text as an item of a tool call's content.
-pub(super) fn text_item(text: &str) -> Members<'static> {
-    let mut item = Members::new();
+pub(super) fn text_item(text: &str) -> ObjectMembers<'static> {
+    let mut item = ObjectMembers::new();
     item.set_text("type", "content");
     item.set("content", text_block(text).to_string());
     item
 }
 
 /// Each hunk of the patch is a diff; a change that the patch does not show is a line of text.
-fn diff_to_v1(mut diff: Members<'_>) -> Vec<Item> {
+fn diff_to_v1(mut diff: ObjectMembers<'_>) -> Vec<Item> {
     let changes = diff.take("changes").unwrap_or_default();
-    let changes: Vec<Members<'_>> =
-        items(&changes).unwrap_or_default().into_iter().filter_map(Members::parse).collect();
+    let changes: Vec<ObjectMembers<'_>> =
+        items(&changes).unwrap_or_default().into_iter().filter_map(ObjectMembers::parse).collect();
     let told = diff.take("patch").unwrap_or_default();
-    let told = Members::parse(&told).filter(|told| told.get("format") == Some(r#""git_patch""#));
+    let told = ObjectMembers::parse(&told).filter(|told| told.get("format") == Some(r#""git_patch""#));
     let text = told.and_then(|told| told.text("text")).unwrap_or_default();
     let sections = patch::sections(&text);
     let mut shown = Vec::new();
@@ -147,7 +148,7 @@ fn diff_to_v1(mut diff: Members<'_>) -> Vec<Item> {
 }
 
 /// What a change did, in words.
-fn named_change(change: &Members<'_>, path: &str) -> String {
+fn named_change(change: &ObjectMembers<'_>, path: &str) -> String {
     let old = || change.text("oldPath").unwrap_or_default();
     match change.text("operation").as_deref() {
         Some("add") => format!("added {path}"),

@@ -1,7 +1,7 @@
 //! How a turn goes. In version 1 it is over when the prompt is answered; in version 2 the session says that it
 //! runs and that it is idle, and why it stopped.
 
-use super::members::Members;
+use super::members::ObjectMembers;
 
 /// Why an agent of version 1 may stop. It knows no other reason.
 const REASONS: [&str; 5] = ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"];
@@ -19,10 +19,10 @@ pub fn requires_action_update() -> Box<str> {
 /// The `update` object that tells a client of version 2 what the answer to a prompt of version 1 tells: that the
 /// session is idle, why it stopped and what it used.
 pub fn idle_update(answer: &str) -> Box<str> {
-    let mut update = Members::new();
+    let mut update = ObjectMembers::new();
     update.set_text("sessionUpdate", "state_update");
     update.set_text("state", "idle");
-    let answer = Members::parse(answer).unwrap_or_default();
+    let answer = ObjectMembers::parse(answer).unwrap_or_default();
     if let Some(reason) = answer.text("stopReason") {
         update.set_text("stopReason", &reason);
     }

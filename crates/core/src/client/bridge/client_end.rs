@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use crate::acp::told_error::for_client;
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, Unread, WireError, encode};
+use crate::wire::{
+    InboundMessage, InboundStream, Peer, RpcError, RpcMessage, UnreadableLine, WireError, encode,
+};
 
 /// How much a client may say while a host is being looked for. Then it is read no further.
 const WAITING_MESSAGES: usize = 1024;
@@ -12,23 +14,23 @@ const WAITING_BYTES: usize = 4 << 20;
 
 /// The client is gone.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct ClientDisconnected;
 
 /// The connection to the client.
 pub(super) struct ClientEnd {
     pub(super) peer: Peer,
-    incoming: Incoming,
-    waiting: VecDeque<Message>,
+    incoming: InboundStream,
+    waiting: VecDeque<RpcMessage>,
     waiting_bytes: usize,
 }
 
 impl ClientEnd {
-    pub(super) fn new((peer, incoming): (Peer, Incoming)) -> Self {
+    pub(super) fn new((peer, incoming): (Peer, InboundStream)) -> Self {
         Self { peer, incoming, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
     /// What it says next. Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self) -> Result<Message, Gone> {
+    pub(super) async fn next(&mut self) -> Result<RpcMessage, ClientDisconnected> {
         if let Some(message) = self.waiting.pop_front() {
             self.waiting_bytes -= message.line().len();
             return Ok(message);
@@ -36,11 +38,11 @@ impl ClientEnd {
         self.hear().await
     }
 
-    async fn hear(&mut self) -> Result<Message, Gone> {
+    async fn hear(&mut self) -> Result<RpcMessage, ClientDisconnected> {
         loop {
-            match self.incoming.recv_each().await.ok_or(Gone)? {
+            match self.incoming.recv_each().await.ok_or(ClientDisconnected)? {
                 Ok(inbound) => return Ok(into_message(inbound)),
-                Err(Unread { problem, id }) => {
+                Err(UnreadableLine { problem, id }) => {
                     let error = RpcError::invalid_request(format!("invalid request: {problem}"));
                     tell(&self.peer, encode::error_response(&id, &for_client(error, false))).await?;
                 }
@@ -49,12 +51,12 @@ impl ClientEnd {
     }
 
     /// Takes what it says, for later, until it is gone.
-    pub(super) async fn listen(&mut self) -> Gone {
+    pub(super) async fn listen(&mut self) -> ClientDisconnected {
         loop {
             if self.waiting.len() >= WAITING_MESSAGES || self.waiting_bytes >= WAITING_BYTES {
                 return std::future::pending().await;
             }
-            let Ok(message) = self.hear().await else { return Gone };
+            let Ok(message) = self.hear().await else { return ClientDisconnected };
             self.waiting_bytes += message.line().len();
             self.waiting.push_back(message);
         }
@@ -62,20 +64,20 @@ impl ClientEnd {
 }
 
 /// Says a line to the client.
-pub(super) async fn tell(peer: &Peer, line: String) -> Result<(), Gone> {
+pub(super) async fn tell(peer: &Peer, line: String) -> Result<(), ClientDisconnected> {
     match peer.send(line).await {
         // It is longer than any line that a client is told; nothing that asks for an answer is.
         Ok(()) | Err(WireError::TooLong { .. }) => Ok(()),
-        Err(_) => Err(Gone),
+        Err(_) => Err(ClientDisconnected),
     }
 }
 
 /// A bridge keeps track of ids itself, so it is all one whether an answer was expected.
-pub(super) fn into_message(inbound: Inbound) -> Message {
+pub(super) fn into_message(inbound: InboundMessage) -> RpcMessage {
     match inbound {
-        Inbound::Request { message, .. }
-        | Inbound::Notification(message)
-        | Inbound::Response { message, .. }
-        | Inbound::Stray(message) => message,
+        InboundMessage::Request { message, .. }
+        | InboundMessage::Notification(message)
+        | InboundMessage::Response { message, .. }
+        | InboundMessage::Stray(message) => message,
     }
 }

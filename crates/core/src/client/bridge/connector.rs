@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::wire;
 
-use super::{Bridge, HostEnd, PATIENCE, Said, TRIES};
+use super::{Bridge, ClientIdentity, HostEnd, PATIENCE, TRIES};
 use crate::protocol::limits::limits;
 use crate::protocol::meta::{FROM_ELSEWHERE, PROTOCOL};
-use crate::protocol::{HostError, Refusal};
+use crate::protocol::{HostError, HostErrorResponse};
 
 /// A way to a host, and what holds on it.
-pub(super) trait Way {
+pub(super) trait Connector {
     /// A connection to a host that nobody has greeted yet.
     async fn connect(&self) -> Result<HostEnd, HostError>;
 
@@ -25,17 +25,17 @@ pub(super) trait Way {
     fn silent(&self) -> HostError;
 }
 
-impl Way for Bridge {
+impl Connector for Bridge {
     async fn connect(&self) -> Result<HostEnd, HostError> {
         for _ in 0..TRIES {
             let spoken = match &self.client {
-                Said::InGreeting(_) => PROTOCOL,
-                Said::AtTheDoor(_) => FROM_ELSEWHERE,
+                ClientIdentity::InGreeting(_) => PROTOCOL,
+                ClientIdentity::AtTheDoor(_) => FROM_ELSEWHERE,
             };
             let socket = self.launcher.reach_socket(&self.place, spoken).await?;
             let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
-            let Said::AtTheDoor(client) = &self.client else { return Ok(host) };
+            let ClientIdentity::AtTheDoor(client) = &self.client else { return Ok(host) };
             let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
             match told.map_err(|_| self.silent())? {
                 Ok(()) => return Ok(host),
@@ -66,8 +66,9 @@ impl HostEnd {
         let asked = self.peer.request(super::ELSEWHERE, client).await.map_err(|_| HostError::Lost)?;
         loop {
             match self.incoming.recv().await.ok_or(HostError::Lost)? {
-                wire::Inbound::Response { id, message, .. } if id == asked => {
-                    let refused = message.error().map(|error| HostError::Refused(Refusal::read(error)));
+                wire::InboundMessage::Response { id, message, .. } if id == asked => {
+                    let refused =
+                        message.error().map(|error| HostError::Refused(HostErrorResponse::read(error)));
                     return refused.map_or(Ok(()), Err);
                 }
                 _ => {}

@@ -8,40 +8,40 @@ use std::borrow::Cow;
 use crate::acp::Cursor;
 use crate::acp::told_error::for_client;
 use crate::model::Seq;
-use crate::wire::splice::{self, Object, Splice, Step, locate, text_of};
-use crate::wire::{Message, RpcError, RpcId, encode};
+use crate::wire::splice::{self, Object, PathStep, Splice, locate, text_of};
+use crate::wire::{RpcError, RpcId, RpcMessage, encode};
 
 /// Withdraws a request, in either direction.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// An `initialize` with what the bridge says of its client, in the place of what the client may have said there.
-pub(super) fn with_client(message: &Message, client: &str) -> Option<String> {
+pub(super) fn with_client(message: &RpcMessage, client: &str) -> Option<String> {
     let params = splice::put(message.params()?, &["_meta", "acpx", "client"], client)?;
     let wanting = splice::put(&params, &error_data(message), "true");
     with_params(message, wanting.as_deref().unwrap_or(&params))
 }
 
 /// An `initialize` that wants the numbers of events, and to be told of the turns of others.
-pub(super) fn with_numbers(message: &Message) -> Option<String> {
+pub(super) fn with_numbers(message: &RpcMessage) -> Option<String> {
     let params = splice::put(message.params()?, &["_meta", "acpx", "seq"], "true")?;
     with_params(message, &splice::put(&params, &["_meta", "acpx", "states"], "true")?)
 }
 
 /// An `initialize` whose client wants all data of an error: a bridge reads where a failed turn ended.
-pub(super) fn with_error_data(message: &Message) -> Option<String> {
+pub(super) fn with_error_data(message: &RpcMessage) -> Option<String> {
     with_params(message, &splice::put(message.params()?, &error_data(message), "true")?)
 }
 
 /// Whether the client that initializes wants all data of an error.
-pub(super) fn wants_error_data(message: &Message) -> bool {
+pub(super) fn wants_error_data(message: &RpcMessage) -> bool {
     let params = message.params().unwrap_or_default();
-    locate(params, &error_data(message).map(Step::Key)).is_some_and(|range| &params[range] == "true")
+    locate(params, &error_data(message).map(PathStep::Key)).is_some_and(|range| &params[range] == "true")
 }
 
 /// Where a client says so, in its version of the protocol.
-fn error_data(message: &Message) -> [&'static str; 4] {
+fn error_data(message: &RpcMessage) -> [&'static str; 4] {
     let params = message.params().unwrap_or_default();
-    let version = locate(params, &[Step::Key("protocolVersion")]);
+    let version = locate(params, &[PathStep::Key("protocolVersion")]);
     let version = version.and_then(|range| serde_json::from_str::<f64>(&params[range]).ok());
     let is_first = version.is_some_and(|version| version < 2.0);
     let capabilities = if is_first { "clientCapabilities" } else { "capabilities" };
@@ -49,8 +49,8 @@ fn error_data(message: &Message) -> [&'static str; 4] {
 }
 
 /// A response or an update that ends a turn, with its error as a client receives it that does not want all data.
-pub(super) fn with_error_for_client(message: &Message) -> Option<String> {
-    let params = ["params", "update", "error"].map(Step::Key);
+pub(super) fn with_error_for_client(message: &RpcMessage) -> Option<String> {
+    let params = ["params", "update", "error"].map(PathStep::Key);
     let path = if message.error().is_some() { &params[2..] } else { &params[..] };
     let range = locate(message.line(), path)?;
     let error = for_client(RpcError::read(&message.line()[range.clone()]), false);
@@ -58,38 +58,38 @@ pub(super) fn with_error_for_client(message: &Message) -> Option<String> {
 }
 
 /// Whether the client that initializes wants the numbers of events.
-pub(super) fn wants_seq(message: &Message) -> bool {
-    let path = ["_meta", "acpx", "seq"].map(Step::Key);
+pub(super) fn wants_seq(message: &RpcMessage) -> bool {
+    let path = ["_meta", "acpx", "seq"].map(PathStep::Key);
     let params = message.params().unwrap_or_default();
     locate(params, &path).is_some_and(|range| &params[range] == "true")
 }
 
 /// A prompt with a name, if it has none.
-pub(super) fn with_request_id(message: &Message, name: &str) -> Option<String> {
+pub(super) fn with_request_id(message: &RpcMessage, name: &str) -> Option<String> {
     let params = message.params()?;
     let path = ["_meta", "acpx", "requestId"];
-    if locate(params, &path.map(Step::Key)).is_some_and(|range| &params[range] != "null") {
+    if locate(params, &path.map(PathStep::Key)).is_some_and(|range| &params[range] != "null") {
         return None;
     }
     with_params(message, &splice::put(params, &path, &encode::json_string(name))?)
 }
 
 /// The name of a prompt, if it has one.
-pub(super) fn request_id_of(message: &Message) -> Option<String> {
+pub(super) fn request_id_of(message: &RpcMessage) -> Option<String> {
     let params = message.params()?;
-    serde_json::from_str(&params[locate(params, &["_meta", "acpx", "requestId"].map(Step::Key))?]).ok()
+    serde_json::from_str(&params[locate(params, &["_meta", "acpx", "requestId"].map(PathStep::Key))?]).ok()
 }
 
 /// The same message under another id.
-pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
+pub(super) fn with_id(message: &RpcMessage, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
 }
 
 /// Whether an update of version 2 tells that the session has nothing more to do.
-pub(super) fn ends_turn(message: &Message) -> bool {
+pub(super) fn ends_turn(message: &RpcMessage) -> bool {
     let params = message.params().unwrap_or_default();
     let is = |name: &str, value: &str| {
-        let path = ["update", name].map(Step::Key);
+        let path = ["update", name].map(PathStep::Key);
         locate(params, &path).is_some_and(|range| &params[range] == value)
     };
     memchr::memmem::find(params.as_bytes(), b"state_update").is_some()
@@ -98,18 +98,18 @@ pub(super) fn ends_turn(message: &Message) -> bool {
 }
 
 /// Whether a request asks for the conversation before its answer.
-pub(super) fn replays(method: &str, message: &Message) -> bool {
+pub(super) fn replays(method: &str, message: &RpcMessage) -> bool {
     let params = message.params().unwrap_or_default();
-    let says = |path: &[Step<'_>]| locate(params, path).is_some_and(|range| &params[range] != "null");
+    let says = |path: &[PathStep<'_>]| locate(params, path).is_some_and(|range| &params[range] != "null");
     let says_from =
-        || says(&[Step::Key("replayFrom")]) || says(&["_meta", "acpx", "replayFrom"].map(Step::Key));
+        || says(&[PathStep::Key("replayFrom")]) || says(&["_meta", "acpx", "replayFrom"].map(PathStep::Key));
     method == "session/load" || method == "session/resume" && says_from()
 }
 
 /// The request that a withdrawal names.
-pub(super) fn withdrawn(message: &Message) -> Option<RpcId> {
+pub(super) fn withdrawn(message: &RpcMessage) -> Option<RpcId> {
     let params = message.params()?;
-    RpcId::from_raw(&params[locate(params, &[Step::Key("requestId")])?])
+    RpcId::from_raw(&params[locate(params, &[PathStep::Key("requestId")])?])
 }
 
 /// A withdrawal of this request.
@@ -119,7 +119,7 @@ pub(super) fn withdrawal(id: &RpcId) -> String {
 
 /// What a bridge reads of an update.
 pub(super) struct UpdateHead<'a> {
-    message: &'a Message,
+    message: &'a RpcMessage,
     params: Object<'a>,
     pub(super) session: Cow<'a, str>,
     /// The number of its event, if that is told.
@@ -130,7 +130,7 @@ pub(super) struct UpdateHead<'a> {
 
 impl<'a> UpdateHead<'a> {
     /// Reads an update.
-    pub(super) fn read(message: &'a Message) -> Option<Self> {
+    pub(super) fn read(message: &'a RpcMessage) -> Option<Self> {
         let params = Object::read(message.params()?)?;
         let session = text_of(params.value("sessionId")?)?;
         let acpx = params.within("_meta").and_then(|meta| meta.within("acpx"));
@@ -160,7 +160,7 @@ impl<'a> UpdateHead<'a> {
 /// up with. Without a number it is resumed in silence.
 pub(super) fn resume_params(setup: &str, session: &str, last: Option<u64>, later: bool) -> Option<String> {
     let mut params = splice::put(setup, &["sessionId"], &encode::json_string(session))?;
-    if locate(&params, &[Step::Key("replayFrom")]).is_some() {
+    if locate(&params, &[PathStep::Key("replayFrom")]).is_some() {
         params = splice::put(&params, &["replayFrom"], "null")?;
     }
     let from = match last {
@@ -171,11 +171,11 @@ pub(super) fn resume_params(setup: &str, session: &str, last: Option<u64>, later
     if later { splice::put(&params, &["_meta", "acpx", "later"], "true") } else { Some(params) }
 }
 
-fn with_params(message: &Message, params: &str) -> Option<String> {
+fn with_params(message: &RpcMessage, params: &str) -> Option<String> {
     replaced(message, message.params_range()?, params)
 }
 
-fn replaced(message: &Message, range: std::ops::Range<usize>, with: &str) -> Option<String> {
+fn replaced(message: &RpcMessage, range: std::ops::Range<usize>, with: &str) -> Option<String> {
     let mut splice = Splice::new(message.line());
     splice.replace(range, with).ok()?;
     Some(splice.finish())

@@ -24,21 +24,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
-use crate::wire::{self, GarbageReport, Incoming, Message, Peer, RpcId, WireError};
+use crate::wire::{self, GarbageReport, InboundStream, Peer, RpcId, RpcMessage, WireError};
 
 use super::Launcher;
 use crate::home::HostPlace;
 use crate::protocol::HostError;
 use crate::protocol::limits::limits;
 use crate::protocol::meta::ELSEWHERE;
-use crate::protocol::meta::{ClientMeta, ElsewhereMeta};
+use crate::protocol::meta::{ClientMeta, RemoteClientMeta};
 use crate::protocol::rpc_error;
 
-use client_end::{ClientEnd, Gone, into_message, tell};
-use connector::Way;
-use profile::Terms;
-use recover::Over;
-use state::{Memory, Pass};
+use client_end::{ClientDisconnected, ClientEnd, into_message, tell};
+use connector::Connector;
+use profile::BridgeProfile;
+use recover::BridgeExit;
+use state::{BridgeState, LineRoute};
 
 /// How long the last lines may take to be written when the client or the host goes.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -55,11 +55,11 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub struct Bridge {
     launcher: Launcher,
     place: HostPlace,
-    client: Said,
+    client: ClientIdentity,
 }
 
 /// What a bridge says of its client, and where; an object of JSON.
-enum Said {
+enum ClientIdentity {
     /// In the client's own `initialize`.
     InGreeting(String),
     /// Before the client says anything.
@@ -76,11 +76,11 @@ pub struct Bridged {
 /// A connection to a host.
 struct HostEnd {
     peer: Peer,
-    incoming: Incoming,
+    incoming: InboundStream,
 }
 
 /// Why a bridge stopped passing lines.
-enum Stopped {
+enum BridgeDisconnect {
     ClientGone,
     HostGone,
 }
@@ -89,14 +89,14 @@ impl Bridge {
     /// A bridge to the host of a home. Of the client it says this to every host.
     pub fn new(launcher: Launcher, place: HostPlace, client: &ClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, place, client: Said::InGreeting(client) }
+        Self { launcher, place, client: ClientIdentity::InGreeting(client) }
     }
 
     /// A bridge for a client from elsewhere. Every host is told so before it hears anything of the client, which is
     /// remembered less of: there may be many.
-    pub fn from_elsewhere(launcher: Launcher, place: HostPlace, client: &ElsewhereMeta) -> Self {
+    pub fn from_elsewhere(launcher: Launcher, place: HostPlace, client: &RemoteClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, place, client: Said::AtTheDoor(client) }
+        Self { launcher, place, client: ClientIdentity::AtTheDoor(client) }
     }
 
     /// Passes lines until the client is gone, or until `stop`. A turn that runs goes on. A client that has only ended
@@ -119,30 +119,30 @@ impl Bridge {
             () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
-        let joined = Joined { way: self, memory: Mutex::new(self.memory()), told: Notify::new() };
+        let joined = BridgeSession { way: self, memory: Mutex::new(self.memory()), told: Notify::new() };
         drop(joined.see_through(&mut client, first, stop, pin!(unheard)).await);
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
     }
 
-    fn memory(&self) -> Memory {
-        Memory::new(match &self.client {
-            Said::InGreeting(client) => Terms::near(client.clone()),
-            Said::AtTheDoor(_) => Terms::from_elsewhere(),
+    fn memory(&self) -> BridgeState {
+        BridgeState::new(match &self.client {
+            ClientIdentity::InGreeting(client) => BridgeProfile::near(client.clone()),
+            ClientIdentity::AtTheDoor(_) => BridgeProfile::from_elsewhere(),
         })
     }
 }
 
 /// A bridge with a client on it.
-struct Joined<'a, W> {
+struct BridgeSession<'a, W> {
     way: &'a W,
     /// Both directions write to it, and neither waits for the other.
-    memory: Mutex<Memory>,
+    memory: Mutex<BridgeState>,
     /// The client was told something.
     told: Notify,
 }
 
-impl<W: Way> Joined<'_, W> {
+impl<W: Connector> BridgeSession<'_, W> {
     /// Passes lines, through one host after another. The error is why there is none any more, for a client that does not
     /// stay without.
     async fn see_through<S: Future<Output = ()>, U: Future<Output = ()>>(
@@ -157,28 +157,28 @@ impl<W: Way> Joined<'_, W> {
             let stopped = if let Some(mut host) = host.take() {
                 let stopped = tokio::select! {
                     stopped = self.pass(client, &mut host, unheard.as_mut()) => stopped,
-                    () = &mut stop => Stopped::ClientGone,
+                    () = &mut stop => BridgeDisconnect::ClientGone,
                 };
                 host.leave().await;
                 stopped
             } else {
                 // Without a host, one is looked for when the client wants something.
                 tokio::select! {
-                    heard = self.hear(client) => heard.map_or(Stopped::ClientGone, |()| Stopped::HostGone),
-                    () = &mut stop => Stopped::ClientGone,
+                    heard = self.hear(client) => heard.map_or(BridgeDisconnect::ClientGone, |()| BridgeDisconnect::HostGone),
+                    () = &mut stop => BridgeDisconnect::ClientGone,
                 }
             };
-            if matches!(stopped, Stopped::ClientGone) || !self.memory().can_go_on() {
+            if matches!(stopped, BridgeDisconnect::ClientGone) || !self.memory().can_go_on() {
                 return Ok(());
             }
             let peer = client.peer.clone();
             host = tokio::select! {
                 restored = self.restore(&peer) => match restored {
                     Ok(host) => host,
-                    Err(Over::ClientGone) => return Ok(()),
-                    Err(Over::NoHost(error)) => return Err(error),
+                    Err(BridgeExit::ClientGone) => return Ok(()),
+                    Err(BridgeExit::NoHost(error)) => return Err(error),
                 },
-                Gone = client.listen() => return Ok(()),
+                ClientDisconnected = client.listen() => return Ok(()),
                 () = &mut stop => return Ok(()),
             };
         }
@@ -190,13 +190,13 @@ impl<W: Way> Joined<'_, W> {
         client: &mut ClientEnd,
         host: &mut HostEnd,
         unheard: Pin<&mut U>,
-    ) -> Stopped {
+    ) -> BridgeDisconnect {
         let to_client = client.peer.clone();
         let HostEnd { peer: to_host, incoming } = host;
         let up = async {
             while let Ok(message) = client.next().await {
                 if self.pass_up(&message, to_host, &to_client).await.is_err() {
-                    return Stopped::ClientGone;
+                    return BridgeDisconnect::ClientGone;
                 }
             }
             tokio::select! {
@@ -204,16 +204,16 @@ impl<W: Way> Joined<'_, W> {
                 () = unheard => {}
                 () = tokio::time::sleep(LAST_ANSWERS) => {}
             }
-            Stopped::ClientGone
+            BridgeDisconnect::ClientGone
         };
         let down = async {
             while let Some(inbound) = incoming.recv().await {
                 if self.pass_down(&into_message(inbound), &to_client).await.is_err() {
-                    return Stopped::ClientGone;
+                    return BridgeDisconnect::ClientGone;
                 }
                 self.told.notify_one();
             }
-            Stopped::HostGone
+            BridgeDisconnect::HostGone
         };
         tokio::select! {
             stopped = up => stopped,
@@ -228,8 +228,13 @@ impl<W: Way> Joined<'_, W> {
         }
     }
 
-    async fn pass_up(&self, message: &Message, to_host: &Peer, to_client: &Peer) -> Result<(), Gone> {
-        let Pass::ToHost(line) = self.memory().client_says(message) else { return Ok(()) };
+    async fn pass_up(
+        &self,
+        message: &RpcMessage,
+        to_host: &Peer,
+        to_client: &Peer,
+    ) -> Result<(), ClientDisconnected> {
+        let LineRoute::ToHost(line) = self.memory().client_says(message) else { return Ok(()) };
         self.say(message.id(), line, to_host, to_client).await
     }
 
@@ -240,7 +245,7 @@ impl<W: Way> Joined<'_, W> {
         line: String,
         to_host: &Peer,
         to_client: &Peer,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ClientDisconnected> {
         let Err(WireError::TooLong { bytes, limit }) = to_host.send(line).await else { return Ok(()) };
         let Some(id) = id else { return Ok(()) };
         let error = HostError::TooLong { method: "a request".to_owned(), bytes, limit };
@@ -248,16 +253,16 @@ impl<W: Way> Joined<'_, W> {
         tell(to_client, refusal).await
     }
 
-    async fn pass_down(&self, message: &Message, to_client: &Peer) -> Result<(), Gone> {
+    async fn pass_down(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), ClientDisconnected> {
         let pass = self.memory().host_says(message);
         match pass {
-            Pass::ToClient(line) => tell(to_client, line).await,
+            LineRoute::ToClient(line) => tell(to_client, line).await,
             _ => Ok(()),
         }
     }
 
     /// Waits until the client wants something of a host.
-    async fn hear(&self, client: &mut ClientEnd) -> Result<(), Gone> {
+    async fn hear(&self, client: &mut ClientEnd) -> Result<(), ClientDisconnected> {
         loop {
             let message = client.next().await?;
             // What is told to nobody is lost; what is asked is remembered.
@@ -268,7 +273,7 @@ impl<W: Way> Joined<'_, W> {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, BridgeState> {
         // Nothing panics while it holds the lock, and every step leaves the memory whole.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,7 +8,7 @@ const KEPT_BYTES_FROM_ELSEWHERE: usize = 4 << 20;
 pub(super) const HOSTS_ASKED: u32 = 3;
 
 /// What a bridge says to its hosts of its own, and how much it remembers.
-pub(super) struct Terms {
+pub(super) struct BridgeProfile {
     pub(super) greeting: Greeting,
     /// How much of what was asked may be kept.
     pub(super) most_bytes: usize,
@@ -28,7 +28,7 @@ pub(super) enum Greeting {
     Nothing,
 }
 
-impl Terms {
+impl BridgeProfile {
     /// Of a client on this machine; an object of JSON.
     pub(super) fn near(client: String) -> Self {
         let greeting = Greeting::Client(client);

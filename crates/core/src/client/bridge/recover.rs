@@ -6,51 +6,51 @@
 
 use tokio::time::{sleep, timeout};
 
-use crate::wire::{Message, Peer};
+use crate::wire::{Peer, RpcMessage};
 
-use super::client_end::{Gone, into_message, tell};
-use super::connector::Way;
-use super::state::{Own, Pass};
-use super::{HostEnd, Joined, PATIENCE};
-use crate::protocol::{HostError, Refusal, rpc_error};
+use super::client_end::{ClientDisconnected, into_message, tell};
+use super::connector::Connector;
+use super::state::{BridgeRequest, LineRoute};
+use super::{BridgeSession, HostEnd, PATIENCE};
+use crate::protocol::{HostError, HostErrorResponse, rpc_error};
 
 /// Why a bridge is over.
-pub(super) enum Over {
+pub(super) enum BridgeExit {
     ClientGone,
     /// There is no host, and the client does not stay without one.
     NoHost(HostError),
 }
 
-impl From<Gone> for Over {
-    fn from(Gone: Gone) -> Self {
+impl From<ClientDisconnected> for BridgeExit {
+    fn from(ClientDisconnected: ClientDisconnected) -> Self {
         Self::ClientGone
     }
 }
 
 /// Why a host could not be gone on with.
-enum Trouble {
+enum AttemptError {
     /// It went away, too.
     Lost,
     Failed(HostError),
     ClientGone,
 }
 
-impl From<HostError> for Trouble {
+impl From<HostError> for AttemptError {
     fn from(error: HostError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<Gone> for Trouble {
-    fn from(Gone: Gone) -> Self {
+impl From<ClientDisconnected> for AttemptError {
+    fn from(ClientDisconnected: ClientDisconnected) -> Self {
         Self::ClientGone
     }
 }
 
-impl<W: Way> Joined<'_, W> {
+impl<W: Connector> BridgeSession<'_, W> {
     /// Goes on with another host; without one, if none can be had and the client stays all the same, and then everything
     /// that was asked has been answered with the reason.
-    pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, Over> {
+    pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, BridgeExit> {
         let mut error = HostError::Lost;
         for wait in self.way.tries() {
             let withdrawals = self.memory().host_is_gone();
@@ -71,16 +71,16 @@ impl<W: Way> Joined<'_, W> {
                     }
                     return Ok(Some(host));
                 }
-                Err(Trouble::Lost) => {}
-                Err(Trouble::ClientGone) => return Err(Over::ClientGone),
-                Err(Trouble::Failed(failed)) => {
+                Err(AttemptError::Lost) => {}
+                Err(AttemptError::ClientGone) => return Err(BridgeExit::ClientGone),
+                Err(AttemptError::Failed(failed)) => {
                     error = failed;
                     break;
                 }
             }
         }
         if !self.way.stays_without_host() {
-            return Err(Over::NoHost(error));
+            return Err(BridgeExit::NoHost(error));
         }
         let answers = self.memory().give_up(&rpc_error::no_host(&error));
         for line in answers {
@@ -89,7 +89,7 @@ impl<W: Way> Joined<'_, W> {
         Ok(None)
     }
 
-    async fn attempt(&self, to_client: &Peer) -> Result<HostEnd, Trouble> {
+    async fn attempt(&self, to_client: &Peer) -> Result<HostEnd, AttemptError> {
         let mut host = self.way.connect().await?;
         let greeting = self.memory().greeting();
         self.settle(&mut host, greeting.into_iter().collect(), to_client).await?;
@@ -99,9 +99,9 @@ impl<W: Way> Joined<'_, W> {
         let again = self.memory().asked_again();
         for pass in again {
             match pass {
-                Pass::ToHost(line) => lines.push(line),
-                Pass::ToClient(line) => tell(to_client, line).await?,
-                Pass::Own(..) | Pass::Nothing => {}
+                LineRoute::ToHost(line) => lines.push(line),
+                LineRoute::ToClient(line) => tell(to_client, line).await?,
+                LineRoute::Own(..) | LineRoute::Nothing => {}
             }
         }
         self.settle(&mut host, lines, to_client).await?;
@@ -110,14 +110,19 @@ impl<W: Way> Joined<'_, W> {
 
     /// Says these lines, and waits for the answers to those that are the bridge's own. What the host says meanwhile
     /// reaches the client.
-    async fn settle(&self, host: &mut HostEnd, lines: Vec<String>, to_client: &Peer) -> Result<(), Trouble> {
+    async fn settle(
+        &self,
+        host: &mut HostEnd,
+        lines: Vec<String>,
+        to_client: &Peer,
+    ) -> Result<(), AttemptError> {
         let HostEnd { peer, incoming } = host;
         let mut saying = std::pin::pin!(async {
             for line in lines {
                 // A line that passed once passes again.
-                peer.send(line).await.map_err(|_| Trouble::Lost)?;
+                peer.send(line).await.map_err(|_| AttemptError::Lost)?;
             }
-            Ok::<_, Trouble>(())
+            Ok::<_, AttemptError>(())
         });
         let mut is_said = false;
         while !is_said || self.memory().awaits() {
@@ -127,7 +132,7 @@ impl<W: Way> Joined<'_, W> {
                     is_said = true;
                 }
                 heard = timeout(PATIENCE, incoming.recv()) => {
-                    let inbound = heard.map_err(|_| self.way.silent())?.ok_or(Trouble::Lost)?;
+                    let inbound = heard.map_err(|_| self.way.silent())?.ok_or(AttemptError::Lost)?;
                     self.hear_host(&into_message(inbound), to_client).await?;
                 }
             }
@@ -135,21 +140,23 @@ impl<W: Way> Joined<'_, W> {
         Ok(())
     }
 
-    async fn hear_host(&self, message: &Message, to_client: &Peer) -> Result<(), Trouble> {
+    async fn hear_host(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), AttemptError> {
         let pass = self.memory().host_says(message);
         match pass {
-            Pass::ToClient(line) => Ok(tell(to_client, line).await?),
-            Pass::Own(own, error) => self.settled(&own, error.as_deref()),
-            Pass::ToHost(_) | Pass::Nothing => Ok(()),
+            LineRoute::ToClient(line) => Ok(tell(to_client, line).await?),
+            LineRoute::Own(own, error) => self.settled(&own, error.as_deref()),
+            LineRoute::ToHost(_) | LineRoute::Nothing => Ok(()),
         }
     }
 
     /// A session that cannot be taken up is gone; what is asked of it says so.
-    fn settled(&self, own: &Own, error: Option<&str>) -> Result<(), Trouble> {
+    fn settled(&self, own: &BridgeRequest, error: Option<&str>) -> Result<(), AttemptError> {
         match (own, error) {
             (_, None) => Ok(()),
-            (Own::Initialize, Some(error)) => Err(HostError::Refused(Refusal::read(error)).into()),
-            (Own::Resume(session), Some(_)) => {
+            (BridgeRequest::Initialize, Some(error)) => {
+                Err(HostError::Refused(HostErrorResponse::read(error)).into())
+            }
+            (BridgeRequest::Resume(session), Some(_)) => {
                 self.memory().forget_session(session);
                 Ok(())
             }

@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::wire::{self, Incoming, Limits, Peer};
+use crate::wire::{self, InboundStream, Peer, WireLimits};
 
 use super::client_end::ClientEnd;
-use super::connector::Way;
-use super::profile::Terms;
-use super::state::Memory;
-use super::{FAREWELL, HostEnd, Joined};
+use super::connector::Connector;
+use super::profile::BridgeProfile;
+use super::state::BridgeState;
+use super::{BridgeSession, FAREWELL, HostEnd};
 use crate::protocol::HostError;
 
 /// The first time that is waited between two tries to reach the other machine, and the longest. A line that lasts for
@@ -32,23 +32,23 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How lines to another machine are made.
 pub trait FarLine: Sync {
     /// A new line. One that cannot be made ends at once. `None` if there is no use in trying.
-    fn line(&self) -> Option<(Peer, Incoming)>;
+    fn line(&self) -> Option<(Peer, InboundStream)>;
 }
 
 /// Passes lines between a client and an agent on another machine, until the client says no more or the agent is gone.
 /// The error is why a host of ours could not be gone on with; [`HostError::Lost`] also of one that says nothing.
-pub async fn bridge_far<L, R, W>(lines: &L, source: R, target: W, limits: Limits) -> Result<(), HostError>
+pub async fn bridge_far<L, R, W>(lines: &L, source: R, target: W, limits: WireLimits) -> Result<(), HostError>
 where
     L: FarLine,
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let far = Far { lines, pace: Mutex::default() };
+    let far = RemoteConnector { lines, pace: Mutex::default() };
     let mut client = ClientEnd::new(wire::connect(source, target, limits));
     let mut done = Ok(());
     if let Ok(first) = far.connect().await {
-        let memory = Mutex::new(Memory::new(Terms::far()));
-        let joined = Joined { way: &far, memory, told: Notify::new() };
+        let memory = Mutex::new(BridgeState::new(BridgeProfile::far()));
+        let joined = BridgeSession { way: &far, memory, told: Notify::new() };
         // Whoever says no more to an agent has no more use for it.
         let (stop, unheard) = (std::future::pending(), std::future::ready(()));
         done = joined.see_through(&mut client, first, pin!(stop), pin!(unheard)).await;
@@ -57,7 +57,7 @@ where
     done
 }
 
-struct Far<'a, L> {
+struct RemoteConnector<'a, L> {
     lines: &'a L,
     pace: Mutex<Pace>,
 }
@@ -71,14 +71,14 @@ struct Pace {
     tries: usize,
 }
 
-impl<L> Far<'_, L> {
+impl<L> RemoteConnector<'_, L> {
     fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
         // Nothing panics while it holds the lock.
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<L: FarLine> Way for Far<'_, L> {
+impl<L: FarLine> Connector for RemoteConnector<'_, L> {
     async fn connect(&self) -> Result<HostEnd, HostError> {
         let (peer, incoming) = self.lines.line().ok_or(HostError::Lost)?;
         self.pace().made = Some(Instant::now());
@@ -119,7 +119,7 @@ mod tests {
     use crate::acp::far_host;
     use crate::acp::told_error::for_client;
     use crate::protocol::rpc_error;
-    use crate::wire::{Inbound, RpcId, encode, memory};
+    use crate::wire::{InboundMessage, RpcId, encode, memory};
 
     const HOST: &str = r#"{"_meta":{"acpx":{"protocol":{}}}}"#;
 
@@ -131,11 +131,11 @@ mod tests {
 
     impl<S, F> FarLine for Faked<S>
     where
-        S: Fn(usize, Peer, Incoming) -> F + Sync,
+        S: Fn(usize, Peer, InboundStream) -> F + Sync,
         F: Future<Output = ()> + Send + 'static,
     {
-        fn line(&self) -> Option<(Peer, Incoming)> {
-            let (near, (peer, incoming)) = memory(Limits::default());
+        fn line(&self) -> Option<(Peer, InboundStream)> {
+            let (near, (peer, incoming)) = memory(WireLimits::default());
             let number = self.lines.fetch_add(1, Ordering::Relaxed);
             tokio::spawn((self.speak)(number, peer, incoming));
             Some(near)
@@ -179,7 +179,7 @@ mod tests {
         client: impl AsyncFnOnce(Client),
     ) -> (usize, Duration, Result<(), HostError>)
     where
-        S: Fn(usize, Peer, Incoming) -> F + Sync,
+        S: Fn(usize, Peer, InboundStream) -> F + Sync,
         F: Future<Output = ()> + Send + 'static,
     {
         let (near, agent) = duplex(4096);
@@ -188,7 +188,7 @@ mod tests {
         let lines = Faked { speak, lines: AtomicUsize::new(0) };
         let began = Instant::now();
         let client = client(Client { said, heard: BufReader::new(heard).lines() });
-        let (done, ()) = tokio::join!(bridge_far(&lines, source, target, Limits::default()), client);
+        let (done, ()) = tokio::join!(bridge_far(&lines, source, target, WireLimits::default()), client);
         (lines.lines.load(Ordering::Relaxed), began.elapsed(), done)
     }
 
@@ -206,8 +206,8 @@ mod tests {
     }
 
     /// The first line, on which `initialize` is answered with this, and which is lost then.
-    async fn greets(peer: &Peer, incoming: &mut Incoming, answer: &str) {
-        let Some(Inbound::Request { id, .. }) = incoming.recv().await else { return };
+    async fn greets(peer: &Peer, incoming: &mut InboundStream, answer: &str) {
+        let Some(InboundMessage::Request { id, .. }) = incoming.recv().await else { return };
         drop(peer.send(encode::response(&id, answer)).await);
     }
 
@@ -234,8 +234,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_each_line_is_lost_with_is_answered_and_the_next_one_is_done() {
-        let speak = |_, peer: Peer, mut incoming: Incoming| async move {
-            while let Some(Inbound::Request { id, message }) = incoming.recv().await {
+        let speak = |_, peer: Peer, mut incoming: InboundStream| async move {
+            while let Some(InboundMessage::Request { id, message }) = incoming.recv().await {
                 match message.method() {
                     Some("session/list") => break,
                     _ => drop(peer.send(encode::response(&id, HOST)).await),
@@ -261,7 +261,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_host_of_ours_that_greets_and_goes_each_time_is_given_up_too() {
-        let speak = |_, peer: Peer, mut incoming: Incoming| async move {
+        let speak = |_, peer: Peer, mut incoming: InboundStream| async move {
             greets(&peer, &mut incoming, HOST).await;
             drop(peer.close().await);
         };
@@ -272,7 +272,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn that_a_host_of_ours_says_nothing_on_the_next_line_is_how_it_ends() {
-        let speak = |number, peer: Peer, mut incoming: Incoming| async move {
+        let speak = |number, peer: Peer, mut incoming: InboundStream| async move {
             if number == 0 {
                 greets(&peer, &mut incoming, HOST).await;
                 return drop(peer.close().await);

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use crate::acp::told_error::for_client;
 use crate::acp::{far_host, session_of};
-use crate::wire::{Body, Message, RpcError, RpcId, encode};
+use crate::wire::{Body, RpcError, RpcId, RpcMessage, encode};
 
 use super::edits::{self, UpdateHead};
-use super::profile::{Greeting, HOSTS_ASKED, Terms};
+use super::profile::{BridgeProfile, Greeting, HOSTS_ASKED};
 use crate::protocol::host_message::{ACCEPTED, read_accepted};
 use crate::protocol::rpc_error;
 
@@ -19,21 +19,21 @@ const KEPT_REQUESTS: usize = 4096;
 const KEPT_SESSIONS: usize = 4096;
 
 /// The memory of one bridge.
-pub(super) struct Memory {
-    terms: Terms,
+pub(super) struct BridgeState {
+    terms: BridgeProfile,
     /// What the ids that the bridge gives begin with; no one else's do.
     prefix: String,
     given_ids: u64,
     /// The `initialize` that a host has answered.
-    greeting: Option<Message>,
+    greeting: Option<RpcMessage>,
     wishes: Wishes,
-    sessions: HashMap<String, Setup>,
+    sessions: HashMap<String, SessionSetupParams>,
     /// The number of the last event that the client was told, by session.
     told: HashMap<String, u64>,
-    open: HashMap<RpcId, Asked>,
+    open: HashMap<RpcId, OpenRequest>,
     /// What the client is asked, by the id it knows; with the id the host knows.
     questions: HashMap<RpcId, RpcId>,
-    own: HashMap<RpcId, Own>,
+    own: HashMap<RpcId, BridgeRequest>,
     /// How many requests came, so that they can be put in order.
     asked: u64,
     kept_bytes: usize,
@@ -52,27 +52,27 @@ struct Wishes {
 }
 
 /// The params that a session was set up with.
-struct Setup(Box<str>);
+struct SessionSetupParams(Box<str>);
 
 /// A request of the client that has no answer yet.
-struct Asked {
+struct OpenRequest {
     order: u64,
     method: Box<str>,
     /// The request as the host got it, unless there is too much to keep.
-    request: Option<Message>,
+    request: Option<RpcMessage>,
     session: Option<String>,
     /// Whether the conversation is replayed before the answer.
     replays: bool,
     /// Where the client was when it asked for that.
     told_before: Option<u64>,
     /// Of a prompt.
-    named: Option<Named>,
+    named: Option<OpenPrompt>,
     is_cancelled: bool,
     hosts: u32,
 }
 
 /// A prompt by its name.
-struct Named {
+struct OpenPrompt {
     name: String,
     /// Whether the host has kept it, so that it is run whoever waits for it.
     is_accepted: bool,
@@ -80,7 +80,7 @@ struct Named {
 
 /// A request of the bridge's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum BridgeRequest {
     /// To greet the next host.
     Initialize,
     /// To take up this session.
@@ -89,20 +89,20 @@ pub(super) enum Own {
 
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum LineRoute {
     /// It goes to the host.
     ToHost(String),
     /// It goes to the client.
     ToClient(String),
     /// It answers a request of the bridge's own, with this error if it failed.
-    Own(Own, Option<Box<str>>),
+    Own(BridgeRequest, Option<Box<str>>),
     /// Nobody hears of it.
     Nothing,
 }
 
-impl Memory {
+impl BridgeState {
     /// Nothing was said yet.
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: BridgeProfile) -> Self {
         Self {
             // The client of a bridge to another machine is a host.
             wishes: Wishes { seq: false, error_data: terms.loses_lines },
@@ -128,43 +128,45 @@ impl Memory {
     }
 
     /// What the client says.
-    pub(super) fn client_says(&mut self, message: &Message) -> Pass {
+    pub(super) fn client_says(&mut self, message: &RpcMessage) -> LineRoute {
         match message.body() {
             Body::Request { id, method, .. } => self.request(id, method, message),
             Body::Notification { method, .. } => {
                 self.note_cancellation(method, message);
-                Pass::ToHost(message.line().to_string())
+                LineRoute::ToHost(message.line().to_string())
             }
             Body::Response { id, .. } => match self.questions.remove(id) {
-                Some(host_id) if host_id == *id => Pass::ToHost(message.line().to_string()),
-                Some(host_id) => edits::with_id(message, &host_id).map_or(Pass::Nothing, Pass::ToHost),
+                Some(host_id) if host_id == *id => LineRoute::ToHost(message.line().to_string()),
+                Some(host_id) => {
+                    edits::with_id(message, &host_id).map_or(LineRoute::Nothing, LineRoute::ToHost)
+                }
                 // Whoever asked is gone.
-                None => Pass::Nothing,
+                None => LineRoute::Nothing,
             },
         }
     }
 
     /// What the host says.
-    pub(super) fn host_says(&mut self, message: &Message) -> Pass {
+    pub(super) fn host_says(&mut self, message: &RpcMessage) -> LineRoute {
         match message.body() {
             Body::Request { id, .. } => self.question(id, message),
             Body::Notification { method, .. } => self.notification(method, message),
             Body::Response { id, .. } => {
                 if let Some(own) = self.own.remove(id) {
-                    return Pass::Own(own, message.error().map(Into::into));
+                    return LineRoute::Own(own, message.error().map(Into::into));
                 }
                 if let Some(asked) = self.forget(id) {
                     self.answered(&asked, message);
                 }
                 let is_error = message.error().is_some();
                 let line = is_error.then(|| self.error_for_client(message)).flatten();
-                Pass::ToClient(line.unwrap_or_else(|| message.line().to_string()))
+                LineRoute::ToClient(line.unwrap_or_else(|| message.line().to_string()))
             }
         }
     }
 
     /// A line with its error as the client receives it, if that is another line.
-    fn error_for_client(&self, message: &Message) -> Option<String> {
+    fn error_for_client(&self, message: &RpcMessage) -> Option<String> {
         if self.wishes.error_data { None } else { edits::with_error_for_client(message) }
     }
 
@@ -189,7 +191,7 @@ impl Memory {
     /// The `initialize` for another host, if one was answered before.
     pub(super) fn greeting(&mut self) -> Option<String> {
         let greeting = self.greeting.clone()?;
-        let id = self.own_id(Own::Initialize);
+        let id = self.own_id(BridgeRequest::Initialize);
         edits::with_id(&greeting, &id)
     }
 
@@ -197,13 +199,13 @@ impl Memory {
     pub(super) fn resumes(&mut self) -> Vec<String> {
         let mut sessions: Vec<_> = self.sessions.iter().collect();
         sessions.sort_unstable_by_key(|(session, _)| session.as_str());
-        let resumes = sessions.into_iter().filter_map(|(session, Setup(params))| {
+        let resumes = sessions.into_iter().filter_map(|(session, SessionSetupParams(params))| {
             let last = self.told.get(session).copied();
             Some((session.clone(), edits::resume_params(params, session, last, true)?))
         });
         let resumes: Vec<_> = resumes.collect();
         let line = |(session, params): (String, String)| {
-            encode::request(&self.own_id(Own::Resume(session)), "session/resume", &params)
+            encode::request(&self.own_id(BridgeRequest::Resume(session)), "session/resume", &params)
         };
         resumes.into_iter().map(line).collect()
     }
@@ -225,7 +227,7 @@ impl Memory {
     }
 
     /// What was asked and not answered, for another host; what cannot be asked twice is answered instead.
-    pub(super) fn asked_again(&mut self) -> Vec<Pass> {
+    pub(super) fn asked_again(&mut self) -> Vec<LineRoute> {
         self.open_in_order().into_iter().flat_map(|id| self.ask_again(&id)).collect()
     }
 
@@ -242,7 +244,7 @@ impl Memory {
         encode::error_response(id, &for_client(error.clone(), self.wishes.error_data))
     }
 
-    fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
+    fn request(&mut self, id: &RpcId, method: &str, message: &RpcMessage) -> LineRoute {
         let line = match method {
             "initialize" => {
                 // What is told here is kept, and gone on from by whoever comes after this bridge.
@@ -260,11 +262,11 @@ impl Memory {
             }
             _ => None,
         };
-        let sent = line.and_then(|line| Message::parse(line).ok()).unwrap_or_else(|| message.clone());
+        let sent = line.and_then(|line| RpcMessage::parse(line).ok()).unwrap_or_else(|| message.clone());
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
             let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
-            let named = name.map(|name| Named { name, is_accepted: false });
+            let named = name.map(|name| OpenPrompt { name, is_accepted: false });
             let room = self.terms.most_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
@@ -274,7 +276,7 @@ impl Memory {
             let told_before = session.as_ref().filter(|_| replays).and_then(|it| self.told.remove(it));
             let (order, method, hosts) = (self.asked, method.into(), 1);
             self.asked += 1;
-            let asked = Asked {
+            let asked = OpenRequest {
                 order,
                 method,
                 request,
@@ -287,10 +289,10 @@ impl Memory {
             };
             self.open.insert(id.clone(), asked);
         }
-        Pass::ToHost(line)
+        LineRoute::ToHost(line)
     }
 
-    fn note_cancellation(&mut self, method: &str, message: &Message) {
+    fn note_cancellation(&mut self, method: &str, message: &RpcMessage) {
         let session = if method == "session/cancel" { message.params().and_then(session_of) } else { None };
         let request = if method == edits::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
         if session.is_none() && request.is_none() {
@@ -306,20 +308,20 @@ impl Memory {
         }
     }
 
-    fn question(&mut self, id: &RpcId, message: &Message) -> Pass {
+    fn question(&mut self, id: &RpcId, message: &RpcMessage) -> LineRoute {
         if !self.is_another_host {
             self.questions.insert(id.clone(), id.clone());
-            return Pass::ToClient(message.line().to_string());
+            return LineRoute::ToClient(message.line().to_string());
         }
         // The client may still answer a question of the host before, which had the same id.
         let known = RpcId::from_string(&self.given_id());
         let line = edits::with_id(message, &known);
         self.questions.insert(known, id.clone());
-        line.map_or(Pass::Nothing, Pass::ToClient)
+        line.map_or(LineRoute::Nothing, LineRoute::ToClient)
     }
 
-    fn notification(&mut self, method: &str, message: &Message) -> Pass {
-        let as_it_is = || Pass::ToClient(message.line().to_string());
+    fn notification(&mut self, method: &str, message: &RpcMessage) -> LineRoute {
+        let as_it_is = || LineRoute::ToClient(message.line().to_string());
         match method {
             "session/update" => self.update(message),
             edits::CANCEL_REQUEST => match edits::withdrawn(message) {
@@ -327,20 +329,20 @@ impl Memory {
                 None => as_it_is(),
             },
             // Nobody but this bridge knows how the way stands.
-            far_host::AWAY | far_host::BACK => Pass::Nothing,
+            far_host::AWAY | far_host::BACK => LineRoute::Nothing,
             // It is the client's own, and this host does not know yet whose turn it is.
-            far_host::STATE if self.is_about_own_prompt(message) => Pass::Nothing,
+            far_host::STATE if self.is_about_own_prompt(message) => LineRoute::Nothing,
             // A name that its client does not know tells it nothing.
-            ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => Pass::Nothing,
+            ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => LineRoute::Nothing,
             _ => as_it_is(),
         }
     }
 
-    fn update(&mut self, message: &Message) -> Pass {
-        let as_it_is = || Pass::ToClient(message.line().to_string());
+    fn update(&mut self, message: &RpcMessage) -> LineRoute {
+        let as_it_is = || LineRoute::ToClient(message.line().to_string());
         let Some(update) = UpdateHead::read(message) else { return as_it_is() };
         let session = &*update.session;
-        let is_meant = |asked: &Asked| asked.replays && asked.session.as_deref() == Some(session);
+        let is_meant = |asked: &OpenRequest| asked.replays && asked.session.as_deref() == Some(session);
         let is_replay = self.open.values().any(is_meant);
         let is_own = |name: &str| !is_replay && self.has_asked(session, name);
         let is_own = update.words_of.as_deref().is_some_and(is_own);
@@ -349,7 +351,7 @@ impl Memory {
         }
         if is_own {
             // The client has said it to a host that is gone, and this one does not know yet whose words they are.
-            return Pass::Nothing;
+            return LineRoute::Nothing;
         }
         // The end of a turn tells its place to everybody.
         let line = if edits::ends_turn(message) {
@@ -359,7 +361,7 @@ impl Memory {
         } else {
             update.without_seq(is_replay)
         };
-        line.map_or_else(as_it_is, Pass::ToClient)
+        line.map_or_else(as_it_is, LineRoute::ToClient)
     }
 
     /// The client knows what happened until this event.
@@ -371,15 +373,15 @@ impl Memory {
     }
 
     /// Nobody waits for its answer any more, and the client need not give one.
-    fn withdraw_question(&mut self, host_id: &RpcId) -> Pass {
+    fn withdraw_question(&mut self, host_id: &RpcId) -> LineRoute {
         let withdrawn = self.questions.extract_if(|_, id| id == host_id).next();
-        withdrawn.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(&known)))
+        withdrawn.map_or(LineRoute::Nothing, |(known, _)| LineRoute::ToClient(edits::withdrawal(&known)))
     }
 
     /// Notes that a prompt was accepted; whether it has its name from here.
-    fn accepted_one_named_here(&mut self, message: &Message) -> bool {
+    fn accepted_one_named_here(&mut self, message: &RpcMessage) -> bool {
         let accepted = message.params().and_then(read_accepted);
-        let Some(crate::protocol::FromHost::Accepted { request, .. }) = accepted else { return false };
+        let Some(crate::protocol::HostMessage::Accepted { request, .. }) = accepted else { return false };
         let mut prompts = self.open.values_mut().filter_map(|asked| asked.named.as_mut());
         if let Some(prompt) = prompts.find(|prompt| prompt.name == request) {
             prompt.is_accepted = true;
@@ -388,7 +390,7 @@ impl Memory {
     }
 
     /// Whether a notification is about a prompt whose answer the client waits for.
-    fn is_about_own_prompt(&self, message: &Message) -> bool {
+    fn is_about_own_prompt(&self, message: &RpcMessage) -> bool {
         let params = message.params().unwrap_or_default();
         let named = session_of(params).zip(far_host::prompt_of(params));
         named.is_some_and(|(session, name)| self.has_asked(&session, &name))
@@ -396,14 +398,14 @@ impl Memory {
 
     /// Whether the client waits for the answer to a prompt of this name.
     fn has_asked(&self, session: &str, name: &str) -> bool {
-        let is_meant = |asked: &Asked| {
+        let is_meant = |asked: &OpenRequest| {
             let is_named = asked.named.as_ref().is_some_and(|prompt| prompt.name == name);
             is_named && asked.session.as_deref() == Some(session)
         };
         self.open.values().any(is_meant)
     }
 
-    fn answered(&mut self, asked: &Asked, message: &Message) {
+    fn answered(&mut self, asked: &OpenRequest, message: &RpcMessage) {
         if let Some(session) = asked.session.as_ref().filter(|_| &*asked.method == "session/prompt") {
             self.tell_of(session, message);
         }
@@ -436,7 +438,7 @@ impl Memory {
     }
 
     /// A session that was to be told anew is told on as before.
-    fn not_replayed(&mut self, asked: &Asked) {
+    fn not_replayed(&mut self, asked: &OpenRequest) {
         let Some(session) = asked.session.as_ref().filter(|_| asked.replays) else { return };
         match asked.told_before {
             Some(before) => {
@@ -450,31 +452,31 @@ impl Memory {
     }
 
     /// The client knows what happened until the event that an answer tells.
-    fn tell_of(&mut self, session: &str, answer: &Message) {
+    fn tell_of(&mut self, session: &str, answer: &RpcMessage) {
         if let Some(seq) = far_host::seq_of_answer(answer) {
             let told = self.told.entry(session.to_owned()).or_insert(seq);
             *told = seq.max(*told);
         }
     }
 
-    fn active(&mut self, session: String, asked: &Asked) {
+    fn active(&mut self, session: String, asked: &OpenRequest) {
         self.forget_setup(&session);
-        let params = asked.request.as_ref().and_then(Message::params).unwrap_or_default();
+        let params = asked.request.as_ref().and_then(RpcMessage::params).unwrap_or_default();
         let has_room =
             self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= self.terms.most_bytes;
         if has_room && !params.is_empty() {
             self.kept_bytes += params.len();
-            self.sessions.insert(session, Setup(params.into()));
+            self.sessions.insert(session, SessionSetupParams(params.into()));
         }
     }
 
     fn forget_setup(&mut self, session: &str) {
-        if let Some(Setup(params)) = self.sessions.remove(session) {
+        if let Some(SessionSetupParams(params)) = self.sessions.remove(session) {
             self.kept_bytes -= params.len();
         }
     }
 
-    fn ask_again(&mut self, id: &RpcId) -> Vec<Pass> {
+    fn ask_again(&mut self, id: &RpcId) -> Vec<LineRoute> {
         let Some(asked) = self.open.get_mut(id) else { return Vec::new() };
         let is_kept = asked.named.as_ref().is_some_and(|prompt| prompt.is_accepted);
         if !(self.terms.loses_lines && is_kept) {
@@ -485,11 +487,11 @@ impl Memory {
             && asked.hosts <= HOSTS_ASKED;
         let Some(request) = asked.request.clone().filter(|_| can_be_repeated) else {
             let error = rpc_error::unanswered(&asked.method);
-            return vec![Pass::ToClient(self.refuse(id, &error))];
+            return vec![LineRoute::ToClient(self.refuse(id, &error))];
         };
-        let mut lines = vec![Pass::ToHost(taken_up(id, asked, &request, &self.told))];
+        let mut lines = vec![LineRoute::ToHost(taken_up(id, asked, &request, &self.told))];
         if asked.is_cancelled {
-            lines.push(Pass::ToHost(edits::withdrawal(id)));
+            lines.push(LineRoute::ToHost(edits::withdrawal(id)));
         }
         lines
     }
@@ -500,13 +502,13 @@ impl Memory {
         open.into_iter().map(|(id, _)| id.clone()).collect()
     }
 
-    fn forget(&mut self, id: &RpcId) -> Option<Asked> {
+    fn forget(&mut self, id: &RpcId) -> Option<OpenRequest> {
         let asked = self.open.remove(id)?;
         self.kept_bytes -= asked.request.as_ref().map_or(0, |request| request.line().len());
         Some(asked)
     }
 
-    fn own_id(&mut self, own: Own) -> RpcId {
+    fn own_id(&mut self, own: BridgeRequest) -> RpcId {
         let id = RpcId::from_string(&self.given_id());
         self.own.insert(id.clone(), own);
         id
@@ -519,7 +521,7 @@ impl Memory {
 }
 
 /// A request as another host gets it. One whose replay has begun goes on after what the client was told of it.
-fn taken_up(id: &RpcId, asked: &Asked, request: &Message, told: &HashMap<String, u64>) -> String {
+fn taken_up(id: &RpcId, asked: &OpenRequest, request: &RpcMessage, told: &HashMap<String, u64>) -> String {
     let resume = || {
         let session = asked.session.as_ref().filter(|_| asked.replays)?;
         let last = *told.get(session)?;

@@ -8,7 +8,7 @@ use super::*;
 use crate::home::HostInfo;
 use crate::protocol::meta::PROTOCOL;
 
-const SHORT: Patience = Patience {
+const SHORT: StopTimeouts = StopTimeouts {
     answer: Duration::from_millis(50),
     farewell: Duration::from_secs(5),
     term: Duration::from_millis(300),

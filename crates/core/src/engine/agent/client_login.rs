@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::AgentSpec;
 
 /// The one login of a client, with one agent, if it has logged in, and whether the client can log in in a terminal.
 /// Whoever has a clone of it sees what becomes of it.
 #[derive(Clone, Default)]
-pub struct LoggedIn(Arc<Mutex<Logins>>);
+pub struct ClientLogin(Arc<Mutex<ClientLoginState>>);
 
 #[derive(Clone, Default)]
-struct Logins {
+struct ClientLoginState {
     done: Option<Arc<Login>>,
     /// The client runs no login in a terminal. A command has one.
     without_terminal: bool,
@@ -26,12 +26,12 @@ pub(crate) struct Login {
     agent: AgentSpec,
     pub(crate) way: String,
     /// What the client said besides. It may be a credential.
-    pub(crate) besides: Option<Besides>,
+    pub(crate) besides: Option<ExtraParams>,
 }
 
-impl LoggedIn {
+impl ClientLogin {
     /// From now on it is this one.
-    pub(crate) fn remember(&self, agent: AgentSpec, way: &str, besides: Option<Besides>) {
+    pub(crate) fn remember(&self, agent: AgentSpec, way: &str, besides: Option<ExtraParams>) {
         self.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
     }
 
@@ -65,7 +65,7 @@ impl LoggedIn {
         Self(Arc::new(Mutex::new(self.lock().clone())))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Logins> {
+    fn lock(&self) -> MutexGuard<'_, ClientLoginState> {
         // Nothing panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,7 +75,7 @@ impl Login {
     /// Every text that was said in confidence. Nobody here knows which of them is a credential.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut texts = Vec::new();
-        let mut open: Vec<Value> = self.besides.iter().flat_map(Besides::values).collect();
+        let mut open: Vec<Value> = self.besides.iter().flat_map(ExtraParams::values).collect();
         while let Some(value) = open.pop() {
             match value {
                 Value::String(text) => texts.push(text),
@@ -88,7 +88,7 @@ impl Login {
     }
 }
 
-impl fmt::Debug for LoggedIn {
+impl fmt::Debug for ClientLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoggedIn").finish_non_exhaustive()
     }
@@ -101,13 +101,13 @@ mod tests {
     #[test]
     fn a_login_is_with_one_agent_until_it_is_forgotten_and_shows_nothing_of_itself() {
         let (this, other) = (AgentSpec::new("this", [""; 0]), AgentSpec::new("other", [""; 0]));
-        let (logged_in, given) = (LoggedIn::default(), LoggedIn::default());
+        let (logged_in, given) = (ClientLogin::default(), ClientLogin::default());
         assert!(!logged_in.is_there());
         let seen = logged_in.clone();
         logged_in.remember(
             this.clone(),
             "key",
-            Some(Besides::meta(r#"{"a":["hidden",1,{"b":"too"}],"c":null}"#)),
+            Some(ExtraParams::meta(r#"{"a":["hidden",1,{"b":"too"}],"c":null}"#)),
         );
         let login = seen.with(&this).unwrap();
         let mut secrets = login.secrets();

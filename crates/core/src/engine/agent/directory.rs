@@ -9,30 +9,30 @@ use std::io::ErrorKind;
 use crate::model::{AbsolutePath, AgentError, Fact, Record, RecordId};
 use crate::store::{StoreError, real_path};
 
-use super::launch_spec::Place;
+use super::launch_spec::LaunchSpec;
 use crate::engine::disk::{Disk, NoAnswer};
 use crate::engine::session::task::SessionTask;
 use crate::engine::{Engine, SessionError};
 
 /// What a start has found out of a record's directory, if the record has something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct DirectoryChange {
     cwd: AbsolutePath,
     real_cwd: AbsolutePath,
 }
 
-impl Place {
+impl LaunchSpec {
     /// Checks where the path leads, and takes the real path instead of one that leads elsewhere if the client has asked
     /// for the session there.
     pub(crate) async fn settle(
         &mut self,
         disk: &Disk,
         record: &RecordId,
-    ) -> Result<Option<Settled>, AgentError> {
+    ) -> Result<Option<DirectoryChange>, AgentError> {
         let found = self.look(disk, &self.cwd).await?;
         let real_cwd = match (self.real_cwd.clone(), &found) {
             (None, Ok(found)) => {
-                return Ok(Some(Settled { cwd: self.cwd.clone(), real_cwd: found.clone() }));
+                return Ok(Some(DirectoryChange { cwd: self.cwd.clone(), real_cwd: found.clone() }));
             }
             (None, Err(_)) => self.cwd.clone(),
             (Some(known), Ok(found)) if known == *found => return Ok(None),
@@ -43,7 +43,7 @@ impl Place {
         {
             let old = std::mem::replace(&mut self.cwd, real_cwd.clone());
             self.additional_directories = moved_with(&old, &self.cwd, &self.additional_directories);
-            return Ok(Some(Settled { cwd: real_cwd.clone(), real_cwd }));
+            return Ok(Some(DirectoryChange { cwd: real_cwd.clone(), real_cwd }));
         }
         let (record, cwd, now) = (record.clone(), self.cwd.clone(), in_words(found));
         Err(AgentError::DirectoryMoved { record, cwd, real_cwd, now })
@@ -65,8 +65,8 @@ impl Place {
 impl SessionTask {
     /// Keeps what a start has found out of the record's directory. Where another record has the scope of a directory that
     /// was unknown, this one is found by its id.
-    pub(crate) async fn keep_directory(&mut self, settled: Settled) -> Result<(), StoreError> {
-        let Settled { cwd, real_cwd } = settled;
+    pub(crate) async fn keep_directory(&mut self, settled: DirectoryChange) -> Result<(), StoreError> {
+        let DirectoryChange { cwd, real_cwd } = settled;
         match self.keeper.set_place(&cwd, &real_cwd).await {
             Err(StoreError::ScopeTaken { .. }) => {
                 self.keeper.set_place_without_scope(&cwd, &real_cwd).await?;
@@ -175,8 +175,8 @@ mod tests {
         }
         std::os::unix::fs::symlink(path("two").as_path(), path("link").as_path()).unwrap();
         let agent = AgentSpec::new("demo", [""; 0]);
-        let alone = Place::alone(NewSession::new(agent, path("link"), Environment::default()));
-        let given = Place {
+        let alone = LaunchSpec::alone(NewSession::new(agent, path("link"), Environment::default()));
+        let given = LaunchSpec {
             real_cwd: Some(path("one")),
             additional_directories: vec![path("link/lib"), path("two")],
             ..alone
@@ -193,7 +193,7 @@ mod tests {
         let elsewhere = moved(&format!("leads to {} now", path("two")));
         assert_eq!(place.settle(&disk, &record).await, Err(elsewhere));
         place.asked_by = Some(path("one/."));
-        let mended = Settled { cwd: path("one"), real_cwd: path("one") };
+        let mended = DirectoryChange { cwd: path("one"), real_cwd: path("one") };
         assert_eq!(place.settle(&disk, &record).await, Ok(Some(mended)));
         assert_eq!(
             (place.cwd, place.additional_directories),

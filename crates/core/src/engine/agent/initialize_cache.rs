@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::acp::{Capabilities, login_ways};
-use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginHow, ProtocolVersion, Timestamp};
+use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginMethodKind, ProtocolVersion, Timestamp};
 use crate::store::{Store, StoreError};
 use crate::tools::Environment;
 
-use super::launch_spec::Place;
+use super::launch_spec::LaunchSpec;
 use super::live_agent;
 use super::live_agent::FailedStart;
-use crate::engine::{Engine, NewSession, SessionError, Shared};
+use crate::engine::{Engine, EngineContext, NewSession, SessionError};
 
 /// What stands between the files of an answer and the day that it was told on.
 const DAY: &str = " on day ";
@@ -29,14 +29,14 @@ impl Engine {
     /// What an agent answers to `initialize`: as it is remembered, or else asked of a process that is started for
     /// nothing else and gone when this returns.
     pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
-        let place = Place::alone(with);
+        let place = LaunchSpec::alone(with);
         let shared = &self.0.shared;
         if let Some(answer) = remembered(shared, &place).await? {
             return Ok(answer.into());
         }
         self.real_directory(&place.cwd).await?;
         // What an agent offers, it offers to whoever is not logged in too.
-        let place = Place { login: None, ..place };
+        let place = LaunchSpec { login: None, ..place };
         let started = live_agent::start(place, shared.clone(), &live_agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let answer = Arc::clone(agent.connection.answer());
@@ -48,12 +48,12 @@ impl Engine {
 impl Engine {
     /// What an agent can do, as far as it is remembered. Nothing is started.
     pub async fn known_capabilities(&self, of: NewSession) -> Result<Option<Capabilities>, SessionError> {
-        let answer = remembered(&self.0.shared, &Place::alone(of)).await?;
+        let answer = remembered(&self.0.shared, &LaunchSpec::alone(of)).await?;
         Ok(answer.as_deref().map(Capabilities::of_answer))
     }
 }
 
-async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, SessionError> {
+async fn remembered(shared: &EngineContext, place: &LaunchSpec) -> Result<Option<String>, SessionError> {
     let Some(build) = build(shared, place).await else { return Ok(None) };
     Ok(of_build(shared, &build).await?)
 }
@@ -63,7 +63,7 @@ async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, Se
 const WITHOUT_TERMINAL: &str = "\0without terminal";
 
 /// What this build of an agent answered today; `None` if another one of the same command line was the last to.
-async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>, StoreError> {
+async fn of_build(shared: &EngineContext, build: &AgentBuild) -> Result<Option<String>, StoreError> {
     let today = today(build, (shared.settings.clock)());
     let of_today = |last: &AgentAnswer| last.program == today;
     let last = shared.store.agent_answer(build.command.clone()).await?.filter(of_today);
@@ -77,7 +77,7 @@ async fn of_build(shared: &Shared, build: &AgentBuild) -> Result<Option<String>,
     let other = shared.store.agent_answer(with_terminal.to_vec()).await?.filter(of_today);
     // An agent that offers no login in a terminal answers all clients alike.
     let is_alike = |other: &AgentAnswer| {
-        !login_ways(&other.answer).iter().any(|way| matches!(way.how, LoginHow::Terminal { .. }))
+        !login_ways(&other.answer).iter().any(|way| matches!(way.how, LoginMethodKind::Terminal { .. }))
     };
     Ok(other.filter(is_alike).map(|other| other.answer))
 }
@@ -100,7 +100,7 @@ pub fn has_answered(build: &AgentBuild, last: &AgentAnswer) -> bool {
 }
 
 /// Remembers what an agent answered that has just started. What cannot be remembered is asked again.
-pub(crate) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) {
+pub(crate) async fn remember(shared: &EngineContext, place: &LaunchSpec, answer: &Arc<str>) {
     let Some(build) = build(shared, place).await else { return };
     let known = of_build(shared, &build).await;
     if !matches!(known, Ok(Some(known)) if *known == **answer) {
@@ -110,7 +110,7 @@ pub(crate) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) 
 }
 
 /// Which agent would be started; `None` if its program cannot be found.
-async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
+async fn build(shared: &EngineContext, place: &LaunchSpec) -> Option<AgentBuild> {
     let (agent, environment) = (place.agent.clone(), place.environment.clone());
     let cwd = place.cwd.as_path().to_owned();
     let look = move || agent_build(&agent, &environment, &cwd);
@@ -163,18 +163,18 @@ fn file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Settings;
+    use crate::engine::EngineSettings;
     use crate::model::{AbsolutePath, HostId};
     use crate::store::MemoryStore;
 
     #[tokio::test]
     async fn clients_with_and_without_a_terminal_keep_their_answers_side_by_side() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let engine = Engine::new(Arc::clone(&store), HostId::new("h").unwrap(), Settings::default());
+        let engine = Engine::new(Arc::clone(&store), HostId::new("h").unwrap(), EngineSettings::default());
         let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
         let cwd = AbsolutePath::new("/").unwrap();
         let new = || NewSession::new(agent.clone(), cwd.clone(), Environment::default());
-        let (shell, editor) = (Place::alone(new()), Place::alone(new()));
+        let (shell, editor) = (LaunchSpec::alone(new()), LaunchSpec::alone(new()));
         editor.logged_in.without_terminal();
         let shared = &engine.0.shared;
         let in_terminal = r#"{"authMethods":[{"id":"t","name":"T","type":"terminal"}]}"#;
@@ -192,10 +192,10 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_terminal_login_is_shared_by_all_clients() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let engine = Engine::new(store, HostId::new("h").unwrap(), Settings::default());
+        let engine = Engine::new(store, HostId::new("h").unwrap(), EngineSettings::default());
         let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
         let new = NewSession::new(agent, AbsolutePath::new("/").unwrap(), Environment::default());
-        let (shell, editor) = (Place::alone(new.clone()), Place::alone(new));
+        let (shell, editor) = (LaunchSpec::alone(new.clone()), LaunchSpec::alone(new));
         remember(&engine.0.shared, &shell, &"{}".into()).await;
         editor.logged_in.without_terminal();
         assert_eq!(remembered(&engine.0.shared, &editor).await.unwrap().as_deref(), Some("{}"));

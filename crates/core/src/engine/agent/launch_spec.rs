@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy};
 use crate::tools::{Environment, Root, Roots};
 
-use super::output_tail::Words;
-use crate::engine::{Disk, LoggedIn, NewSession, RestoreSession, Servers};
+use super::output_tail::OutputTail;
+use crate::engine::{ClientLogin, Disk, NewSession, RestoreSession, Servers};
 
 /// What an agent is started with.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct LaunchSpec {
     pub(crate) agent: AgentSpec,
     pub(crate) cwd: AbsolutePath,
     /// The directory that the path of a record has to lead to, with every link followed, if it is known.
@@ -27,27 +27,27 @@ pub(crate) struct Place {
     /// What to do where the agent offers logins and no credential is known; `None` if nobody is to be logged in.
     pub(crate) login: Option<LoginPolicy>,
     /// How the client has logged in whose environment this is.
-    pub(crate) logged_in: LoggedIn,
+    pub(crate) logged_in: ClientLogin,
     /// What the client says besides whose request makes the agent start.
-    pub(crate) besides: Option<Besides>,
+    pub(crate) besides: Option<ExtraParams>,
     /// What the capabilities of that client say that only the agent understands.
-    pub(crate) capabilities: Option<Besides>,
+    pub(crate) capabilities: Option<ExtraParams>,
     /// The start wait of that client, if it says one.
     pub(crate) start_wait: Option<Duration>,
     /// What the agent says beside the protocol.
-    pub(crate) words: Words,
+    pub(crate) words: OutputTail,
 }
 
 /// What a session is set up with from start to start. What a client gives becomes part of it when a session could be
 /// set up with it: what the agent cannot take is refused once, and not with every prompt from then on.
 #[derive(Clone)]
-pub(crate) struct Belongings {
+pub(crate) struct PersistedLaunchSpec {
     pub(crate) agent: AgentSpec,
     pub(crate) additional_directories: Vec<AbsolutePath>,
     pub(crate) mcp_servers: Servers,
 }
 
-impl Place {
+impl LaunchSpec {
     /// Where an agent is started that is to have no session.
     pub(crate) fn alone(with: NewSession) -> Self {
         let NewSession {
@@ -66,7 +66,7 @@ impl Place {
             Some(wait) => agent.with_start_timeout(wait),
             None => agent,
         };
-        let (additional_directories, login, words) = (Vec::new(), Some(login), Words::default());
+        let (additional_directories, login, words) = (Vec::new(), Some(login), OutputTail::default());
         Self {
             agent,
             cwd,
@@ -156,14 +156,14 @@ impl Place {
     }
 
     /// What of it is the session's, once its agent has taken it.
-    pub(crate) fn belongings(&self) -> Belongings {
+    pub(crate) fn belongings(&self) -> PersistedLaunchSpec {
         let Self { agent, additional_directories, mcp_servers, .. } = self.clone();
-        Belongings { agent, additional_directories, mcp_servers }
+        PersistedLaunchSpec { agent, additional_directories, mcp_servers }
     }
 
     /// Has what belongs to the session again, whatever was given besides.
-    pub(crate) fn restore(&mut self, belongings: Belongings) {
-        let Belongings { agent, additional_directories, mcp_servers } = belongings;
+    pub(crate) fn restore(&mut self, belongings: PersistedLaunchSpec) {
+        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = belongings;
         self.agent = agent;
         self.additional_directories = additional_directories;
         self.mcp_servers = mcp_servers;
@@ -192,8 +192,8 @@ mod tests {
         }
         let place = |cwd: &AbsolutePath, other: &AbsolutePath| {
             let agent = AgentSpec::new("demo", [""; 0]);
-            let alone = Place::alone(NewSession::new(agent, cwd.clone(), Environment::default()));
-            Place { additional_directories: vec![other.clone()], ..alone }
+            let alone = LaunchSpec::alone(NewSession::new(agent, cwd.clone(), Environment::default()));
+            LaunchSpec { additional_directories: vec![other.clone()], ..alone }
         };
         let disk = Disk::default();
         let (answer, asked) = mpsc::channel::<()>();

@@ -11,21 +11,26 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
+use crate::acp::client::{
+    AgentConnection, InitializeFailure, InitializedAgent, MessageContext, ReceivedMessage, RedactedLine,
+};
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpServer,
-    Missed, Profiles, RecordId, Secrets,
+    MissedDeadline, Profiles, RecordId, Secrets,
 };
-use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
-use crate::wire::{self, End, Incoming, Peer};
+use crate::tools::{
+    AgentProcess, GracePeriods, ProcessExit, RECORD_VARIABLE, StrayProcesses, SweptProcess,
+    TerminationOutcome,
+};
+use crate::wire::{self, DisconnectReason, InboundStream, Peer};
 
-use super::directory::Settled;
+use super::directory::DirectoryChange;
 use super::initialize_cache;
-use super::launch_spec::Place;
+use super::launch_spec::LaunchSpec;
 use super::login;
-use super::send_queue::Sending;
-use crate::engine::tools::run::{Done, Errand, Files, Tools};
-use crate::engine::{Disk, Settings, Shared};
+use super::send_queue::SendQueue;
+use crate::engine::tools::run::{Files, ToolOutcome, ToolRequestOrigin, Tools};
+use crate::engine::{Disk, EngineContext, EngineSettings};
 
 /// How long a process that closed its output may take to exit before we say so.
 const EXIT_LAG: Duration = Duration::from_millis(500);
@@ -42,31 +47,31 @@ pub(crate) struct LiveAgent {
     /// What it has done for it.
     pub(crate) tools: Box<Tools>,
     /// What it has not been sent yet.
-    pub(crate) sending: Sending,
+    pub(crate) sending: SendQueue,
     /// What its start has found out of the record's directory.
-    pub(crate) settled: Option<Box<Settled>>,
+    pub(crate) settled: Option<Box<DirectoryChange>>,
     /// What it has left outside of its process group.
-    strays: Strays,
+    strays: StrayProcesses,
     /// Ends once it has closed its stdin and does not exit, or has exited and its last words are read, until that has
     /// been heeded.
     deaf: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// What happens with a running agent.
-pub(crate) enum News {
+pub(crate) enum LiveAgentEvent {
     /// It says something; `None` when its connection has ended.
-    Said(Option<FromAgent>),
+    Said(Option<ReceivedMessage>),
     /// Something has come of what it wanted done, or terminals of its have shown something.
-    Done(Option<(Errand, Done)>),
+    Done(Option<(ToolRequestOrigin, ToolOutcome)>),
 }
 
 /// Starts the agent of a record, in the directory that the record was created in.
 pub(crate) async fn start_for(
     record: RecordId,
-    mut place: Place,
-    shared: Shared,
+    mut place: LaunchSpec,
+    shared: EngineContext,
     predecessor: Option<watch::Receiver<bool>>,
-) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
+) -> Result<(LiveAgent, Vec<RedactedLine>), FailedStart> {
     let settled = place.settle(&shared.disk, &record).await?;
     let (agent, lines) = start(place, shared, record.as_str(), predecessor).await?;
     Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
@@ -75,10 +80,10 @@ pub(crate) async fn start_for(
 /// Asks an agent to initialize, for the client that it is started for.
 fn initialize(
     called: &str,
-    place: &Place,
+    place: &LaunchSpec,
     peer: Peer,
-    incoming: Incoming,
-) -> impl Future<Output = Result<Started, InitializeFailure>> {
+    incoming: InboundStream,
+) -> impl Future<Output = Result<InitializedAgent, InitializeFailure>> {
     let client = (place.capabilities.as_ref(), place.logged_in.has_terminal());
     AgentConnection::start_for(called, place.agent.protocol, (peer, incoming), place.secrets(), client)
 }
@@ -86,11 +91,11 @@ fn initialize(
 /// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
 /// the mark, which is its record's id if it has one.
 pub(crate) async fn start(
-    mut place: Place,
-    shared: Shared,
+    mut place: LaunchSpec,
+    shared: EngineContext,
     mark: &str,
     predecessor: Option<watch::Receiver<bool>>,
-) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
+) -> Result<(LiveAgent, Vec<RedactedLine>), FailedStart> {
     if let Some(mut gone) = predecessor {
         // Two processes on one session are what agents refuse with "busy".
         drop(gone.wait_for(|gone| *gone).await);
@@ -100,9 +105,9 @@ pub(crate) async fn start(
     let told = place.told_paths(&shared.disk).await;
     let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
     place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(told);
-    let Place { agent, cwd, environment, .. } = &place;
+    let LaunchSpec { agent, cwd, environment, .. } = &place;
     let strays = shared.strays(mark);
-    let Shared { settings, spawner, .. } = &shared;
+    let EngineContext { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
     let profile = Profiles::built_in().of(agent, None);
     let (patience, grace) = (place.patience(&profile), grace_for(&profile, settings.process));
@@ -117,7 +122,7 @@ pub(crate) async fn start(
     let called = agent.label();
     let initialize = initialize(&called, &place, peer.clone(), incoming);
     let mut failed = match tokio::time::timeout(patience, initialize).await {
-        Ok(Ok(Started { mut connection, mut lines })) => {
+        Ok(Ok(InitializedAgent { mut connection, mut lines })) => {
             let told = connection.info().name;
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             initialize_cache::remember(&shared, &place, connection.answer()).await;
@@ -132,7 +137,9 @@ pub(crate) async fn start(
             }
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
-        Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
+        Ok(Err(InitializeFailure { error: None, lines }))
+            if peer.end() == Some(DisconnectReason::Flooded) =>
+        {
             let (agent, limit) = (label(agent), settings.wire.flood_bytes);
             let error = AgentError::Flooded { agent, limit, during: "of garbage".to_owned() };
             FailedStart::new(error, lines)
@@ -158,7 +165,7 @@ pub(crate) async fn start(
     let identity = process.identity().clone();
     let (ended, strays) = end_process(process, strays, grace).await;
     failed.strays = strays;
-    failed.left = (ended == Ended::Left).then(|| {
+    failed.left = (ended == TerminationOutcome::Left).then(|| {
         let ended = Some(AgentExit { at: (settings.clock)(), how: ended.into() });
         AgentRun { process: identity, since, ended }
     });
@@ -166,7 +173,7 @@ pub(crate) async fn start(
 }
 
 fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
-    AgentError::SlowStart { agent: label(agent), missed: Missed::Initialize, limit, said }
+    AgentError::SlowStart { agent: label(agent), missed: MissedDeadline::Initialize, limit, said }
 }
 
 /// The mark of an agent that is to have no session.
@@ -177,7 +184,7 @@ pub(crate) fn unused_mark() -> String {
 /// A start that failed, and what was exchanged all the same.
 pub(crate) struct FailedStart {
     pub(crate) error: AgentError,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<RedactedLine>,
     /// The process, if it would not go.
     pub(crate) left: Option<AgentRun>,
     /// What was ended with it beyond its group.
@@ -185,7 +192,7 @@ pub(crate) struct FailedStart {
 }
 
 impl FailedStart {
-    fn new(error: AgentError, lines: Vec<Line>) -> Self {
+    fn new(error: AgentError, lines: Vec<RedactedLine>) -> Self {
         Self { error, lines, left: None, strays: Vec::new() }
     }
 }
@@ -198,24 +205,24 @@ impl From<AgentError> for FailedStart {
 }
 
 /// What an agent leaves when it is ended.
-pub(crate) struct Farewell {
+pub(crate) struct AgentExitReport {
     /// What it still said.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<RedactedLine>,
     /// What became of the commands that it had run.
     pub(crate) commands: Vec<Fact>,
-    pub(crate) ended: Ended,
+    pub(crate) ended: TerminationOutcome,
     /// What was ended with it beyond its group.
     pub(crate) strays: Vec<SweptProcess>,
 }
 
-impl Default for Farewell {
+impl Default for AgentExitReport {
     fn default() -> Self {
-        Self { lines: Vec::new(), commands: Vec::new(), ended: Ended::Gone, strays: Vec::new() }
+        Self { lines: Vec::new(), commands: Vec::new(), ended: TerminationOutcome::Gone, strays: Vec::new() }
     }
 }
 
 /// Takes note of what a process has started, while it shows that. Without that their marks have to do.
-async fn look_below(process: &AgentProcess, strays: Strays) -> Strays {
+async fn look_below(process: &AgentProcess, strays: StrayProcesses) -> StrayProcesses {
     let (identity, mut looking) = (process.identity().clone(), strays.clone());
     let seen = tokio::task::spawn_blocking(move || {
         looking.look_below(&identity);
@@ -225,24 +232,31 @@ async fn look_below(process: &AgentProcess, strays: Strays) -> Strays {
 }
 
 /// Ends a process, and what it has left outside of its group.
-async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+async fn end_process(
+    process: AgentProcess,
+    strays: StrayProcesses,
+    grace: GracePeriods,
+) -> (TerminationOutcome, Vec<SweptProcess>) {
     let group = process.pid();
     let ended = process.end(grace).await;
     let (left, mut swept) = end_strays(strays, grace).await;
     swept.retain(|process| process.group != group);
-    (if left == Ended::Left { left } else { ended }, swept)
+    (if left == TerminationOutcome::Left { left } else { ended }, swept)
 }
 
 /// Ends what agents that are gone have left outside of their groups; what that was.
-pub(crate) async fn end_strays(strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+pub(crate) async fn end_strays(
+    strays: StrayProcesses,
+    grace: GracePeriods,
+) -> (TerminationOutcome, Vec<SweptProcess>) {
     let swept = tokio::task::spawn_blocking(move || strays.end(grace)).await.unwrap_or_default();
-    let ended = if swept.left.is_empty() { Ended::Gone } else { Ended::Left };
+    let ended = if swept.left.is_empty() { TerminationOutcome::Gone } else { TerminationOutcome::Left };
     (ended, [swept.ended, swept.left].concat())
 }
 
 /// What is left of an agent that went by itself, being ended.
 pub(crate) struct Leftover {
-    pub(crate) task: JoinHandle<Farewell>,
+    pub(crate) task: JoinHandle<AgentExitReport>,
     /// True once nothing more is done about it.
     pub(crate) gone: watch::Receiver<bool>,
     /// The run as its end was kept, to be amended if something of it would not go.
@@ -250,7 +264,7 @@ pub(crate) struct Leftover {
 }
 
 impl Leftover {
-    pub(crate) fn of(agent: LiveAgent, grace: Grace) -> Self {
+    pub(crate) fn of(agent: LiveAgent, grace: GracePeriods) -> Self {
         let (told, gone) = watch::channel(false);
         let task = tokio::spawn(async move {
             let farewell = agent.end(grace).await;
@@ -261,8 +275,8 @@ impl Leftover {
     }
 
     /// How the run ended, if that is to be kept anew because something of it would not go.
-    pub(crate) fn amended(self, ended: Ended) -> Option<AgentRun> {
-        let mut run = self.run.filter(|_| ended == Ended::Left)?;
+    pub(crate) fn amended(self, ended: TerminationOutcome) -> Option<AgentRun> {
+        let mut run = self.run.filter(|_| ended == TerminationOutcome::Left)?;
         if let Some(exit) = &mut run.ended {
             exit.how = AgentEnd::Otherwise(format!("{}; what it left would not go", exit.how));
         }
@@ -272,8 +286,8 @@ impl Leftover {
 
 impl LiveAgent {
     /// An agent that was sent nothing yet and has had nothing done for it.
-    fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: Strays) -> Self {
-        let (tools, sending) = (Box::new(Tools::new(files)), Sending::default());
+    fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: StrayProcesses) -> Self {
+        let (tools, sending) = (Box::new(Tools::new(files)), SendQueue::default());
         let peer = connection.peer().clone();
         let exited = process.exited();
         let deaf = async move {
@@ -287,12 +301,12 @@ impl LiveAgent {
     }
 
     /// What happens next. Dropping this loses nothing.
-    pub(crate) async fn next(&mut self, known: Known<'_>) -> News {
+    pub(crate) async fn next(&mut self, known: MessageContext<'_>) -> LiveAgentEvent {
         loop {
             let has_room = self.sending.has_room();
             tokio::select! {
-                said = self.connection.recv(known), if has_room => return News::Said(said),
-                done = self.tools.next(), if has_room => return News::Done(done),
+                said = self.connection.recv(known), if has_room => return LiveAgentEvent::Said(said),
+                done = self.tools.next(), if has_room => return LiveAgentEvent::Done(done),
                 // What it says next is that it has ended.
                 _ = self.sending.failed() => self.connection.peer().abort(),
                 () = ended(self.deaf.as_mut()) => {
@@ -304,9 +318,13 @@ impl LiveAgent {
     }
 
     /// Says how the agent went, and ends what is left of it in the background.
-    pub(crate) async fn gone(mut self, place: &Place, settings: &Settings) -> (AgentError, Leftover) {
+    pub(crate) async fn gone(
+        mut self,
+        place: &LaunchSpec,
+        settings: &EngineSettings,
+    ) -> (AgentError, Leftover) {
         let error = match self.connection.end() {
-            Some(End::Flooded) => AgentError::Flooded {
+            Some(DisconnectReason::Flooded) => AgentError::Flooded {
                 agent: label(&place.agent),
                 limit: settings.wire.flood_bytes,
                 during: "of garbage".to_owned(),
@@ -337,7 +355,7 @@ impl LiveAgent {
 
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
-    pub(crate) async fn end(self, grace: Grace) -> Farewell {
+    pub(crate) async fn end(self, grace: GracePeriods) -> AgentExitReport {
         let Self { mut connection, process, tools, mut sending, strays, .. } = self;
         let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
@@ -358,7 +376,7 @@ impl LiveAgent {
                 // Its commands go first: what is left of them is then found with what is left of it.
                 let end = async { (tools.end(grace).await, end_process(process, strays, grace).await) };
                 let ((), ((tools, terminals), (process, strays))) = tokio::join!(close, end);
-                (if tools == Ended::Left { tools } else { process }, strays, terminals)
+                (if tools == TerminationOutcome::Left { tools } else { process }, strays, terminals)
             });
             let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
@@ -371,7 +389,7 @@ impl LiveAgent {
             }
         };
         let commands = terminals.iter_mut().flat_map(|(id, running)| running.facts(id, &connection, true));
-        Farewell { commands: commands.collect(), lines, ended, strays }
+        AgentExitReport { commands: commands.collect(), lines, ended, strays }
     }
 }
 
@@ -384,20 +402,20 @@ async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
 }
 
 /// How long each step of an end may take for an agent that behaves so.
-fn grace_for(profile: &AgentProfile, grace: Grace) -> Grace {
+fn grace_for(profile: &AgentProfile, grace: GracePeriods) -> GracePeriods {
     let unheeded = |ignores: Option<bool>, given: Duration| {
         if ignores == Some(true) { given.min(UNHEEDED) } else { given }
     };
-    Grace {
+    GracePeriods {
         eof: unheeded(profile.ignores_stdin_end, grace.eof),
         term: unheeded(profile.ignores_terminate, grace.term),
     }
 }
 
 /// Reads until the connection ends, and keeps the first of it.
-async fn drain(connection: &mut AgentConnection, lines: &mut Vec<Line>) {
+async fn drain(connection: &mut AgentConnection, lines: &mut Vec<RedactedLine>) {
     let mut room = LAST_LINES_BYTES;
-    while let Some(said) = connection.recv(Known::default()).await {
+    while let Some(said) = connection.recv(MessageContext::default()).await {
         room = room.saturating_sub(said.size);
         if room > 0 {
             lines.push(said.line);
@@ -405,7 +423,7 @@ async fn drain(connection: &mut AgentConnection, lines: &mut Vec<Line>) {
     }
 }
 
-impl Place {
+impl LaunchSpec {
     /// What the agent has said last, beside the protocol.
     pub(crate) fn last_words(&self) -> Vec<String> {
         self.censor(&self.words.last())
@@ -456,7 +474,7 @@ async fn said(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
     if words.is_empty() { peer.garbage().recent } else { words }
 }
 
-fn exit_words(exit: Option<Exit>) -> String {
+fn exit_words(exit: Option<ProcessExit>) -> String {
     exit.map_or_else(|| "it closed its output".to_owned(), |exit| exit.to_string())
 }
 
@@ -557,10 +575,10 @@ mod tests {
         let environment = pairs(&environment).into_iter().collect::<Environment>();
         let environment = environment.with_all(pairs(&configured)).with_secrets(["LICENCE".into()]);
         let (agent, cwd) = (AgentSpec::new("a", [""; 0]), AbsolutePath::new("/").unwrap());
-        let mut place = Place {
+        let mut place = LaunchSpec {
             login: None,
             mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
-            ..Place::alone(NewSession::new(agent, cwd, environment))
+            ..LaunchSpec::alone(NewSession::new(agent, cwd, environment))
         };
         let told = place.told_paths(&Disk::default()).await;
         assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
@@ -583,14 +601,14 @@ mod tests {
             ended: Some(AgentExit { at, how: AgentEnd::Otherwise(words.to_owned()) }),
         };
         let leftover = |run| Leftover {
-            task: tokio::spawn(async { Farewell::default() }),
+            task: tokio::spawn(async { AgentExitReport::default() }),
             gone: watch::channel(true).1,
             run,
         };
-        let amended = leftover(Some(run("signal 9"))).amended(Ended::Left);
+        let amended = leftover(Some(run("signal 9"))).amended(TerminationOutcome::Left);
         assert_eq!(amended, Some(run("signal 9; what it left would not go")));
-        assert_eq!(leftover(Some(run("signal 9"))).amended(Ended::Gone), None);
-        assert_eq!(leftover(None).amended(Ended::Left), None);
+        assert_eq!(leftover(Some(run("signal 9"))).amended(TerminationOutcome::Gone), None);
+        assert_eq!(leftover(None).amended(TerminationOutcome::Left), None);
     }
 
     #[test]

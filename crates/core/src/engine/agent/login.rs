@@ -14,18 +14,21 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::acp::client::{AgentConnection, Answer, FromAgent, Known, Line, Meaning, Outgoing};
+use crate::acp::client::{
+    AgentConnection, AgentResponse, MessageContext, OutgoingLine, ParsedMessage, ReceivedMessage,
+    RedactedLine,
+};
 use crate::acp::login_ways;
 use crate::machine::Permit;
-use crate::model::{AgentError, LineageIndex, LoginPolicy, LoginWay, Seq, ways_in_words};
+use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Seq, ways_in_words};
 use crate::wire::RpcError;
 
-use super::launch_spec::Place;
+use super::launch_spec::LaunchSpec;
 use super::live_agent;
 use super::live_agent::{FailedStart, LiveAgent};
 use crate::engine::permissions::dispatch::elicited;
-use crate::engine::permissions::request::{Advisor, Asked, Consultations, Consulted};
-use crate::engine::{Engine, NewSession, Question, SessionError};
+use crate::engine::permissions::request::{DecisionEvent, PendingDecisions, RequestDetails, ResponderSender};
+use crate::engine::{Engine, NewSession, ResponderRequest, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -44,7 +47,7 @@ impl Engine {
         &self,
         with: NewSession,
         way: &str,
-        advisor: mpsc::Sender<Question>,
+        advisor: mpsc::Sender<ResponderRequest>,
     ) -> Result<(), SessionError> {
         let (agent, logged_in, besides) = (with.agent.clone(), with.logged_in.clone(), with.besides.clone());
         let request = |agent: &LiveAgent| agent.connection.login(way, besides.as_ref());
@@ -65,11 +68,11 @@ impl Engine {
         &self,
         with: NewSession,
         (method, limit): (&str, Duration),
-        advisor: Option<&Advisor>,
-        request: impl FnOnce(&LiveAgent) -> Option<Outgoing>,
+        advisor: Option<&ResponderSender>,
+        request: impl FnOnce(&LiveAgent) -> Option<OutgoingLine>,
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
-        let place = Place { login: None, ..Place::alone(with) };
+        let place = LaunchSpec { login: None, ..LaunchSpec::alone(with) };
         let shared = self.0.shared.clone();
         let started =
             live_agent::start(place.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
@@ -97,9 +100,9 @@ impl Engine {
 /// Logs in as its client has, or else with the first way that a credential is there for. The error is `None` if the agent went away.
 pub(crate) async fn at_start(
     connection: &mut AgentConnection,
-    place: &Place,
+    place: &LaunchSpec,
     patience: Duration,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<RedactedLine>,
 ) -> Result<(), Option<AgentError>> {
     let Some(policy) = place.login else { return Ok(()) };
     let ways = login_ways(connection.answer());
@@ -113,15 +116,15 @@ pub(crate) async fn at_start(
     };
     let method = request.method().to_owned();
     let mut room = MOST_BYTES;
-    let keep = |line: Line| {
+    let keep = |line: RedactedLine| {
         room = room.saturating_sub(line.body.len() as u64);
         lines.push(line);
         room > 0
     };
     match tokio::time::timeout(patience, ask(connection, request, None, keep)).await {
         Ok(Ok(answered)) => answered.map_err(Some),
-        Ok(Err(Unanswered::Gone)) => Err(None),
-        Ok(Err(Unanswered::TooMuch)) => {
+        Ok(Err(LoginReplyError::Gone)) => Err(None),
+        Ok(Err(LoginReplyError::TooMuch)) => {
             let during = format!("before it answered {method}");
             Err(Some(AgentError::Flooded { agent: label(), limit: MOST_BYTES, during }))
         }
@@ -131,21 +134,25 @@ pub(crate) async fn at_start(
 
 /// The login that the client has gone through, if the agent still offers that way. What was said in it besides is not
 /// kept.
-fn repeated(connection: &AgentConnection, place: &Place) -> Option<Outgoing> {
+fn repeated(connection: &AgentConnection, place: &LaunchSpec) -> Option<OutgoingLine> {
     let login = place.logged_in.with(&place.agent)?;
     let request = connection.login(&login.way, login.besides.as_ref())?;
     Some(request.kept_with(&json!({ "methodId": login.way }).to_string()))
 }
 
 /// The first way that a credential is there for.
-fn by_credential(connection: &AgentConnection, place: &Place, ways: &[LoginWay]) -> Option<Outgoing> {
+fn by_credential(
+    connection: &AgentConnection,
+    place: &LaunchSpec,
+    ways: &[LoginMethod],
+) -> Option<OutgoingLine> {
     let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
     let way = ways.iter().find(|way| way.has_credential(is_set))?;
     connection.login(&way.id, None)
 }
 
 /// Why there is no answer.
-enum Unanswered {
+enum LoginReplyError {
     /// The agent went away.
     Gone,
     /// It said more than is kept.
@@ -155,60 +162,60 @@ enum Unanswered {
 /// The answer. Every line is given to `keep`, which says whether there may be more.
 async fn ask(
     connection: &mut AgentConnection,
-    request: Outgoing,
-    advisor: Option<&Advisor>,
-    mut keep: impl FnMut(Line) -> bool,
-) -> Result<Result<(), AgentError>, Unanswered> {
+    request: OutgoingLine,
+    advisor: Option<&ResponderSender>,
+    mut keep: impl FnMut(RedactedLine) -> bool,
+) -> Result<Result<(), AgentError>, LoginReplyError> {
     keep(request.kept());
-    request.send().await.map_err(|_| Unanswered::Gone)?;
-    let mut questions = Consultations::default();
+    request.send().await.map_err(|_| LoginReplyError::Gone)?;
+    let mut questions = PendingDecisions::default();
     loop {
         let answer = tokio::select! {
-            said = connection.recv(Known::default()) => {
-                let FromAgent { meaning, line, .. } = said.ok_or(Unanswered::Gone)?;
+            said = connection.recv(MessageContext::default()) => {
+                let ReceivedMessage { meaning, line, .. } = said.ok_or(LoginReplyError::Gone)?;
                 if !keep(line) {
-                    return Err(Unanswered::TooMuch);
+                    return Err(LoginReplyError::TooMuch);
                 }
                 match meaning {
-                    Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
-                    Meaning::Elicitation(ask, params) => {
+                    ParsedMessage::Answer(AgentResponse::Login(answer)) => return Ok(answer),
+                    ParsedMessage::Elicitation(ask, params) => {
                         let version = connection.version();
                         // It is about no session, and nothing of it is kept.
                         let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
                         let (waits, since) = (false, None);
-                        let asked = Asked { params, version, seq, lineage, wanted: None, waits, since, offer: None };
+                        let asked = RequestDetails { params, version, seq, lineage, wanted: None, waits, since, offer: None };
                         questions.put(ask, asked, advisor);
                         continue;
                     }
                     // Nobody is at work here who could be permitted anything.
-                    Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-                    Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
+                    ParsedMessage::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
+                    ParsedMessage::Refused(ask, error) => connection.refusal(&ask, &error),
                     // A login is about no session, so there is no directory whose files it could have.
-                    Meaning::Tool(ask, request, _) => {
+                    ParsedMessage::Tool(ask, request, _) => {
                         connection.refusal(&ask, &RpcError::method_not_found(request.method()))
                     }
-                    Meaning::Withdrawn(ask) => {
+                    ParsedMessage::Withdrawn(ask) => {
                         questions.withdraw(&ask);
                         connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
                     }
-                    Meaning::Update(_)
-                    | Meaning::State(..)
-                    | Meaning::Way(_)
-                    | Meaning::Answer(_)
-                    | Meaning::Inquired(..)
-                    | Meaning::Nothing => continue,
+                    ParsedMessage::Update(_)
+                    | ParsedMessage::State(..)
+                    | ParsedMessage::Way(_)
+                    | ParsedMessage::Answer(_)
+                    | ParsedMessage::Inquired(..)
+                    | ParsedMessage::Nothing => continue,
                 }
             }
             consulted = questions.next() => match consulted {
-                Consulted::Said(ask, advice) => {
+                DecisionEvent::Said(ask, advice) => {
                     let permit = advice.map_or(Permit::Declined, elicited);
                     connection.elicited(&ask, NOTHING_KEPT, &permit)
                 }
                 // No session waits for it.
-                Consulted::Put(_) => continue,
+                DecisionEvent::Put(_) => continue,
             },
         };
         keep(answer.kept());
-        answer.send().await.map_err(|_| Unanswered::Gone)?;
+        answer.send().await.map_err(|_| LoginReplyError::Gone)?;
     }
 }

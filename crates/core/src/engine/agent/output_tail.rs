@@ -3,14 +3,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::tools::{AgentProcess, Tail};
+use crate::tools::{AgentProcess, StderrTail};
 use crate::wire::{Peer, WeakPeer};
 
 /// The last words of the agent that a place has, as they stand.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Words(Arc<Mutex<Option<(Tail, WeakPeer)>>>);
+pub(crate) struct OutputTail(Arc<Mutex<Option<(StderrTail, WeakPeer)>>>);
 
-impl Words {
+impl OutputTail {
     /// From here on they are those of this process.
     pub(crate) fn are_of(&self, process: &AgentProcess, peer: &Peer) {
         let heard = (process.tail(), peer.downgrade());

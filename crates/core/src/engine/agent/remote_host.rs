@@ -5,19 +5,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::acp::client::{FarWay, Line};
+use crate::acp::client::{RedactedLine, RemoteLinkState};
 use crate::acp::far_host;
 use crate::machine::{AgentState, Input, OnResume};
 use crate::model::{
     Content, Direction, Event, Fact, LineageIndex, MessageKind, RecordId, Seq, StopReason, TurnError, Update,
 };
-use crate::wire::Message;
+use crate::wire::RpcMessage;
 
 use crate::engine::session::task::SessionTask;
 
 /// What is kept of such an agent.
 #[derive(Debug)]
-pub(crate) struct Far {
+pub(crate) struct RemoteHostState {
     /// The session in force: another one has numbers of its own.
     lineage: LineageIndex,
     /// The last number that it has told.
@@ -36,7 +36,7 @@ pub(crate) struct Far {
     is_away: bool,
 }
 
-impl Far {
+impl RemoteHostState {
     pub(crate) fn new(lineage: LineageIndex) -> Self {
         Self {
             lineage,
@@ -114,14 +114,14 @@ fn says_state(event: &Event) -> bool {
 
 /// The prompt of a record that a line is about, by its name here.
 fn own_prompt(record: &RecordId, line: &Arc<str>) -> Option<Box<str>> {
-    let message = Message::parse(line.clone()).ok()?;
+    let message = RpcMessage::parse(line.clone()).ok()?;
     let name = far_host::prompt_of(message.params()?)?;
     far_host::request_of(record, &name).map(Into::into)
 }
 
 impl SessionTask {
     /// Whether an update tells the words of a prompt that was asked here.
-    pub(crate) fn is_own_prompt(&self, update: &Update, line: &Line) -> bool {
+    pub(crate) fn is_own_prompt(&self, update: &Update, line: &RedactedLine) -> bool {
         let is_users = matches!(
             update,
             Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
@@ -131,19 +131,19 @@ impl SessionTask {
     }
 
     /// Notes, and keeps, that the way to the agent is gone or there again.
-    pub(crate) fn take_way(&mut self, way: FarWay) {
+    pub(crate) fn take_way(&mut self, way: RemoteLinkState) {
         let fact = match way {
-            FarWay::Gone => Fact::AgentAway {},
-            FarWay::There => Fact::AgentBack {},
+            RemoteLinkState::Gone => Fact::AgentAway {},
+            RemoteLinkState::There => Fact::AgentBack {},
         };
-        let is_away = way == FarWay::Gone;
+        let is_away = way == RemoteLinkState::Gone;
         let Some(far) = self.far.as_mut().filter(|far| far.is_away != is_away) else { return };
         far.is_away = is_away;
         self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
     }
 
     /// Notes whether what the agent works on is wanted any more.
-    pub(crate) fn note_far_state(&mut self, state: &AgentState, line: &Line) {
+    pub(crate) fn note_far_state(&mut self, state: &AgentState, line: &RedactedLine) {
         if let Some(far) = &mut self.far {
             let is_at_work = *state == AgentState::Working;
             far.works_on = own_prompt(self.keeper.record(), &line.body).filter(|_| is_at_work);
@@ -171,8 +171,8 @@ mod tests {
         RecordId::new("r").unwrap()
     }
 
-    fn far(events: &[(Direction, EventKind, String)]) -> Far {
-        let mut far = Far::new(LineageIndex::FIRST);
+    fn far(events: &[(Direction, EventKind, String)]) -> RemoteHostState {
+        let mut far = RemoteHostState::new(LineageIndex::FIRST);
         for (seq, (direction, kind, body)) in (1..).zip(events) {
             let event = Event {
                 seq: Seq(seq),

@@ -13,7 +13,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::acp::client::Outgoing;
+use crate::acp::client::OutgoingLine;
 use crate::wire::WireError;
 
 /// How much may wait before the agent is not heard any more, and is asked nothing more.
@@ -22,26 +22,26 @@ const BYTES: usize = 64 << 20;
 
 /// The lines that wait, and the one that is being sent.
 #[derive(Default)]
-pub(crate) struct Sending {
-    waiting: VecDeque<Outgoing>,
-    under_way: Option<UnderWay>,
+pub(crate) struct SendQueue {
+    waiting: VecDeque<OutgoingLine>,
+    under_way: Option<InFlightLine>,
     /// How long all of them are, in bytes.
     bytes: usize,
 }
 
-struct UnderWay {
+struct InFlightLine {
     bytes: usize,
     sent: Pin<Box<dyn Future<Output = Result<(), WireError>> + Send>>,
 }
 
-impl Sending {
+impl SendQueue {
     /// Whether the agent may be heard and asked: what it asks for can be answered, and what it is asked can be sent.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() < LINES && self.bytes < BYTES
     }
 
     /// Sends a line after those that wait, at once if there is room. An error means that nothing more can be sent.
-    pub(crate) async fn send(&mut self, line: Outgoing) -> Result<(), WireError> {
+    pub(crate) async fn send(&mut self, line: OutgoingLine) -> Result<(), WireError> {
         self.bytes += line.bytes();
         self.waiting.push_back(line);
         match poll_fn(|context| Poll::Ready(self.poll(context))).await {
@@ -65,7 +65,7 @@ impl Sending {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), WireError>> {
         loop {
-            if let Some(UnderWay { bytes, sent }) = &mut self.under_way {
+            if let Some(InFlightLine { bytes, sent }) = &mut self.under_way {
                 if let Err(error) = ready!(sent.as_mut().poll(context)) {
                     *self = Self::default();
                     return Poll::Ready(Err(error));
@@ -74,7 +74,7 @@ impl Sending {
                 self.under_way = None;
             }
             let Some(line) = self.waiting.pop_front() else { return Poll::Ready(Ok(())) };
-            self.under_way = Some(UnderWay { bytes: line.bytes(), sent: Box::pin(line.send()) });
+            self.under_way = Some(InFlightLine { bytes: line.bytes(), sent: Box::pin(line.send()) });
         }
     }
 }

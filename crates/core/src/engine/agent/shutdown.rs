@@ -3,10 +3,10 @@
 
 use crate::machine::Input;
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, EndedProcess, Fact};
-use crate::tools::{Ended, SweptProcess};
+use crate::tools::{SweptProcess, TerminationOutcome};
 
 use super::live_agent;
-use super::live_agent::{Farewell, Leftover, LiveAgent};
+use super::live_agent::{AgentExitReport, Leftover, LiveAgent};
 use crate::engine::session::effects::UNBORN_BYTES;
 use crate::engine::session::task::SessionTask;
 
@@ -22,7 +22,7 @@ impl SessionTask {
             (None, coming) => tokio::spawn(async move {
                 drop(coming);
                 let (ended, strays) = live_agent::end_strays(strays, grace).await;
-                Farewell { ended, strays, ..Farewell::default() }
+                AgentExitReport { ended, strays, ..AgentExitReport::default() }
             }),
         };
         self.going = Some(going);
@@ -36,12 +36,12 @@ impl SessionTask {
     }
 
     /// The agent has gone as it was asked to, or would not.
-    pub(crate) fn take_ended(&mut self, farewell: Farewell) {
-        let Farewell { lines, commands, ended, strays } = farewell;
+    pub(crate) fn take_ended(&mut self, farewell: AgentExitReport) {
+        let AgentExitReport { lines, commands, ended, strays } = farewell;
         self.keep_lines(lines);
         self.keep_commands(&commands);
         self.keep_strays(strays);
-        let fault = self.fault.take().filter(|_| ended == Ended::Gone);
+        let fault = self.fault.take().filter(|_| ended == TerminationOutcome::Gone);
         self.keep_run_end(fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())));
         self.step(Input::AgentEnded);
     }
@@ -95,8 +95,8 @@ impl SessionTask {
     }
 
     /// Keeps that something of the last agent would not go, unless another agent has come since.
-    pub(crate) fn take_cleared(&mut self, farewell: Farewell) {
-        let Farewell { commands, ended, strays, .. } = farewell;
+    pub(crate) fn take_cleared(&mut self, farewell: AgentExitReport) {
+        let AgentExitReport { commands, ended, strays, .. } = farewell;
         self.keep_commands(&commands);
         self.keep_strays(strays);
         let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
@@ -124,13 +124,13 @@ impl SessionTask {
             self.keep_strays(strays);
         }
         if let Some(agent) = self.agent.take() {
-            let Farewell { commands, ended, strays, .. } = agent.end(grace).await;
+            let AgentExitReport { commands, ended, strays, .. } = agent.end(grace).await;
             self.keep_commands(&commands);
             self.keep_strays(strays);
             self.keep_run_end(ended.into());
         }
         if let Some(going) = self.going.take() {
-            let Farewell { commands, ended, strays, .. } = going.await.unwrap_or_default();
+            let AgentExitReport { commands, ended, strays, .. } = going.await.unwrap_or_default();
             self.keep_commands(&commands);
             self.keep_strays(strays);
             self.keep_run_end(ended.into());

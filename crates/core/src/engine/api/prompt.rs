@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::{ClientName, PermissionPolicy, RequestId, TurnLimits};
 
 use crate::engine::RestoreSession;
@@ -19,7 +19,7 @@ pub struct Prompt {
     pub(crate) request: RequestId,
     pub(crate) restore: RestoreSession,
     pub(crate) client: Option<ClientName>,
-    pub(crate) besides: Option<Besides>,
+    pub(crate) besides: Option<ExtraParams>,
     pub(crate) limits: TurnLimits,
     /// How much of the limit for the whole turn was over when the prompt was asked.
     pub(crate) spent: Duration,
@@ -44,7 +44,7 @@ pub enum PromptProblem {
 
 /// The least every content block has.
 #[derive(Deserialize)]
-struct Block {
+struct BlockHead {
     #[serde(rename = "type")]
     _kind: String,
 }
@@ -61,7 +61,7 @@ impl Prompt {
     /// A prompt of content blocks: a JSON array, sent as it is.
     pub fn blocks(json: impl Into<Arc<str>>) -> Result<Self, PromptProblem> {
         let blocks = json.into();
-        let list: Vec<Block> = serde_json::from_str(&blocks).map_err(|_| PromptProblem::NoBlocks)?;
+        let list: Vec<BlockHead> = serde_json::from_str(&blocks).map_err(|_| PromptProblem::NoBlocks)?;
         if list.is_empty() {
             return Err(PromptProblem::Empty);
         }
@@ -117,7 +117,7 @@ impl Prompt {
     /// The same prompt with what its client says to the agent beside it, which goes out as it is. It lives in memory: a
     /// prompt that has waited through the death of its host goes out without it.
     #[must_use]
-    pub fn with_besides(mut self, besides: Option<Besides>) -> Self {
+    pub fn with_besides(mut self, besides: Option<ExtraParams>) -> Self {
         self.besides = besides;
         self
     }

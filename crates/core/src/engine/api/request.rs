@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::{
-    AbsolutePath, AgentSpec, Fallback, KeptServer, LoginPolicy, McpServer, Scope, WakeOptions,
+    AbsolutePath, AgentSpec, Fallback, LoginPolicy, McpServer, McpServerRef, Scope, WakeOptions,
 };
 use crate::store::real_path;
 use crate::tools::Environment;
 
-use crate::engine::{LoggedIn, SessionError};
+use crate::engine::{ClientLogin, SessionError};
 
 /// A session to be made.
 #[derive(Debug, Clone)]
@@ -25,13 +25,13 @@ pub struct NewSession {
     /// The servers the agent connects to.
     pub mcp_servers: Servers,
     /// What its client says to the agent besides, which goes out as it is.
-    pub besides: Option<Besides>,
+    pub besides: Option<ExtraParams>,
     /// What the capabilities of its client say that only the agent understands: the agent is initialized with it.
-    pub capabilities: Option<Besides>,
+    pub capabilities: Option<ExtraParams>,
     /// What to do where the agent offers logins and no credential is known.
     pub login: LoginPolicy,
     /// How its client has logged in with the agent: that is repeated whenever the agent is started.
-    pub logged_in: LoggedIn,
+    pub logged_in: ClientLogin,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
     /// Its client's start wait. Then it is told what the agent has not done, and the agent is ended.
@@ -52,13 +52,13 @@ pub struct RestoreSession {
     /// The agent's whole environment, should it have to be started.
     pub environment: Environment,
     /// What its client says to the agent besides, should it have to be started; it goes out as it is.
-    pub besides: Option<Besides>,
+    pub besides: Option<ExtraParams>,
     /// What the capabilities of its client say that only the agent understands, likewise.
-    pub capabilities: Option<Besides>,
+    pub capabilities: Option<ExtraParams>,
     /// What to do where the agent offers logins and no credential is known, should it have to be started.
     pub login: LoginPolicy,
     /// How its client has logged in with the agent, likewise.
-    pub logged_in: LoggedIn,
+    pub logged_in: ClientLogin,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
     pub mcp_servers: Option<Servers>,
     /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
@@ -104,7 +104,7 @@ impl NewSession {
             besides: None,
             capabilities: None,
             login: LoginPolicy::default(),
-            logged_in: LoggedIn::default(),
+            logged_in: ClientLogin::default(),
             scope: None,
             start_wait: None,
         }
@@ -119,13 +119,14 @@ impl From<Vec<McpServer>> for Servers {
 
 impl Servers {
     /// Servers that only their names are known of.
-    pub(crate) fn lost(kept: Vec<KeptServer>) -> Self {
+    pub(crate) fn lost(kept: Vec<McpServerRef>) -> Self {
         Self { left_out: kept.into_iter().map(|server| server.name).collect(), ..Self::default() }
     }
 
     /// The servers as they are kept: without their values.
-    pub(crate) fn kept(&self) -> Vec<KeptServer> {
-        let kept = |server: &McpServer| KeptServer { name: server.name.clone(), source: self.source.clone() };
+    pub(crate) fn kept(&self) -> Vec<McpServerRef> {
+        let kept =
+            |server: &McpServer| McpServerRef { name: server.name.clone(), source: self.source.clone() };
         self.list.iter().map(kept).collect()
     }
 }

@@ -6,25 +6,27 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::acp::Besides;
-use crate::acp::client::Offered;
+use crate::acp::ExtraParams;
+use crate::acp::client::SessionOffer;
 use crate::acp::settings;
-use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
+use crate::machine::{ForwardError, ForwardedRequest, PassId, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope,
-    Seq, SessionIdentity, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, AgentMemory, McpServer, ProtocolVersion, RecordId, RequestId,
+    Scope, Seq, SessionIdentity, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store};
 
 use super::turn_handle::TurnTicket;
 use crate::engine::ops::delete::Deletion;
-use crate::engine::permissions::request::Question;
-use crate::engine::session::commands::{Command, Forgetting};
-use crate::engine::session::exit_reason::{Fate, gone};
-use crate::engine::session::journal::Heir;
+use crate::engine::permissions::request::ResponderRequest;
+use crate::engine::session::commands::{Forgetting, SessionCommand};
+use crate::engine::session::exit_reason::{ExitReasonCell, gone};
+use crate::engine::session::journal::ScopeSuccessor;
 use crate::engine::session::replies::PromptWaiter;
-use crate::engine::stream::follow::{Follower, Tail};
-use crate::engine::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared, Waiting};
+use crate::engine::stream::follow::{EventTail, Follower};
+use crate::engine::{
+    CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, WaitReason,
+};
 
 /// What a line holds besides the prompt's blocks, at most.
 const ENVELOPE_BYTES: usize = 4096;
@@ -33,17 +35,17 @@ const ENVELOPE_BYTES: usize = 4096;
 #[derive(Clone)]
 pub struct Session {
     record: RecordId,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SessionCommand>,
     status: watch::Receiver<SessionStatus>,
-    offers: watch::Receiver<Offers>,
+    offers: watch::Receiver<AgentOffer>,
     /// Numbers the requests for the agent.
     passes: Arc<AtomicU64>,
     held: Arc<watch::Sender<usize>>,
     /// Set in the engine's own handle when the engine frees the session.
     is_freed: bool,
-    tail: Arc<Tail>,
+    tail: Arc<EventTail>,
     store: Arc<dyn Store>,
-    fate: Fate,
+    fate: ExitReasonCell,
     longest_prompt: usize,
 }
 
@@ -61,54 +63,54 @@ pub struct SessionStatus {
     /// Whether processes that its last agent left are still being ended.
     pub has_leftover: bool,
     /// How much of the conversation the agent remembers, once it has had the session in this process.
-    pub memory: Memory,
+    pub memory: AgentMemory,
     /// The wishes for its settings that could not be restored when the agent last had it anew, each with the reason.
     pub unmet: Vec<(Setting, Box<str>)>,
     /// The last turn that began with an agent which had the session anew, and how it had come to it.
-    pub awakened: Option<(TurnId, Awakening)>,
+    pub awakened: Option<(TurnId, WakeOutcome)>,
 }
 
 /// What the session's agent has said of itself and offers.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Offers {
-    pub(crate) offered: Arc<Offered>,
+pub(crate) struct AgentOffer {
+    pub(crate) offered: Arc<SessionOffer>,
     pub(crate) answer: Option<Arc<str>>,
     pub(crate) version: Option<ProtocolVersion>,
 }
 
 /// What a session's task tells its holders.
-pub(crate) struct Told {
+pub(crate) struct StatusPublisher {
     pub(crate) status: watch::Sender<SessionStatus>,
-    pub(crate) offers: watch::Sender<Offers>,
+    pub(crate) offers: watch::Sender<AgentOffer>,
     /// How many hold the session.
     pub(crate) held: watch::Receiver<usize>,
     /// Without it the number would end with the last holder of the session.
     pub(crate) _holds: Arc<watch::Sender<usize>>,
-    pub(crate) fate: Fate,
+    pub(crate) fate: ExitReasonCell,
 }
 
 /// A record somebody has in use, whichever session it goes on in. Dropped, its idle time begins anew.
 #[derive(Debug)]
 pub struct Hold {
-    _counted: Counted,
+    _counted: CountGuard,
 }
 
 /// A session that was just made, for a client that does not know of it yet. Dropped before it is claimed, it is
 /// deleted, unless another client has prompted it by then.
-pub struct Unclaimed(Option<Session>);
+pub struct UnclaimedSession(Option<Session>);
 
 impl Session {
     pub(crate) fn new(
         record: RecordId,
-        commands: mpsc::Sender<Command>,
-        tail: Arc<Tail>,
-        shared: &Shared,
-    ) -> (Self, Told) {
+        commands: mpsc::Sender<SessionCommand>,
+        tail: Arc<EventTail>,
+        shared: &EngineContext,
+    ) -> (Self, StatusPublisher) {
         let (told, status) = watch::channel(SessionStatus::default());
-        let (telling, offers) = watch::channel(Offers::default());
-        let fate = Fate::default();
+        let (telling, offers) = watch::channel(AgentOffer::default());
+        let fate = ExitReasonCell::default();
         let held = shared.holds.of(&record);
-        let told = Told {
+        let told = StatusPublisher {
             status: told,
             offers: telling,
             held: held.subscribe(),
@@ -162,7 +164,7 @@ impl Session {
 
     /// What the session offers: modes, options and commands as the agent last told them. Nothing before the agent
     /// had the session for the first time in this process.
-    pub fn offered(&self) -> Arc<Offered> {
+    pub fn offered(&self) -> Arc<SessionOffer> {
         self.offers.borrow().offered.clone()
     }
 
@@ -178,19 +180,19 @@ impl Session {
 
     /// How long the agent may have nothing to do before it is parked; `None` for ever.
     pub async fn set_idle_time(&self, limit: Option<Duration>) -> Result<(), SessionError> {
-        self.send(Command::Idle(limit)).await
+        self.send(SessionCommand::Idle(limit)).await
     }
 
     /// Makes the session findable from a shell. Where another open one has the scope the store refuses, and the
     /// session goes on as it was.
     pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        Ok(self.ask(Command::Scope(scope, reply), answer).await??)
+        Ok(self.ask(SessionCommand::Scope(scope, reply), answer).await??)
     }
 
     /// Keeps the agent, and those who come after it, from being parked for idleness as long as the value lives.
     pub fn hold(&self) -> Hold {
-        Hold { _counted: Counted::one(&self.held) }
+        Hold { _counted: CountGuard::one(&self.held) }
     }
 
     /// Whether anybody holds it.
@@ -211,18 +213,18 @@ impl Session {
     }
 
     /// Sees to it that the agent has the session, and tells how that went.
-    pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
+    pub async fn wake(&self, restore: RestoreSession) -> Result<WakeOutcome, SessionError> {
         let (reply, answer) = oneshot::channel();
         let start_wait = restore.start_wait;
-        self.awake(Command::Wake(Box::new(restore), reply), answer, start_wait).await
+        self.awake(SessionCommand::Wake(Box::new(restore), reply), answer, start_wait).await
     }
 
     async fn awake(
         &self,
-        command: Command,
-        answer: oneshot::Receiver<Result<Awakening, Asleep>>,
+        command: SessionCommand,
+        answer: oneshot::Receiver<Result<WakeOutcome, WakeError>>,
         start_wait: Option<Duration>,
-    ) -> Result<Awakening, SessionError> {
+    ) -> Result<WakeOutcome, SessionError> {
         let awake = self.ask(command, answer);
         let awake = match start_wait {
             None => awake.await,
@@ -240,18 +242,18 @@ impl Session {
         &self,
         session: AcpSessionId,
         restore: RestoreSession,
-    ) -> Result<Awakening, SessionError> {
+    ) -> Result<WakeOutcome, SessionError> {
         let (reply, answer) = oneshot::channel();
         let start_wait = restore.start_wait;
-        self.awake(Command::Return(session, Box::new(restore), reply), answer, start_wait).await
+        self.awake(SessionCommand::Return(session, Box::new(restore), reply), answer, start_wait).await
     }
 
-    fn not_awake(&self, asleep: Asleep) -> SessionError {
+    fn not_awake(&self, asleep: WakeError) -> SessionError {
         match asleep {
-            Asleep::Agent(error) => SessionError::Agent(error),
-            Asleep::Closing => SessionError::Closing(self.record.clone()),
-            Asleep::Busy => SessionError::Busy(self.record.clone()),
-            Asleep::UnknownSession(session) => {
+            WakeError::Agent(error) => SessionError::Agent(error),
+            WakeError::Closing => SessionError::Closing(self.record.clone()),
+            WakeError::Busy => SessionError::Busy(self.record.clone()),
+            WakeError::UnknownSession(session) => {
                 SessionError::NotInLineage { record: self.record.clone(), session }
             }
         }
@@ -260,7 +262,7 @@ impl Session {
     /// What the agent has not done in the time that somebody has waited for it, or for its answer to a request.
     async fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> SessionError {
         let (reply, answer) = oneshot::channel();
-        match self.ask(Command::SlowStart(wait, pass, reply), answer).await {
+        match self.ask(SessionCommand::SlowStart(wait, pass, reply), answer).await {
             Ok(error) => SessionError::Agent(error),
             Err(error) => error,
         }
@@ -275,7 +277,7 @@ impl Session {
     pub async fn prompt_asking(
         &self,
         prompt: Prompt,
-        advisor: mpsc::Sender<Question>,
+        advisor: mpsc::Sender<ResponderRequest>,
     ) -> Result<TurnTicket, SessionError> {
         self.send_prompt(prompt, Some(advisor)).await
     }
@@ -283,7 +285,7 @@ impl Session {
     async fn send_prompt(
         &self,
         prompt: Prompt,
-        advisor: Option<mpsc::Sender<Question>>,
+        advisor: Option<mpsc::Sender<ResponderRequest>>,
     ) -> Result<TurnTicket, SessionError> {
         if prompt.blocks.len() > self.longest_prompt {
             return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
@@ -293,15 +295,15 @@ impl Session {
         let (over, wait) = oneshot::channel();
         let request = prompt.request.clone();
         let waiter = PromptWaiter { accepted, inserted, over, advisor };
-        self.send(Command::Prompt { prompt: Box::new(prompt), waiter }).await?;
+        self.send(SessionCommand::Prompt { prompt: Box::new(prompt), waiter }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
                 let (record, fate) = (self.record.clone(), self.fate.clone());
                 Ok(TurnTicket { turn, request, inserted: insertion, over: wait, record, fate })
             }
-            Ok(Err(Refusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
-            Ok(Err(Refusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
-            Ok(Err(Refusal::RequestExists)) => {
+            Ok(Err(PromptRefusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
+            Ok(Err(PromptRefusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
+            Ok(Err(PromptRefusal::RequestExists)) => {
                 Err(SessionError::RequestExists { record: self.record.clone(), request })
             }
             Err(_) => Err(gone(&self.fate, &self.record)),
@@ -313,15 +315,15 @@ impl Session {
     pub async fn join(
         &self,
         request: &RequestId,
-        advisor: Option<mpsc::Sender<Question>>,
+        advisor: Option<mpsc::Sender<ResponderRequest>>,
     ) -> Result<Option<Turn>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Join(request.clone(), advisor, reply), answer).await
+        self.ask(SessionCommand::Join(request.clone(), advisor, reply), answer).await
     }
 
     /// Whom to ask what the agent asks in a turn whose own client is not known any more.
-    pub async fn set_advisor(&self, advisor: mpsc::Sender<Question>) -> Result<(), SessionError> {
-        self.send(Command::Advise(advisor)).await
+    pub async fn set_advisor(&self, advisor: mpsc::Sender<ResponderRequest>) -> Result<(), SessionError> {
+        self.send(SessionCommand::Advise(advisor)).await
     }
 
     /// Asks the agent something beside any turn, such as for another mode; the agent is woken if need be. `params` is a
@@ -352,10 +354,10 @@ impl Session {
         let setting = settings::chosen(method, params);
         let (method, params, options) = (method.into(), params.into(), restore.options);
         let start_wait = restore.start_wait;
-        let pass = Pass { id, method, params, setting, options, is_resent: false };
+        let pass = ForwardedRequest { id, method, params, setting, options, is_resent: false };
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Pass(Box::new(restore), pass, reply)).await?;
-        let mut asked = Asked { session: self, pass: Some(id) };
+        self.send(SessionCommand::Pass(Box::new(restore), pass, reply)).await?;
+        let mut asked = ForwardedRequestGuard { session: self, pass: Some(id) };
         let answer = match start_wait {
             None => answer.await,
             Some(wait) => match tokio::time::timeout(wait.saturating_sub(waited), answer).await {
@@ -366,9 +368,9 @@ impl Session {
         let answer = answer.map_err(|_| gone(&self.fate, &self.record))?;
         asked.pass = None;
         answer.map_err(|unpassed| match unpassed {
-            Unpassed::Agent(error) => SessionError::Agent(error),
-            Unpassed::Closing => SessionError::Closing(self.record.clone()),
-            Unpassed::TooMany => SessionError::QueueFull(self.record.clone()),
+            ForwardError::Agent(error) => SessionError::Agent(error),
+            ForwardError::Closing => SessionError::Closing(self.record.clone()),
+            ForwardError::TooMany => SessionError::QueueFull(self.record.clone()),
         })
     }
 
@@ -376,7 +378,7 @@ impl Session {
     /// mode. What was wished, if it was; the agent is not asked, and need not run.
     pub async fn forget_setting(&self, word: Option<&str>) -> Result<Option<Setting>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Forget(word.map(Into::into), reply), answer).await
+        self.ask(SessionCommand::Forget(word.map(Into::into), reply), answer).await
     }
 
     /// Cancels the running turn, or a given one. A turn that is over stays as it is.
@@ -388,63 +390,63 @@ impl Session {
     pub async fn cancel_with(
         &self,
         turn: Option<TurnId>,
-        besides: Option<Besides>,
+        besides: Option<ExtraParams>,
     ) -> Result<(), SessionError> {
-        self.send(Command::Cancel(turn, besides)).await
+        self.send(SessionCommand::Cancel(turn, besides)).await
     }
 
     /// Closes the session: its turns are cancelled, its agent is told and ended, the record stays.
     pub async fn close(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Close(None, reply), answer).await
+        self.ask(SessionCommand::Close(None, reply), answer).await
     }
 
     /// Closes the session likewise, and in the same step another record has its scope.
-    pub(crate) async fn close_for(&self, heir: Heir) -> Result<(), SessionError> {
+    pub(crate) async fn close_for(&self, heir: ScopeSuccessor) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Close(Some(heir), reply), answer).await
+        self.ask(SessionCommand::Close(Some(heir), reply), answer).await
     }
 
     /// The right to write to the record; only its own task has it otherwise.
     pub(crate) async fn writer(&self) -> Result<Option<SessionWriter>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Writer(reply), answer).await
+        self.ask(SessionCommand::Writer(reply), answer).await
     }
 
     /// Requests deletion without waiting; skipped if the command queue is full.
     fn abandon(&self) {
         let (reply, _) = oneshot::channel();
-        drop(self.commands.try_send(Command::TakeBack(reply)));
+        drop(self.commands.try_send(SessionCommand::TakeBack(reply)));
     }
 
     /// Closes the session likewise, and takes the record out of every list for good. What its agent has said to that.
-    pub(crate) async fn delete(&self, besides: Option<Besides>) -> Result<Deletion, SessionError> {
+    pub(crate) async fn delete(&self, besides: Option<ExtraParams>) -> Result<Deletion, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Delete(besides, reply), answer).await
+        self.ask(SessionCommand::Delete(besides, reply), answer).await
     }
 
     /// Deletes the record, unless a prompt has come since the session began.
     pub(crate) async fn delete_unless_prompted(&self) -> Result<Deletion, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::TakeBack(reply), answer).await
+        self.ask(SessionCommand::TakeBack(reply), answer).await
     }
 
     /// Whether these are the servers that the agent has; one that has yet to be started can still have them.
     pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::HasServers(servers.into(), reply), answer).await
+        self.ask(SessionCommand::HasServers(servers.into(), reply), answer).await
     }
 
     /// Whether these are the additional directories that the agent has, likewise.
     pub async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::HasDirectories(directories.into(), reply), answer).await
+        self.ask(SessionCommand::HasDirectories(directories.into(), reply), answer).await
     }
 
     /// What the session waits for; `None` if that is nothing but its clients.
-    pub async fn waiting(&self) -> Result<Option<Waiting>, SessionError> {
+    pub async fn waiting(&self) -> Result<Option<WaitReason>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Waiting(reply), answer).await
+        self.ask(SessionCommand::Waiting(reply), answer).await
     }
 
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.
@@ -459,7 +461,7 @@ impl Session {
 
     async fn end_agent(&self, forgetting: Forgetting) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        let parked = self.ask(Command::Park(forgetting, reply), answer).await?;
+        let parked = self.ask(SessionCommand::Park(forgetting, reply), answer).await?;
         if parked { Ok(()) } else { Err(SessionError::Busy(self.record.clone())) }
     }
 
@@ -471,21 +473,21 @@ impl Session {
     /// Stops the session's task. What ran is interrupted.
     pub(crate) async fn leave(&self) {
         // A task that is gone has left.
-        drop(self.commands.send(Command::Leave).await);
+        drop(self.commands.send(SessionCommand::Leave).await);
     }
 
     /// Stops the task of an unused session without waiting for it. If its queue is full, it is not unused.
     pub(crate) fn free(&mut self) {
-        self.is_freed = self.commands.try_send(Command::Leave).is_ok();
+        self.is_freed = self.commands.try_send(SessionCommand::Leave).is_ok();
     }
 
-    async fn send(&self, command: Command) -> Result<(), SessionError> {
+    async fn send(&self, command: SessionCommand) -> Result<(), SessionError> {
         self.commands.send(command).await.map_err(|_| gone(&self.fate, &self.record))
     }
 
     pub(crate) async fn ask<T>(
         &self,
-        command: Command,
+        command: SessionCommand,
         answer: oneshot::Receiver<T>,
     ) -> Result<T, SessionError> {
         self.send(command).await?;
@@ -494,21 +496,21 @@ impl Session {
 }
 
 /// A request of a client, withdrawn if the client stops waiting for it.
-struct Asked<'a> {
+struct ForwardedRequestGuard<'a> {
     session: &'a Session,
     pass: Option<PassId>,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for ForwardedRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass {
             // A session that has no room for this answers a request that nobody waits for, and that is all.
-            drop(self.session.commands.try_send(Command::Withdraw(pass)));
+            drop(self.session.commands.try_send(SessionCommand::Withdraw(pass)));
         }
     }
 }
 
-impl Unclaimed {
+impl UnclaimedSession {
     pub(crate) fn new(session: Session) -> Self {
         Self(Some(session))
     }
@@ -528,7 +530,7 @@ impl Unclaimed {
     }
 }
 
-impl Drop for Unclaimed {
+impl Drop for UnclaimedSession {
     fn drop(&mut self) {
         if let Some(session) = &self.0 {
             session.abandon();

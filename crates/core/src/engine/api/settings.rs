@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{AgentSpec, Timestamp};
-use crate::tools::Grace;
-use crate::wire::{Limits, since_1970};
+use crate::tools::GracePeriods;
+use crate::wire::{WireLimits, since_1970};
 
 /// What an engine allows, and its clock.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct EngineSettings {
     /// How long a cancelled turn may take to end before its agent is ended.
     pub cancel_grace: Duration,
     /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever. One that can
@@ -19,7 +19,7 @@ pub struct Settings {
     /// How long `session/close` may take to be answered before the agent is ended.
     pub close_grace: Duration,
     /// How long each step of ending a process may take.
-    pub process: Grace,
+    pub process: GracePeriods,
     /// The name of the home in the tag of every agent, by which a later holder of the same home finds what is left
     /// if this one is killed; `None` for no tag. It is opaque, and best in hex.
     pub tag: Option<String>,
@@ -27,7 +27,7 @@ pub struct Settings {
     /// names, or their files'.
     pub keep_programs: Arc<[String]>,
     /// The limits of the connection to an agent.
-    pub wire: Limits,
+    pub wire: WireLimits,
     /// How many bytes an agent may send within one turn, or between two.
     pub turn_bytes: u64,
     /// What is started in the place of an agent on another machine; without it there are none. It gets the agent's
@@ -37,7 +37,7 @@ pub struct Settings {
     pub clock: fn() -> Timestamp,
 }
 
-impl Settings {
+impl EngineSettings {
     /// The program that is started for an agent: its own, or the one that reaches it.
     pub(crate) fn program_of<'a>(&self, agent: &'a AgentSpec) -> Cow<'a, AgentSpec> {
         let (Some(relay), Some(_)) = (&self.relay, agent.url()) else { return Cow::Borrowed(agent) };
@@ -47,16 +47,16 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             cancel_grace: Duration::from_secs(10),
             idle: None,
             close_grace: Duration::from_secs(5),
-            process: Grace::default(),
+            process: GracePeriods::default(),
             tag: None,
             keep_programs: Arc::default(),
-            wire: Limits::default(),
+            wire: WireLimits::default(),
             turn_bytes: 4 << 30,
             relay: None,
             clock: system_time,
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn an_agent_elsewhere_is_reached_by_the_relay_and_keeps_its_name_and_patience() {
         let relay = Some(AgentSpec::new("/bin/acpx", ["remote-agent"]));
-        let settings = Settings { relay, ..Settings::default() };
+        let settings = EngineSettings { relay, ..EngineSettings::default() };
         let patience = Duration::from_secs(7);
         let agent =
             |program: &str| AgentSpec::new(program, ["--insecure"]).named("far").with_start_timeout(patience);
@@ -85,6 +85,6 @@ mod tests {
             reached.named("far").with_start_timeout(patience)
         );
         assert_eq!(*settings.program_of(&agent("near")), agent("near"));
-        assert_eq!(*Settings::default().program_of(&agent("ws://h/acp")), agent("ws://h/acp"));
+        assert_eq!(*EngineSettings::default().program_of(&agent("ws://h/acp")), agent("ws://h/acp"));
     }
 }

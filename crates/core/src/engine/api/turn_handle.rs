@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::model::{RecordId, RequestId, Seq, Turn, TurnId};
 
 use crate::engine::SessionError;
-use crate::engine::session::exit_reason::{Fate, gone};
+use crate::engine::session::exit_reason::{ExitReasonCell, gone};
 
 /// A prompt that was accepted: it is on the disk and will be sent.
 #[derive(Debug)]
@@ -17,16 +17,16 @@ pub struct TurnTicket {
     pub turn: TurnId,
     /// The client's name for it.
     pub request: RequestId,
-    pub(crate) inserted: oneshot::Receiver<Insertion>,
+    pub(crate) inserted: oneshot::Receiver<TurnInsertion>,
     pub(crate) over: oneshot::Receiver<TurnEnd>,
     pub(crate) record: RecordId,
-    pub(crate) fate: Fate,
+    pub(crate) fate: ExitReasonCell,
 }
 
 /// A prompt that is part of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Insertion {
+pub struct TurnInsertion {
     /// The whole answer of an agent of version 2: the result of `session/prompt` as it wrote it.
     pub answer: Option<Arc<str>>,
 }
@@ -56,7 +56,7 @@ impl TurnEnd {
 impl TurnTicket {
     /// Waits until the prompt is part of the conversation: it is on its way to the agent, and one of version 2 has taken
     /// it in. `None` if it never is: it may have failed or been cancelled first.
-    pub async fn inserted(&mut self) -> Option<Insertion> {
+    pub async fn inserted(&mut self) -> Option<TurnInsertion> {
         (&mut self.inserted).await.ok()
     }
 

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::acp::client::{Answer, Known, ListPage, ListedSession, Meaning, Outgoing};
+use crate::acp::client::{
+    AgentResponse, ListPage, ListedSession, MessageContext, OutgoingLine, ParsedMessage,
+};
 use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec};
 
-use super::session_query::{Inquiry, Unanswered};
-use crate::engine::agent::launch_spec::Place;
+use super::session_query::{Inquiry, SessionQueryError};
+use crate::engine::agent::launch_spec::LaunchSpec;
 use crate::engine::agent::live_agent;
 use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
-use crate::engine::{Engine, NewSession, Session, SessionError, Shared};
+use crate::engine::{Engine, EngineContext, NewSession, Session, SessionError};
 
 /// How long an agent that runs may take: it may do one thing after the other, and be at work.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -22,7 +24,7 @@ const SEARCH: Duration = Duration::from_secs(10);
 
 /// What is known of a session from its agent's own list.
 #[derive(Debug)]
-pub enum RemoteSession {
+pub enum ListLookup {
     /// It is there, with this row.
     Listed(Box<ListedSession>),
     /// The list was read to its last page, and does not have it.
@@ -44,7 +46,7 @@ impl Engine {
     ) -> Result<Option<ListPage>, SessionError> {
         let inquiry = Inquiry::List { cwd: cwd.cloned(), cursor: cursor.map(str::to_owned) };
         match self.inquire(with, inquiry).await? {
-            Some(Answer::Listed(page)) => Ok(Some(page?)),
+            Some(AgentResponse::Listed(page)) => Ok(Some(page?)),
             _ => Ok(None),
         }
     }
@@ -54,7 +56,7 @@ impl Engine {
         &self,
         with: &NewSession,
         session: &AcpSessionId,
-    ) -> Result<RemoteSession, SessionError> {
+    ) -> Result<ListLookup, SessionError> {
         let mut alone = None;
         let found = Box::pin(self.search(with, session, &mut alone)).await;
         if let Some(alone) = alone {
@@ -69,24 +71,24 @@ impl Engine {
         with: &NewSession,
         session: &AcpSessionId,
         alone: &mut Option<InquiryProcess>,
-    ) -> Result<RemoteSession, SessionError> {
+    ) -> Result<ListLookup, SessionError> {
         let until = Instant::now() + SEARCH;
         let mut cursor = None;
         loop {
             let inquiry = Inquiry::List { cwd: None, cursor: cursor.clone() };
-            let Some(Answer::Listed(page)) = self.ask_one(with, &inquiry, alone).await? else {
-                return Ok(RemoteSession::NoList);
+            let Some(AgentResponse::Listed(page)) = self.ask_one(with, &inquiry, alone).await? else {
+                return Ok(ListLookup::NoList);
             };
             let ListPage { sessions, next } = page?;
             if let Some(row) = sessions.into_iter().find(|row| row.session == *session) {
-                return Ok(RemoteSession::Listed(Box::new(row)));
+                return Ok(ListLookup::Listed(Box::new(row)));
             }
             if next.is_none() {
-                return Ok(RemoteSession::NotListed);
+                return Ok(ListLookup::NotListed);
             }
             // An agent that gives the same cursor again would be asked for ever.
             if next == cursor || Instant::now() >= until {
-                return Ok(RemoteSession::Unread);
+                return Ok(ListLookup::Unread);
             }
             cursor = next;
         }
@@ -100,14 +102,18 @@ impl Engine {
     ) -> Result<bool, SessionError> {
         let inquiry = Inquiry::Delete(session.clone(), with.besides.clone());
         match self.inquire(with, inquiry).await? {
-            Some(Answer::Deleted(deleted)) => Ok(deleted.map(|()| true)?),
+            Some(AgentResponse::Deleted(deleted)) => Ok(deleted.map(|()| true)?),
             _ => Ok(false),
         }
     }
 
     /// The answer of an agent that runs, or of one that is started for nothing else: where none runs, and where the one
     /// that does is busy. `None` if it has no such method.
-    async fn inquire(&self, with: NewSession, inquiry: Inquiry) -> Result<Option<Answer>, SessionError> {
+    async fn inquire(
+        &self,
+        with: NewSession,
+        inquiry: Inquiry,
+    ) -> Result<Option<AgentResponse>, SessionError> {
         let mut alone = None;
         let answer = Box::pin(self.ask_one(&with, &inquiry, &mut alone)).await;
         if let Some(alone) = alone {
@@ -122,14 +128,14 @@ impl Engine {
         with: &NewSession,
         inquiry: &Inquiry,
         alone: &mut Option<InquiryProcess>,
-    ) -> Result<Option<Answer>, SessionError> {
+    ) -> Result<Option<AgentResponse>, SessionError> {
         if alone.is_none()
             && let Some(live) = self.live_with(&with.agent).await
         {
             match timeout(PATIENCE, live.inquire(inquiry.clone())).await {
                 Ok(Ok(answer)) => return Ok(Some(answer)),
-                Ok(Err(Unanswered::NotOffered)) => return Ok(None),
-                Ok(Err(Unanswered::NotThere)) | Err(_) => {}
+                Ok(Err(SessionQueryError::NotOffered)) => return Ok(None),
+                Ok(Err(SessionQueryError::NotThere)) | Err(_) => {}
             }
         }
         let asked = match alone.take() {
@@ -156,7 +162,7 @@ impl Engine {
     /// An agent that is started for nothing but to be asked.
     async fn start_alone(&self, with: NewSession) -> Result<InquiryProcess, SessionError> {
         self.real_directory(&with.cwd).await?;
-        let (place, shared) = (Place::alone(with), self.0.shared.clone());
+        let (place, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
         let started =
             live_agent::start(place.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
@@ -167,13 +173,13 @@ impl Engine {
 /// An agent that was started for nothing but to be asked, and is to be ended.
 struct InquiryProcess {
     agent: LiveAgent,
-    place: Place,
-    shared: Shared,
+    place: LaunchSpec,
+    shared: EngineContext,
 }
 
 impl InquiryProcess {
     /// The answer; `None` if it has no such method. One that fails is ended.
-    async fn ask(mut self, inquiry: &Inquiry) -> Result<(Self, Option<Answer>), SessionError> {
+    async fn ask(mut self, inquiry: &Inquiry) -> Result<(Self, Option<AgentResponse>), SessionError> {
         let Some(request) = inquiry.request(&self.agent.connection) else { return Ok((self, None)) };
         let limit = self.place.agent.patience(self.agent.connection.profile());
         match timeout(limit, ask(&mut self.agent, request)).await {
@@ -197,11 +203,11 @@ impl InquiryProcess {
 }
 
 /// The answer; `None` if the agent went away first.
-async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
+async fn ask(agent: &mut LiveAgent, request: OutgoingLine) -> Option<AgentResponse> {
     request.send().await.ok()?;
     loop {
-        if let Meaning::Answer(answer @ (Answer::Listed(_) | Answer::Deleted(_))) =
-            agent.connection.recv(Known::default()).await?.meaning
+        if let ParsedMessage::Answer(answer @ (AgentResponse::Listed(_) | AgentResponse::Deleted(_))) =
+            agent.connection.recv(MessageContext::default()).await?.meaning
         {
             return Some(answer);
         }

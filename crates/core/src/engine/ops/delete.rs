@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::{AgentError, AgentSpec, Record, RecordId};
 
 use crate::engine::{Engine, NewSession, RestoreSession, SessionError};
@@ -84,7 +84,7 @@ impl Engine {
     async fn delete_here(
         &self,
         record: &RecordId,
-        besides: Option<Besides>,
+        besides: Option<ExtraParams>,
     ) -> Result<Deletion, SessionError> {
         loop {
             let deleted = match self.attach(record, &RestoreSession::default()).await {

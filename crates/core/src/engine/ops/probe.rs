@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::acp::client::{Answer, Known, Meaning, Outgoing, SessionPlace};
+use crate::acp::client::{AgentResponse, MessageContext, OutgoingLine, ParsedMessage, SessionWorkspace};
 use crate::acp::{AgentInfo, Capabilities};
 use crate::machine::Permit;
 use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Profiles, ProtocolVersion};
-use crate::tools::{Ended, Exit};
+use crate::tools::{ProcessExit, TerminationOutcome};
 use crate::wire::RpcError;
 
-use crate::engine::agent::launch_spec::Place;
+use crate::engine::agent::launch_spec::LaunchSpec;
 use crate::engine::agent::live_agent;
 use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
 use crate::engine::{Engine, NewSession, SessionError};
@@ -40,11 +40,11 @@ pub struct Examination {
     /// without them, nor after one that the agent has not answered for.
     pub servers: Vec<(String, Trial)>,
     /// What came of its end.
-    pub ended: Ended,
+    pub ended: TerminationOutcome,
     /// How long its end took.
     pub ended_in: Duration,
     /// How its process exited, if it did.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
 }
 
 /// What came of `session/new`.
@@ -65,7 +65,7 @@ impl Engine {
     /// Looks an agent over. It is not prompted. That it cannot even be started is the error.
     pub async fn examine(&self, with: NewSession) -> Result<Examination, SessionError> {
         self.real_directory(&with.cwd).await?;
-        let (place, shared) = (Place::alone(with), self.0.shared.clone());
+        let (place, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
         let begun = Instant::now();
         let started =
             live_agent::start(place.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
@@ -82,7 +82,7 @@ impl Engine {
         let begun = Instant::now();
         let (error, ended) = if tried.is_gone() {
             let (error, leftover) = agent.gone(&place, &shared.settings).await;
-            (Some(error), leftover.task.await.map_or(Ended::Left, |farewell| farewell.ended))
+            (Some(error), leftover.task.await.map_or(TerminationOutcome::Left, |farewell| farewell.ended))
         } else {
             (None, agent.end(shared.settings.process).await.ended)
         };
@@ -117,7 +117,7 @@ impl Tried {
     }
 
     /// The trials, now that it is known how the agent went, if it did.
-    fn with(self, place: &Place, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
+    fn with(self, place: &LaunchSpec, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
         let error = error.unwrap_or_else(|| unresponsive(place));
         let known = |trial: Option<Trial>| trial.unwrap_or_else(|| Trial::Refused(error.clone()));
         let servers = self.servers.into_iter().map(|(name, trial)| (name, known(trial)));
@@ -125,12 +125,12 @@ impl Tried {
     }
 }
 
-fn unresponsive(place: &Place) -> AgentError {
+fn unresponsive(place: &LaunchSpec) -> AgentError {
     AgentError::Unresponsive { agent: place.agent.label().into_owned(), method: "session/new".to_owned() }
 }
 
 /// Tries a session without servers, and then one with each.
-async fn try_all(agent: &mut LiveAgent, place: &Place, limit: Duration) -> Tried {
+async fn try_all(agent: &mut LiveAgent, place: &LaunchSpec, limit: Duration) -> Tried {
     let plain = try_in_time(agent, place, &[], limit).await;
     let mut servers = Vec::new();
     if matches!(plain, Some(Trial::Made { .. })) {
@@ -152,7 +152,7 @@ async fn try_all(agent: &mut LiveAgent, place: &Place, limit: Duration) -> Tried
 
 async fn try_in_time(
     agent: &mut LiveAgent,
-    place: &Place,
+    place: &LaunchSpec,
     servers: &[McpServer],
     limit: Duration,
 ) -> Option<Trial> {
@@ -161,23 +161,27 @@ async fn try_in_time(
 }
 
 /// Makes a session and takes it back; `None` if the agent went away meanwhile.
-async fn try_session(agent: &mut LiveAgent, place: &Place, servers: &[McpServer]) -> Option<Trial> {
-    let session =
-        SessionPlace { cwd: &place.cwd, additional_directories: &[], mcp_servers: servers, besides: None };
+async fn try_session(agent: &mut LiveAgent, place: &LaunchSpec, servers: &[McpServer]) -> Option<Trial> {
+    let session = SessionWorkspace {
+        cwd: &place.cwd,
+        additional_directories: &[],
+        mcp_servers: servers,
+        besides: None,
+    };
     let request = match agent.connection.new_session(session) {
         Ok(request) => request,
         Err(error) => return Some(Trial::Refused(error)),
     };
     let begun = Instant::now();
     match ask(agent, request).await? {
-        Answer::Opened(Ok((session, _))) => {
+        AgentResponse::Opened(Ok((session, _))) => {
             let within = begun.elapsed();
             let offered = agent.connection.offered();
             let modes = offered.modes.is_some() || offered.config_options.is_some();
             take_back(agent, &session).await?;
             Some(Trial::Made { within, modes })
         }
-        Answer::Opened(Err(error)) => Some(Trial::Refused(error)),
+        AgentResponse::Opened(Err(error)) => Some(Trial::Refused(error)),
         _ => None,
     }
 }
@@ -196,25 +200,25 @@ async fn take_back(agent: &mut LiveAgent, session: &AcpSessionId) -> Option<()> 
 }
 
 /// The answer; `None` if the agent went away first. Whatever it asks meanwhile it is denied.
-async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
+async fn ask(agent: &mut LiveAgent, request: OutgoingLine) -> Option<AgentResponse> {
     request.send().await.ok()?;
     let connection = &mut agent.connection;
     loop {
-        let answer = match connection.recv(Known::default()).await?.meaning {
-            Meaning::Answer(answer) if answer != Answer::Other => return Some(answer),
-            Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-            Meaning::Elicitation(ask, params) => connection.elicited(&ask, &params, &Permit::Declined),
-            Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
-            Meaning::Tool(ask, request, _) => {
+        let answer = match connection.recv(MessageContext::default()).await?.meaning {
+            ParsedMessage::Answer(answer) if answer != AgentResponse::Other => return Some(answer),
+            ParsedMessage::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
+            ParsedMessage::Elicitation(ask, params) => connection.elicited(&ask, &params, &Permit::Declined),
+            ParsedMessage::Refused(ask, error) => connection.refusal(&ask, &error),
+            ParsedMessage::Tool(ask, request, _) => {
                 connection.refusal(&ask, &RpcError::method_not_found(request.method()))
             }
-            Meaning::Answer(_)
-            | Meaning::Update(_)
-            | Meaning::State(..)
-            | Meaning::Way(_)
-            | Meaning::Withdrawn(_)
-            | Meaning::Inquired(..)
-            | Meaning::Nothing => continue,
+            ParsedMessage::Answer(_)
+            | ParsedMessage::Update(_)
+            | ParsedMessage::State(..)
+            | ParsedMessage::Way(_)
+            | ParsedMessage::Withdrawn(_)
+            | ParsedMessage::Inquired(..)
+            | ParsedMessage::Nothing => continue,
         };
         answer.send().await.ok()?;
     }

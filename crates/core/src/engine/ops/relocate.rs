@@ -12,7 +12,7 @@ use crate::model::{AbsolutePath, Fact};
 use crate::store::StoreError;
 
 use crate::engine::agent::directory::moved_with;
-use crate::engine::session::commands::Command;
+use crate::engine::session::commands::SessionCommand;
 use crate::engine::session::replies::tell;
 use crate::engine::session::task::SessionTask;
 use crate::engine::{Session, SessionError};
@@ -43,7 +43,7 @@ impl Session {
         self.park().await?;
         let (reply, answer) = oneshot::channel();
         let moving = Box::new(Moving { cwd, real_cwd, reply });
-        match self.ask(Command::Move(moving), answer).await? {
+        match self.ask(SessionCommand::Move(moving), answer).await? {
             Ok(staying) => Ok(staying),
             Err(Immovable::Busy) => Err(SessionError::Busy(self.record_id().clone())),
             Err(Immovable::Store(error)) => Err(error.into()),

@@ -5,14 +5,14 @@
 
 use tokio::sync::oneshot;
 
-use crate::acp::Besides;
-use crate::acp::client::{AgentConnection, Answer, Outgoing};
+use crate::acp::ExtraParams;
+use crate::acp::client::{AgentConnection, AgentResponse, OutgoingLine};
 use crate::model::{AbsolutePath, AcpSessionId};
 use crate::wire::RpcId;
 
 use crate::engine::Session;
-use crate::engine::session::commands::Command;
-use crate::engine::session::effects::Outward;
+use crate::engine::session::commands::SessionCommand;
+use crate::engine::session::effects::SessionAction;
 use crate::engine::session::replies::tell;
 use crate::engine::session::task::SessionTask;
 
@@ -22,12 +22,12 @@ pub(crate) enum Inquiry {
     /// A page of its list, of a directory or of all, from a cursor on.
     List { cwd: Option<AbsolutePath>, cursor: Option<String> },
     /// To delete a session that is none of ours, with what the client says besides.
-    Delete(AcpSessionId, Option<Besides>),
+    Delete(AcpSessionId, Option<ExtraParams>),
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unanswered {
+pub(crate) enum SessionQueryError {
     /// The agent has no such method.
     NotOffered,
     /// There is no agent that could be asked, or it does not read what it is sent, or it went away before it answered.
@@ -44,7 +44,7 @@ impl Inquiry {
     }
 
     /// The request for it, if the agent has the method.
-    pub(crate) fn request(&self, connection: &AgentConnection) -> Option<Outgoing> {
+    pub(crate) fn request(&self, connection: &AgentConnection) -> Option<OutgoingLine> {
         match self {
             Self::List { cwd, cursor } => {
                 connection.list().map(|list| list.request(cwd.as_ref(), cursor.as_deref()))
@@ -58,28 +58,32 @@ impl Inquiry {
 
 impl Session {
     /// Asks the agent, if it is there.
-    pub(crate) async fn inquire(&self, inquiry: Inquiry) -> Result<Answer, Unanswered> {
+    pub(crate) async fn inquire(&self, inquiry: Inquiry) -> Result<AgentResponse, SessionQueryError> {
         let (reply, answer) = oneshot::channel();
-        let asked = self.ask(Command::Inquire(inquiry, reply), answer).await;
-        asked.unwrap_or(Err(Unanswered::NotThere))
+        let asked = self.ask(SessionCommand::Inquire(inquiry, reply), answer).await;
+        asked.unwrap_or(Err(SessionQueryError::NotThere))
     }
 }
 
 impl SessionTask {
-    pub(crate) fn inquire(&mut self, inquiry: &Inquiry, reply: oneshot::Sender<Result<Answer, Unanswered>>) {
+    pub(crate) fn inquire(
+        &mut self,
+        inquiry: &Inquiry,
+        reply: oneshot::Sender<Result<AgentResponse, SessionQueryError>>,
+    ) {
         let agent = self.agent.as_mut().filter(|agent| self.machine.is_live() && agent.sending.has_room());
-        let Some(agent) = agent else { return tell(reply, Err(Unanswered::NotThere)) };
+        let Some(agent) = agent else { return tell(reply, Err(SessionQueryError::NotThere)) };
         let Some(request) = inquiry.request(&agent.connection) else {
-            return tell(reply, Err(Unanswered::NotOffered));
+            return tell(reply, Err(SessionQueryError::NotOffered));
         };
         let Some(id) = agent.connection.inquire(&request) else {
-            return tell(reply, Err(Unanswered::NotThere));
+            return tell(reply, Err(SessionQueryError::NotThere));
         };
         self.inquirers.insert(id, reply);
-        self.outward.push(Outward::Send(request));
+        self.outward.push(SessionAction::Send(request));
     }
 
-    pub(crate) fn take_inquired(&mut self, id: &RpcId, answer: Answer) {
+    pub(crate) fn take_inquired(&mut self, id: &RpcId, answer: AgentResponse) {
         if let Some(inquirer) = self.inquirers.remove(id) {
             tell(inquirer, Ok(answer));
         }

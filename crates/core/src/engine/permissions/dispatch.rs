@@ -2,13 +2,13 @@
 //!
 //! A question is kept before it is put, and its answer before it is sent, as everything else is.
 
-use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
+use crate::acp::client::{Escalation, PermissionRequest, RedactedLine, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
 use crate::model::{Fact, Seq, Timestamp, ToolKind, ToolUse, TurnId};
 use crate::wire::RpcError;
 
-use super::request::{Advice, Asked, Wanted};
-use crate::engine::session::effects::Outward;
+use super::request::{ClientDecision, RequestDetails, RequestedPermission};
+use crate::engine::session::effects::SessionAction;
 use crate::engine::session::task::{Ask, SessionTask};
 
 /// How much is told of what nobody could be asked about, in bytes.
@@ -29,7 +29,7 @@ impl SessionTask {
     /// Gathers a question, to be put once it is kept.
     pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AskId) {
         let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
-        self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
+        self.outward.push(SessionAction::Consult(Consulting { turn, ask, at: now, seq, waits }));
     }
 
     /// Puts a question that is kept to whoever the turn has for it.
@@ -38,7 +38,7 @@ impl SessionTask {
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let permission = |request: &PermissionRequest| {
             let (tool, can_be_approved) = (request.tool.clone(), request.can_be_approved());
-            (request.params().clone(), Some(Wanted { tool, can_be_approved }))
+            (request.params().clone(), Some(RequestedPermission { tool, can_be_approved }))
         };
         let (asked, offer) = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => (permission(request), None),
@@ -57,7 +57,7 @@ impl SessionTask {
         let (params, wanted) = asked;
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        let asked = Asked { params, version, seq, lineage, wanted, waits, since: Some(at), offer };
+        let asked = RequestDetails { params, version, seq, lineage, wanted, waits, since: Some(at), offer };
         self.consultations.put(ask, asked, advisor);
     }
 
@@ -71,7 +71,7 @@ impl SessionTask {
     }
 
     /// Takes what a client has said, or that nobody has.
-    pub(crate) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
+    pub(crate) fn take_advice(&mut self, ask: AskId, advice: Option<ClientDecision>) {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => {
@@ -87,11 +87,11 @@ impl SessionTask {
             Some(Ask::Refused(_)) | None => return,
         };
         let permit = match advice {
-            Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Approve) => request.approved(),
-            Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
-            Some(Advice::Cancel) => Permit::Cancelled,
+            Some(ClientDecision::Choose(option)) => request.choice(&option),
+            Some(ClientDecision::Say(result)) => request.said(&result),
+            Some(ClientDecision::Approve) => request.approved(),
+            Some(ClientDecision::Reject | ClientDecision::Fail(_)) => Permit::Reject,
+            Some(ClientDecision::Cancel) => Permit::Cancelled,
             None => {
                 let what = self.what_may_be_kept(&request.tool);
                 return self.step(Input::Unanswered { ask, what });
@@ -125,8 +125,9 @@ impl SessionTask {
     pub(crate) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
         // One that was to be put is not put any more: by then another may have its number.
-        self.outward
-            .retain(|outward| !matches!(outward, Outward::Consult(consulting) if consulting.ask == *ask));
+        self.outward.retain(
+            |outward| !matches!(outward, SessionAction::Consult(consulting) if consulting.ask == *ask),
+        );
         let asked = self.asks.remove(ask);
         if let Some(Ask::Tool(tool)) = asked {
             return self.permit_tool(turn, ask, *tool, permit);
@@ -148,7 +149,7 @@ impl SessionTask {
     }
 
     /// A request with the id of one that is open is answered at once: the word on the first must not count for it.
-    pub(crate) fn refuse_second(&mut self, ask: &AskId, line: Line) {
+    pub(crate) fn refuse_second(&mut self, ask: &AskId, line: RedactedLine) {
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
         if let Some(agent) = &self.agent {
@@ -167,12 +168,14 @@ impl SessionTask {
 }
 
 /// What a client's word is to a question that is no permission; what is no answer to one declines it.
-pub(crate) fn elicited(advice: Advice) -> Permit {
+pub(crate) fn elicited(advice: ClientDecision) -> Permit {
     match advice {
-        Advice::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),
-        Advice::Cancel => Permit::Cancelled,
-        Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Fail(_) => {
-            Permit::Declined
-        }
+        ClientDecision::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),
+        ClientDecision::Cancel => Permit::Cancelled,
+        ClientDecision::Say(_)
+        | ClientDecision::Choose(_)
+        | ClientDecision::Approve
+        | ClientDecision::Reject
+        | ClientDecision::Fail(_) => Permit::Declined,
     }
 }

@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::client::{PermissionRequest, ToolRequest};
 use crate::machine::AskId;
-use crate::model::{LineageIndex, ProtocolVersion, Replaced, Seq, Timestamp, ToolUse};
+use crate::model::{LineageIndex, PreviousContent, ProtocolVersion, Seq, Timestamp, ToolUse};
 use crate::wire::RpcError;
 
 /// How many permissions are remembered until the agent uses them. Agents use each before they ask for the next.
@@ -20,22 +20,22 @@ const GRANTS: usize = 8;
 
 /// A question of the agent, put to the turn's client.
 #[derive(Debug)]
-pub struct Question {
-    asked: Asked,
-    reply: oneshot::Sender<Advice>,
+pub struct ResponderRequest {
+    asked: RequestDetails,
+    reply: oneshot::Sender<ClientDecision>,
     /// To say once that a person is asked.
     put: Option<oneshot::Sender<()>>,
 }
 
 /// What an agent asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestDetails {
     pub(crate) params: Arc<str>,
     pub(crate) version: ProtocolVersion,
     pub(crate) seq: Seq,
     pub(crate) lineage: LineageIndex,
     /// The permission it wants, if it wants one.
-    pub(crate) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<RequestedPermission>,
     /// Whether it stays pending while nobody can be asked.
     pub(crate) waits: bool,
     /// When the agent asked; none for logins and files.
@@ -46,7 +46,7 @@ pub(crate) struct Asked {
 
 /// A permission that an agent wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedPermission {
     /// For what.
     pub tool: ToolUse,
     /// Whether one of the answers it offers is known to approve; a yes that names none is a no where none is.
@@ -78,7 +78,7 @@ pub enum QuestionKind {
 
 /// What a client says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Advice {
+pub enum ClientDecision {
     /// The option of this id.
     Choose(Box<str>),
     /// Yes, in the narrowest way the agent offers.
@@ -95,9 +95,9 @@ pub enum Advice {
 }
 
 /// Where a turn's questions go.
-pub(crate) type Advisor = mpsc::Sender<Question>;
+pub(crate) type ResponderSender = mpsc::Sender<ResponderRequest>;
 
-impl Question {
+impl ResponderRequest {
     /// What sort of question it is.
     pub fn kind(&self) -> QuestionKind {
         match (&self.asked.wanted, self.asked.offer) {
@@ -128,7 +128,7 @@ impl Question {
     }
 
     /// The permission that the agent wants, if it wants one.
-    pub fn wanted(&self) -> Option<&Wanted> {
+    pub fn wanted(&self) -> Option<&RequestedPermission> {
         self.asked.wanted.as_ref()
     }
 
@@ -164,24 +164,24 @@ impl Question {
     }
 
     /// Answers it. Whether the answer was still wanted: one that comes too late is nobody's.
-    pub fn answer(self, advice: Advice) -> bool {
+    pub fn answer(self, advice: ClientDecision) -> bool {
         self.reply.send(advice).is_ok()
     }
 }
 
 /// Puts a question to whoever is there; what comes back has no answer if nobody gives one.
-pub(crate) fn put(asked: Asked, advisor: Option<&Advisor>) -> Putting {
+pub(crate) fn put(asked: RequestDetails, advisor: Option<&ResponderSender>) -> PendingDecision {
     let ((reply, answer), (told, put)) = (oneshot::channel(), oneshot::channel());
     if let Some(advisor) = advisor {
-        match advisor.try_send(Question { asked, reply, put: Some(told) }) {
+        match advisor.try_send(ResponderRequest { asked, reply, put: Some(told) }) {
             // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
             Err(TrySendError::Full(question)) => {
                 let advice = match (question.kind(), question.offer()) {
                     // It may have the file open, and something that is not saved.
-                    (QuestionKind::File, Some(ClientOffer::Writing)) => Advice::Fail(RpcError::internal(
-                        "the client that may have the file is asked too much",
-                    )),
-                    _ => Advice::Reject,
+                    (QuestionKind::File, Some(ClientOffer::Writing)) => ClientDecision::Fail(
+                        RpcError::internal("the client that may have the file is asked too much"),
+                    ),
+                    _ => ClientDecision::Reject,
                 };
                 question.answer(advice);
             }
@@ -189,49 +189,49 @@ pub(crate) fn put(asked: Asked, advisor: Option<&Advisor>) -> Putting {
             Ok(()) | Err(TrySendError::Closed(_)) => {}
         }
     }
-    Putting { put, answer }
+    PendingDecision { put, answer }
 }
 
 /// A question on its way.
 #[derive(Debug)]
-pub(crate) struct Putting {
+pub(crate) struct PendingDecision {
     put: oneshot::Receiver<()>,
-    pub(crate) answer: oneshot::Receiver<Advice>,
+    pub(crate) answer: oneshot::Receiver<ClientDecision>,
 }
 
-impl Putting {
+impl PendingDecision {
     /// What happens to it first.
-    async fn first(mut self) -> Heard {
+    async fn first(mut self) -> DecisionStep {
         tokio::select! {
             biased;
-            Ok(()) = &mut self.put => Heard::Put(self.answer),
-            advice = &mut self.answer => Heard::Said(advice.ok()),
+            Ok(()) = &mut self.put => DecisionStep::Put(self.answer),
+            advice = &mut self.answer => DecisionStep::Said(advice.ok()),
         }
     }
 }
 
 /// What happens to a question that is out.
 #[derive(Debug)]
-enum Heard {
+enum DecisionStep {
     /// Somebody is asked, and may answer.
-    Put(oneshot::Receiver<Advice>),
+    Put(oneshot::Receiver<ClientDecision>),
     /// The answer; nobody's, if there is none.
-    Said(Option<Advice>),
+    Said(Option<ClientDecision>),
 }
 
 /// What has become of a question.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Consulted {
+pub(crate) enum DecisionEvent {
     /// A person is asked.
     Put(AskId),
     /// The answer; nobody's, if there is none.
-    Said(AskId, Option<Advice>),
+    Said(AskId, Option<ClientDecision>),
 }
 
 /// The questions that are out.
 #[derive(Debug, Default)]
-pub(crate) struct Consultations {
-    open: JoinSet<(AskId, u64, Heard)>,
+pub(crate) struct PendingDecisions {
+    open: JoinSet<(AskId, u64, DecisionStep)>,
     waiting: HashMap<AskId, Out>,
     /// How many were put. An agent may use the number of its question again; ours is used once, so that no word on one
     /// question counts for another.
@@ -247,10 +247,10 @@ struct Out {
     task: AbortHandle,
 }
 
-impl Consultations {
+impl PendingDecisions {
     /// Puts a question; without anybody to take it, the answer is nobody's. One that the agent has put under the same
     /// number is withdrawn.
-    pub(crate) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
+    pub(crate) fn put(&mut self, ask: AskId, asked: RequestDetails, advisor: Option<&ResponderSender>) {
         self.withdraw(&ask);
         self.put += 1;
         let (putting, number, name) = (put(asked, advisor), self.put, ask.clone());
@@ -259,7 +259,7 @@ impl Consultations {
     }
 
     /// What becomes of a question next; never, if nothing is out.
-    pub(crate) async fn next(&mut self) -> Consulted {
+    pub(crate) async fn next(&mut self) -> DecisionEvent {
         loop {
             let (ask, number, heard) = match self.open.join_next().await {
                 Some(Ok(heard)) => heard,
@@ -269,14 +269,15 @@ impl Consultations {
             // One that was withdrawn meanwhile is nobody's question, also if its name is that of another.
             let Some(out) = self.waiting.get_mut(&ask).filter(|out| out.number == number) else { continue };
             match heard {
-                Heard::Said(advice) => {
+                DecisionStep::Said(advice) => {
                     self.waiting.remove(&ask);
-                    return Consulted::Said(ask, advice);
+                    return DecisionEvent::Said(ask, advice);
                 }
-                Heard::Put(answer) => {
+                DecisionStep::Put(answer) => {
                     let name = ask.clone();
-                    out.task = self.open.spawn(async move { (name, number, Heard::Said(answer.await.ok())) });
-                    return Consulted::Put(ask);
+                    out.task =
+                        self.open.spawn(async move { (name, number, DecisionStep::Said(answer.await.ok())) });
+                    return DecisionEvent::Put(ask);
                 }
             }
         }
@@ -298,7 +299,12 @@ impl Consultations {
     }
 
     /// Whether somebody has approved just this, where a file has `old`. A yes is for one time.
-    pub(crate) fn take_grant(&mut self, request: &ToolRequest, old: Option<&Replaced>, cwd: &str) -> bool {
+    pub(crate) fn take_grant(
+        &mut self,
+        request: &ToolRequest,
+        old: Option<&PreviousContent>,
+        cwd: &str,
+    ) -> bool {
         let place = self.granted.iter().position(|granted| granted.is_about(request, old, cwd));
         place.and_then(|place| self.granted.remove(place)).is_some()
     }
@@ -319,8 +325,8 @@ impl Consultations {
 mod tests {
     use super::*;
 
-    fn question() -> Asked {
-        Asked {
+    fn question() -> RequestDetails {
+        RequestDetails {
             params: "{}".into(),
             version: ProtocolVersion::V1,
             seq: Seq::FIRST,
@@ -335,38 +341,38 @@ mod tests {
     #[tokio::test]
     async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
         let (advisor, mut asked) = mpsc::channel(1);
-        let mut consultations = Consultations::default();
+        let mut consultations = PendingDecisions::default();
         let ask = |number: &str| AskId(number.into());
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));
-        assert_eq!(consultations.next().await, Consulted::Said(ask("2"), Some(Advice::Reject)));
-        asked.recv().await.unwrap().answer(Advice::Cancel);
-        assert_eq!(consultations.next().await, Consulted::Said(ask("1"), Some(Advice::Cancel)));
+        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("2"), Some(ClientDecision::Reject)));
+        asked.recv().await.unwrap().answer(ClientDecision::Cancel);
+        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("1"), Some(ClientDecision::Cancel)));
         // Where nobody is there, the answer is nobody's.
         drop(asked);
         consultations.put(ask("3"), question(), Some(&advisor));
-        assert_eq!(consultations.next().await, Consulted::Said(ask("3"), None));
+        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("3"), None));
         consultations.put(ask("4"), question(), None);
-        assert_eq!(consultations.next().await, Consulted::Said(ask("4"), None));
+        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("4"), None));
     }
 
     #[tokio::test]
     async fn that_a_person_is_asked_is_heard_once_and_before_the_answer() {
         let (advisor, mut asked) = mpsc::channel(1);
-        let mut consultations = Consultations::default();
+        let mut consultations = PendingDecisions::default();
         let ask = AskId("1".into());
         consultations.put(ask.clone(), question(), Some(&advisor));
         let mut question = asked.recv().await.unwrap();
         question.waits_for_somebody();
         question.waits_for_somebody();
-        question.answer(Advice::Approve);
-        assert_eq!(consultations.next().await, Consulted::Put(ask.clone()));
-        assert_eq!(consultations.next().await, Consulted::Said(ask, Some(Advice::Approve)));
+        question.answer(ClientDecision::Approve);
+        assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
+        assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Approve)));
     }
     #[tokio::test]
     async fn no_word_on_a_withdrawn_question_counts_for_another_of_its_number() {
         let (advisor, mut asked) = mpsc::channel(2);
-        let mut consultations = Consultations::default();
+        let mut consultations = PendingDecisions::default();
         let ask = AskId("1".into());
         // That somebody is asked has come, and is not heard of before the question is withdrawn and another is put.
         consultations.put(ask.clone(), question(), Some(&advisor));
@@ -377,18 +383,21 @@ mod tests {
         consultations.put(ask.clone(), question(), Some(&advisor));
         let mut second = asked.recv().await.unwrap();
         second.waits_for_somebody();
-        assert_eq!(consultations.next().await, Consulted::Put(ask.clone()));
+        assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
         first.withdrawn().await;
-        assert!(!first.answer(Advice::Approve));
-        second.answer(Advice::Reject);
-        assert_eq!(consultations.next().await, Consulted::Said(ask.clone(), Some(Advice::Reject)));
+        assert!(!first.answer(ClientDecision::Approve));
+        second.answer(ClientDecision::Reject);
+        assert_eq!(
+            consultations.next().await,
+            DecisionEvent::Said(ask.clone(), Some(ClientDecision::Reject))
+        );
         // The same of an answer that has come, and of a question that is put twice.
         consultations.put(ask.clone(), question(), Some(&advisor));
-        asked.recv().await.unwrap().answer(Advice::Approve);
+        asked.recv().await.unwrap().answer(ClientDecision::Approve);
         tokio::task::yield_now().await;
         consultations.put(ask.clone(), question(), Some(&advisor));
-        asked.recv().await.unwrap().answer(Advice::Reject);
-        assert_eq!(consultations.next().await, Consulted::Said(ask, Some(Advice::Reject)));
+        asked.recv().await.unwrap().answer(ClientDecision::Reject);
+        assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Reject)));
         let more = tokio::time::timeout(std::time::Duration::ZERO, consultations.next()).await;
         assert!(more.is_err(), "{more:?}");
     }

@@ -8,7 +8,7 @@ use std::future::pending;
 
 use tokio::sync::watch;
 
-use crate::machine::{Awakening, SessionMachine};
+use crate::machine::{SessionMachine, WakeOutcome};
 use crate::model::{AbsolutePath, AcpSessionId, Lifecycle, Lineage, Record, RecordId};
 use crate::store::StoreError;
 
@@ -23,7 +23,7 @@ impl Engine {
         &self,
         new: NewSession,
         session: AcpSessionId,
-    ) -> Result<(Session, Awakening), SessionError> {
+    ) -> Result<(Session, WakeOutcome), SessionError> {
         let record = RecordId::new(session.as_str()).expect("the id of a session is not empty");
         loop {
             match self.under_way(&record).await? {
@@ -72,7 +72,7 @@ impl Engine {
             lineage: Lineage::adopted(session, now),
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
-            memory: crate::model::Memory::default(),
+            memory: crate::model::AgentMemory::default(),
             restore_error: None,
             created_at: now,
             updated_at: now,

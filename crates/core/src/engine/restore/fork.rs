@@ -10,7 +10,7 @@ use crate::machine::SessionMachine;
 use crate::model::{Event, LineageIndex, Record, RecordId, Seq, Turn, TurnId};
 use crate::store::Change;
 
-use crate::engine::{Engine, NewSession, Session, SessionError, Unclaimed};
+use crate::engine::{Engine, NewSession, Session, SessionError, UnclaimedSession};
 
 /// How many bytes of a conversation can be copied: the copy is kept in one step, and is in memory until then.
 const LONGEST: usize = 32 << 20;
@@ -22,7 +22,7 @@ pub struct Forked {
     /// The session.
     pub session: Session,
     /// It goes again if nobody claims it.
-    pub unclaimed: Unclaimed,
+    pub unclaimed: UnclaimedSession,
     /// The last event that was copied.
     pub copied: Option<Seq>,
 }

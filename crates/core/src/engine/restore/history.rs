@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::acp;
 use crate::model::{
-    Carried, Content, Conversation, Entry, Event, Exchange, Message, MessageKind, RecordId, Seq, Timestamp,
-    TurnId,
+    Content, Conversation, ConversationMessage, Entry, Event, Exchange, HistoryExtent, MessageKind, RecordId,
+    Seq, Timestamp, TurnId,
 };
 use crate::store::{Store, StoreError};
 
-use crate::engine::agent::remote_host::Far;
+use crate::engine::agent::remote_host::RemoteHostState;
 use crate::engine::session::task::SessionTask;
 
 /// How many events are folded at a time.
@@ -24,12 +24,12 @@ impl SessionTask {
     /// to be told it, and how much of it that is.
     pub(crate) async fn read_history(
         &mut self,
-    ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<Carried>), StoreError> {
+    ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<HistoryExtent>), StoreError> {
         self.history = None;
         // Only whoever passes lines to another machine has its numbers told with every update.
         let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
         let is_far = is_host && self.place.agent.url().is_some();
-        self.far = is_far.then(|| Far::new(self.keeper.lineage()));
+        self.far = is_far.then(|| RemoteHostState::new(self.keeper.lineage()));
         if !self.keeper.has_record() {
             return Ok((Vec::new(), None, None));
         }
@@ -85,7 +85,7 @@ async fn into(
 }
 
 /// The conversation as text, for an agent that does not remember it, and how much of it that is.
-fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, Carried) {
+fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, HistoryExtent) {
     let mut text = String::new();
     let is_left_out = |entry: &Entry| matches!(entry, Entry::Message(message) if without.is_some() && message.turn == without);
     for entry in conversation.entries().iter().filter(|entry| !is_left_out(entry)) {
@@ -108,8 +108,8 @@ fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, 
     let excess = text.len().saturating_sub(CARRIED_CHARS);
     let start = (excess..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(text.len());
     let (cut, carried) = match start {
-        0 => ("", Carried::Whole),
-        _ => ("(the beginning is left out)\n\n", Carried::LastPart),
+        0 => ("", HistoryExtent::Whole),
+        _ => ("(the beginning is left out)\n\n", HistoryExtent::LastPart),
     };
     let text = format!(
         "This session replaces one that was lost. The conversation so far, for your information:\n\n\
@@ -121,7 +121,7 @@ fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, 
 }
 
 /// A message with what went along with its words.
-fn whole(message: &Message) -> String {
+fn whole(message: &ConversationMessage) -> String {
     let said = Some(message.text.clone()).filter(|text| !text.is_empty());
     let along = message.blocks.iter().filter_map(|block| acp::carried_words(block));
     said.into_iter().chain(along).collect::<Vec<_>>().join("\n")

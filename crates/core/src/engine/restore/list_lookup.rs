@@ -5,7 +5,7 @@ use crate::machine::Input;
 use crate::model::{AbsolutePath, AgentError, ChunkContent, MessageKind, Update};
 
 use crate::engine::Disk;
-use crate::engine::session::effects::Outward;
+use crate::engine::session::effects::SessionAction;
 use crate::engine::session::task::SessionTask;
 
 /// How much of what a user said first is looked at for a title.
@@ -19,7 +19,7 @@ impl SessionTask {
         let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
         let wanted = self.machine.target_session();
         if let Some(row) = sessions.into_iter().find(|row| Some(&row.session) == wanted) {
-            return self.outward.push(Outward::Found(Box::new(row)));
+            return self.outward.push(SessionAction::Found(Box::new(row)));
         }
         let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
         match (next, list) {

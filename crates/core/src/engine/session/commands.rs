@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::acp::Besides;
-use crate::acp::client::Answer;
-use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
+use crate::acp::ExtraParams;
+use crate::acp::client::AgentResponse;
+use crate::machine::{ForwardError, ForwardedRequest, Input, PassId, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, Fallback, McpServer, RequestId, Scope, Seq, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
-use super::effects::Outward;
-use super::journal::Heir;
-use super::open_turns::OpenTurn;
+use super::effects::SessionAction;
+use super::journal::ScopeSuccessor;
+use super::open_turns::OpenTurnRef;
 use super::replies::{PromptWaiter, tell};
 use super::task::SessionTask;
-use super::wait_reason::Waiting;
+use super::wait_reason::WaitReason;
 use crate::engine::ops::delete::Deletion;
 use crate::engine::ops::relocate::Moving;
-use crate::engine::ops::session_query::{Inquiry, Unanswered};
-use crate::engine::permissions::request::Advisor;
+use crate::engine::ops::session_query::{Inquiry, SessionQueryError};
+use crate::engine::permissions::request::ResponderSender;
 use crate::engine::{Prompt, RestoreSession};
 
 /// Whether an agent may be parked that would forget its session with that.
@@ -33,40 +33,40 @@ pub(crate) enum Forgetting {
 }
 
 /// What a client asks of a session.
-pub(crate) enum Command {
-    Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+pub(crate) enum SessionCommand {
+    Wake(Box<RestoreSession>, oneshot::Sender<Result<WakeOutcome, WakeError>>),
     /// Return to an earlier ACP session.
-    Return(AcpSessionId, Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+    Return(AcpSessionId, Box<RestoreSession>, oneshot::Sender<Result<WakeOutcome, WakeError>>),
     Prompt {
         prompt: Box<Prompt>,
         waiter: PromptWaiter,
     },
     /// Whoever asks for a prompt again is asked what its turn still asks.
-    Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    Join(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
     /// Whoever is asked where a turn has nobody of its own.
-    Advise(Advisor),
+    Advise(ResponderSender),
     /// A request for the agent, beside any turn.
-    Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
+    Pass(Box<RestoreSession>, ForwardedRequest, oneshot::Sender<Result<Arc<str>, ForwardError>>),
     /// Nobody waits for its answer any more.
     Withdraw(PassId),
     /// What the agent has beside this session, if it is there.
-    Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
-    Cancel(Option<TurnId>, Option<Besides>),
+    Inquire(Inquiry, oneshot::Sender<Result<AgentResponse, SessionQueryError>>),
+    Cancel(Option<TurnId>, Option<ExtraParams>),
     /// Which turns are open?
-    OpenTurns(oneshot::Sender<Vec<OpenTurn>>),
+    OpenTurns(oneshot::Sender<Vec<OpenTurnRef>>),
     /// Cancels these turns, and replies with the event of the last end when all of them are over.
-    CancelTurns(Vec<TurnId>, Option<Besides>, oneshot::Sender<Option<Seq>>),
+    CancelTurns(Vec<TurnId>, Option<ExtraParams>, oneshot::Sender<Option<Seq>>),
     /// With a record that is to have the scope from then on.
-    Close(Option<Heir>, oneshot::Sender<()>),
+    Close(Option<ScopeSuccessor>, oneshot::Sender<()>),
     /// Deletes a session whose client never heard of it, if it was never prompted.
     TakeBack(oneshot::Sender<Deletion>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
-    Delete(Option<Besides>, oneshot::Sender<Deletion>),
+    Delete(Option<ExtraParams>, oneshot::Sender<Deletion>),
     Park(Forgetting, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     HasDirectories(Vec<AbsolutePath>, oneshot::Sender<bool>),
     /// What is waited for?
-    Waiting(oneshot::Sender<Option<Waiting>>),
+    Waiting(oneshot::Sender<Option<WaitReason>>),
     /// What has the agent not done in this time?
     SlowStart(Duration, Option<PassId>, oneshot::Sender<AgentError>),
     /// The setting that a word means is wished no more.
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     Leave,
 }
 
-impl Command {
+impl SessionCommand {
     /// Whether the agent is to do something.
     fn needs_agent(&self) -> bool {
         matches!(self, Self::Wake(..) | Self::Return(..) | Self::Prompt { .. } | Self::Pass(..))
@@ -85,64 +85,66 @@ impl Command {
 }
 
 impl SessionTask {
-    pub(crate) async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
+    pub(crate) async fn take_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
         if command.needs_agent() {
             self.look_after_agent().await;
         }
         match command {
-            Command::Wake(restore, reply) => self.take_wake(*restore, reply),
-            Command::Return(session, restore, reply) => self.take_return(session, *restore, reply),
-            Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
+            SessionCommand::Wake(restore, reply) => self.take_wake(*restore, reply),
+            SessionCommand::Return(session, restore, reply) => self.take_return(session, *restore, reply),
+            SessionCommand::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
             // The first may have been taken this moment: then it is kept before this is looked at.
-            Command::Join(request, advisor, reply) => {
-                self.outward.push(Outward::Joined(request, advisor, reply));
+            SessionCommand::Join(request, advisor, reply) => {
+                self.outward.push(SessionAction::Joined(request, advisor, reply));
             }
-            Command::Advise(advisor) => self.waiters.stand_in(advisor),
-            Command::Pass(restore, pass, reply) => self.take_pass(*restore, pass, reply),
-            Command::Withdraw(pass) => {
+            SessionCommand::Advise(advisor) => self.waiters.stand_in(advisor),
+            SessionCommand::Pass(restore, pass, reply) => self.take_pass(*restore, pass, reply),
+            SessionCommand::Withdraw(pass) => {
                 self.waiters.passes.remove(&pass);
                 self.step(Input::PassWithdrawn(pass));
             }
-            Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
-            Command::Cancel(turn, besides) => self.cancel(turn, besides),
-            Command::OpenTurns(reply) => tell(reply, self.open_turns()),
-            Command::CancelTurns(turns, besides, reply) => {
+            SessionCommand::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
+            SessionCommand::Cancel(turn, besides) => self.cancel(turn, besides),
+            SessionCommand::OpenTurns(reply) => tell(reply, self.open_turns()),
+            SessionCommand::CancelTurns(turns, besides, reply) => {
                 self.cancel_turns(&turns, besides.as_ref(), reply);
             }
-            Command::Close(heir, reply) => {
+            SessionCommand::Close(heir, reply) => {
                 if let Some(heir) = heir {
                     self.keeper.leave_scope_to(heir);
                 }
                 self.waiters.closed.push(reply);
                 self.step(Input::Close);
             }
-            Command::Writer(reply) => tell(reply, self.keeper.writer()),
-            Command::TakeBack(reply) if self.keeper.has_begun_turn() => tell(reply, Deletion::default()),
-            Command::TakeBack(reply) => self.delete(None, reply),
-            Command::Delete(besides, reply) => self.delete(besides, reply),
-            Command::Park(Forgetting::Unwanted, reply) if self.machine.has_only_memory() => {
+            SessionCommand::Writer(reply) => tell(reply, self.keeper.writer()),
+            SessionCommand::TakeBack(reply) if self.keeper.has_begun_turn() => {
+                tell(reply, Deletion::default())
+            }
+            SessionCommand::TakeBack(reply) => self.delete(None, reply),
+            SessionCommand::Delete(besides, reply) => self.delete(besides, reply),
+            SessionCommand::Park(Forgetting::Unwanted, reply) if self.machine.has_only_memory() => {
                 tell(reply, false);
             }
-            Command::Park(_, reply) => {
+            SessionCommand::Park(_, reply) => {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }
-            Command::HasServers(servers, reply) => {
+            SessionCommand::HasServers(servers, reply) => {
                 tell(reply, !self.has_agent() || self.place.mcp_servers.list == servers);
             }
-            Command::HasDirectories(directories, reply) => {
+            SessionCommand::HasDirectories(directories, reply) => {
                 tell(reply, !self.has_agent() || self.place.additional_directories == directories);
             }
-            Command::Waiting(reply) => tell(reply, self.waiting()),
-            Command::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
-            Command::Forget(word, reply) => self.forget(word.as_deref(), reply),
-            Command::Idle(limit) => {
+            SessionCommand::Waiting(reply) => tell(reply, self.waiting()),
+            SessionCommand::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
+            SessionCommand::Forget(word, reply) => self.forget(word.as_deref(), reply),
+            SessionCommand::Idle(limit) => {
                 (self.idle, self.idle_is_wanted) = (limit, true);
                 self.renew_idle_time();
             }
-            Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),
-            Command::Move(moving) => self.outward.push(Outward::Move(moving)),
-            Command::Leave => {
+            SessionCommand::Scope(scope, reply) => self.outward.push(SessionAction::Scope(scope, reply)),
+            SessionCommand::Move(moving) => self.outward.push(SessionAction::Move(moving)),
+            SessionCommand::Leave => {
                 self.step(Input::Leave);
                 self.over = true;
             }
@@ -150,7 +152,7 @@ impl SessionTask {
         Ok(())
     }
 
-    fn take_wake(&mut self, restore: RestoreSession, reply: oneshot::Sender<Result<Awakening, Asleep>>) {
+    fn take_wake(&mut self, restore: RestoreSession, reply: oneshot::Sender<Result<WakeOutcome, WakeError>>) {
         let options = restore.options;
         let is_reset = options.fallback == Fallback::Reset;
         if let Some(refused) = self.machine.refuses_reset().filter(|_| is_reset) {
@@ -165,7 +167,7 @@ impl SessionTask {
         &mut self,
         session: AcpSessionId,
         restore: RestoreSession,
-        reply: oneshot::Sender<Result<Awakening, Asleep>>,
+        reply: oneshot::Sender<Result<WakeOutcome, WakeError>>,
     ) {
         if let Some(refused) = self.machine.refuses_return(&session) {
             return tell(reply, Err(refused));
@@ -178,7 +180,7 @@ impl SessionTask {
     async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
         let Prompt { blocks, policy, request, restore, client, besides, limits, spent } = prompt;
         if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
-            tell(waiter.accepted, Err(Refusal::RequestExists));
+            tell(waiter.accepted, Err(PromptRefusal::RequestExists));
             return Ok(());
         }
         self.waiters.prompts.insert(request.clone(), waiter);
@@ -194,11 +196,11 @@ impl SessionTask {
     fn take_pass(
         &mut self,
         restore: RestoreSession,
-        pass: Pass,
-        reply: oneshot::Sender<Result<Arc<str>, Unpassed>>,
+        pass: ForwardedRequest,
+        reply: oneshot::Sender<Result<Arc<str>, ForwardError>>,
     ) {
         if self.agent_is_behind() {
-            return tell(reply, Err(Unpassed::TooMany));
+            return tell(reply, Err(ForwardError::TooMany));
         }
         self.waiters.passes.insert(pass.id, reply);
         self.prepare(restore);
@@ -219,7 +221,7 @@ impl SessionTask {
         self.agent.as_ref().is_some_and(|agent| !agent.sending.has_room())
     }
 
-    fn delete(&mut self, besides: Option<Besides>, reply: oneshot::Sender<Deletion>) {
+    fn delete(&mut self, besides: Option<ExtraParams>, reply: oneshot::Sender<Deletion>) {
         self.waiters.deleted.push(reply);
         self.metas.deleting = besides;
         self.note_deletion();
@@ -235,7 +237,7 @@ impl SessionTask {
     }
 
     /// Cancels a turn, or whichever runs, and says besides to the agent what the client did.
-    pub(crate) fn cancel(&mut self, turn: Option<TurnId>, besides: Option<Besides>) {
+    pub(crate) fn cancel(&mut self, turn: Option<TurnId>, besides: Option<ExtraParams>) {
         self.metas.cancelling = besides;
         self.step(Input::Cancel(turn));
         self.metas.cancelling = None;

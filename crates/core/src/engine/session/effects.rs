@@ -6,9 +6,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::acp::client::{ListedSession, Outgoing, SessionPlace};
-use crate::acp::{Besides, Cursor, far_host};
-use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
+use crate::acp::client::{ListedSession, OutgoingLine, SessionWorkspace};
+use crate::acp::{Cursor, ExtraParams, far_host};
+use crate::machine::{
+    AgentCall, Deadline, Effect, ForwardError, ForwardedRequest, Input, PassId, PromptRefusal, WakeError,
+    WakeOutcome,
+};
 use crate::model::{
     AgentError, AgentProfile, Fact, ProtocolVersion, RequestId, Scope, Setting, Timestamp, Turn, TurnId,
 };
@@ -16,41 +19,41 @@ use crate::model::{
 use crate::store::StoreError;
 use crate::wire::encode::json_string;
 
-use super::exit_reason::End;
+use super::exit_reason::ExitReason;
 use super::replies::tell;
 use super::task::SessionTask;
 use crate::engine::agent::live_agent;
 use crate::engine::agent::live_agent::LiveAgent;
-use crate::engine::agent::remote_host::Far;
+use crate::engine::agent::remote_host::RemoteHostState;
 use crate::engine::api::turn_handle::TurnEnd;
 use crate::engine::ops::relocate::Moving;
 use crate::engine::permissions::dispatch::Consulting;
-use crate::engine::permissions::request::Advisor;
+use crate::engine::permissions::request::ResponderSender;
 use crate::engine::restore::history;
 
 /// How much may be exchanged before there is a record to keep it in.
 pub(crate) const UNBORN_BYTES: usize = 64 << 20;
 
 /// What is done once its cause is kept.
-pub(crate) enum Outward {
+pub(crate) enum SessionAction {
     Start,
     End,
-    Send(Outgoing),
+    Send(OutgoingLine),
     Consult(Consulting),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
-    Awake(Result<Awakening, Asleep>),
+    Awake(Result<WakeOutcome, WakeError>),
     Accepted(RequestId, TurnId),
     /// The prompt is part of the conversation; what an agent of version 2 answered.
     Inserted(TurnId, Option<Arc<str>>),
-    Refused(RequestId, Refusal),
+    Refused(RequestId, PromptRefusal),
     Over(TurnEnd),
-    Passed(PassId, Result<Arc<str>, Unpassed>),
+    Passed(PassId, Result<Arc<str>, ForwardError>),
     Parked(bool),
     Forgotten(Option<Setting>, oneshot::Sender<Option<Setting>>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Move(Box<Moving>),
-    Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    Joined(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
     Closed,
 }
 
@@ -143,19 +146,19 @@ impl SessionTask {
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
-            Effect::StartAgent => self.outward.push(Outward::Start),
+            Effect::StartAgent => self.outward.push(SessionAction::Start),
             Effect::EndAgent(fault) => {
                 self.fault = fault;
-                self.outward.push(Outward::End);
+                self.outward.push(SessionAction::End);
             }
-            Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
+            Effect::Awake(news) => self.outward.push(SessionAction::Awake(news)),
             Effect::TurnAccepted(request, turn) => {
                 self.metas.accepted(&request, turn);
-                self.outward.push(Outward::Accepted(request, turn));
+                self.outward.push(SessionAction::Accepted(request, turn));
             }
             Effect::TurnRefused(request, refusal) => {
                 self.metas.refused(&request);
-                self.outward.push(Outward::Refused(request, refusal));
+                self.outward.push(SessionAction::Refused(request, refusal));
             }
             Effect::TurnOver(over) => {
                 self.received = 0;
@@ -170,11 +173,17 @@ impl SessionTask {
                 } else {
                     (None, None, 0)
                 };
-                self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, meta, dropped_lines }));
+                self.outward.push(SessionAction::Over(TurnEnd {
+                    turn: over,
+                    seq,
+                    answer,
+                    meta,
+                    dropped_lines,
+                }));
             }
-            Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
-            Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
-            Effect::Closed => self.outward.push(Outward::Closed),
+            Effect::Passed(pass, answer) => self.outward.push(SessionAction::Passed(pass, answer)),
+            Effect::Parked(parked) => self.outward.push(SessionAction::Parked(parked)),
+            Effect::Closed => self.outward.push(SessionAction::Closed),
             Effect::Fact(_)
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
@@ -210,21 +219,21 @@ impl SessionTask {
         }
     }
 
-    fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
-        let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
-        let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
-        let is_setting = matches!(call, Call::Set(_));
-        let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
+    fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: AgentCall) {
+        let prompted = if let AgentCall::Prompt { turn, .. } = &call { Some(*turn) } else { None };
+        let passed = if let AgentCall::Pass(pass) = &call { Some(pass.id) } else { None };
+        let is_setting = matches!(call, AgentCall::Set(_));
+        let is_end = matches!(call, AgentCall::Cancel | AgentCall::Close | AgentCall::Delete);
         if prompted.is_some() {
             (self.received, self.idle_meta) = (0, None);
         }
-        let is_restore = matches!(call, Call::Resume | Call::Replay | Call::Load);
+        let is_restore = matches!(call, AgentCall::Resume | AgentCall::Replay | AgentCall::Load);
         let taken = if is_restore { self.take_restored_id() } else { Ok(()) };
         match taken.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
             Some(Ok(outgoing)) => {
                 self.send(now, prompted.or(turn), outgoing);
                 if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
-                    self.outward.push(Outward::Inserted(turn, None));
+                    self.outward.push(SessionAction::Inserted(turn, None));
                 }
             }
             Some(Err(error)) if prompted.is_some() => {
@@ -249,122 +258,124 @@ impl SessionTask {
     }
 
     /// The line of a call; `None` if there is no agent or it has no such method.
-    fn outgoing(&mut self, call: Call) -> Option<Result<Outgoing, AgentError>> {
+    fn outgoing(&mut self, call: AgentCall) -> Option<Result<OutgoingLine, AgentError>> {
         let connection = &mut self.agent.as_mut()?.connection;
-        let place = SessionPlace {
+        let place = SessionWorkspace {
             cwd: &self.place.cwd,
             additional_directories: &self.place.additional_directories,
             mcp_servers: &self.place.mcp_servers.list,
             besides: self.place.besides.as_ref(),
         };
-        if call == Call::New {
+        if call == AgentCall::New {
             return Some(connection.new_session(place));
         }
         let session = self.machine.target_session()?;
         match call {
-            Call::New => None,
-            Call::Fork => Some(connection.fork_session(session, place)),
-            Call::Resume => {
-                let missed = self.far.as_ref().and_then(Far::missed);
-                let from = |seq| Besides::with_ours(place.besides, "replayFrom", &Cursor::json_from(seq));
+            AgentCall::New => None,
+            AgentCall::Fork => Some(connection.fork_session(session, place)),
+            AgentCall::Resume => {
+                let missed = self.far.as_ref().and_then(RemoteHostState::missed);
+                let from = |seq| ExtraParams::with_ours(place.besides, "replayFrom", &Cursor::json_from(seq));
                 let besides = missed.map(from);
-                let place = SessionPlace { besides: besides.as_ref().or(place.besides), ..place };
+                let place = SessionWorkspace { besides: besides.as_ref().or(place.besides), ..place };
                 Some(connection.resume()?.request(session, place))
             }
-            Call::Replay => Some(connection.replay()?.request(session, place)),
-            Call::Load => Some(connection.load()?.request(session, place)),
-            Call::List => {
+            AgentCall::Replay => Some(connection.replay()?.request(session, place)),
+            AgentCall::Load => Some(connection.load()?.request(session, place)),
+            AgentCall::List => {
                 self.pages = 1;
                 let cwd = (!self.machine.is_adopting()).then_some(&self.place.cwd);
                 Some(Ok(connection.list()?.request(cwd, None)))
             }
-            Call::Prompt { turn, prompt, carry_history } => {
+            AgentCall::Prompt { turn, prompt, carry_history } => {
                 let mut besides = self.metas.of(turn).cloned();
                 if let Some(request) = self.machine.running_request().filter(|_| self.far.is_some()) {
                     let name = json_string(&far_host::name_of(self.keeper.record(), request.as_str()));
-                    besides = Some(Besides::with_ours(besides.as_ref(), "requestId", &name));
+                    besides = Some(ExtraParams::with_ours(besides.as_ref(), "requestId", &name));
                 }
                 let history = self.history.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
-            Call::Set(setting) => Some(connection.set(&setting, session)),
-            Call::Pass(Pass { id, method, params, .. }) => {
+            AgentCall::Set(setting) => Some(connection.set(&setting, session)),
+            AgentCall::Pass(ForwardedRequest { id, method, params, .. }) => {
                 Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
             }
-            Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
-            Call::Cancel => {
+            AgentCall::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
+            AgentCall::Cancel => {
                 let besides = self.metas.cancelling.as_ref();
-                let left = self.far.as_ref().and_then(Far::left).map(|prompt| {
+                let left = self.far.as_ref().and_then(RemoteHostState::left).map(|prompt| {
                     let name = json_string(&far_host::name_of(self.keeper.record(), prompt));
-                    Besides::with_ours(besides, "requestId", &name)
+                    ExtraParams::with_ours(besides, "requestId", &name)
                 });
                 Some(Ok(connection.cancel(session, left.as_ref().or(besides))))
             }
-            Call::Close => Some(Ok(connection.close()?.request(session))),
-            Call::Delete => Some(Ok(connection.delete()?.request(session, self.metas.deleting.as_ref()))),
+            AgentCall::Close => Some(Ok(connection.close()?.request(session))),
+            AgentCall::Delete => {
+                Some(Ok(connection.delete()?.request(session, self.metas.deleting.as_ref())))
+            }
         }
     }
 
     /// Sends a line that is not worth keeping.
-    pub(crate) fn send_unkept(&mut self, outgoing: Outgoing) {
-        self.outward.push(Outward::Send(outgoing));
+    pub(crate) fn send_unkept(&mut self, outgoing: OutgoingLine) {
+        self.outward.push(SessionAction::Send(outgoing));
     }
 
-    pub(crate) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
+    pub(crate) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: OutgoingLine) {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.limits.spoken();
-        self.outward.push(Outward::Send(outgoing));
+        self.outward.push(SessionAction::Send(outgoing));
     }
 
-    pub(crate) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {
+    pub(crate) async fn act(&mut self, outward: SessionAction) -> Result<(), StoreError> {
         match outward {
-            Outward::Start => self.start_agent(),
-            Outward::End => self.end_agent(),
-            Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(consulting) => self.consult(consulting),
-            Outward::Found(row) => self.take_found(*row).await,
-            Outward::Awake(news) => {
+            SessionAction::Start => self.start_agent(),
+            SessionAction::End => self.end_agent(),
+            SessionAction::Send(outgoing) => self.send_now(outgoing).await,
+            SessionAction::Consult(consulting) => self.consult(consulting),
+            SessionAction::Found(row) => self.take_found(*row).await,
+            SessionAction::Awake(news) => {
                 // The agent has not taken what it was given, so the record keeps what it had.
-                if matches!(news, Err(Asleep::Agent(_))) {
+                if matches!(news, Err(WakeError::Agent(_))) {
                     self.forget_given();
                 }
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
                 self.over |= news.is_err() && !self.keeper.has_record();
             }
-            Outward::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
-            Outward::Inserted(turn, answer) => self.waiters.tell_inserted(turn, answer),
-            Outward::Refused(request, refusal) => {
+            SessionAction::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
+            SessionAction::Inserted(turn, answer) => self.waiters.tell_inserted(turn, answer),
+            SessionAction::Refused(request, refusal) => {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);
             }
-            Outward::Over(end) => {
+            SessionAction::Over(end) => {
                 self.given.remove(&end.turn.request);
                 self.waiters.tell_over(end);
             }
-            Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
-            Outward::Parked(parked) => self.waiters.tell_parked(parked),
-            Outward::Forgotten(wish, reply) => tell(reply, wish),
-            Outward::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
+            SessionAction::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
+            SessionAction::Parked(parked) => self.waiters.tell_parked(parked),
+            SessionAction::Forgotten(wish, reply) => tell(reply, wish),
+            SessionAction::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 kept => tell(reply, kept),
             },
-            Outward::Move(moving) => return self.move_to(*moving).await,
-            Outward::Joined(request, advisor, reply) => {
+            SessionAction::Move(moving) => return self.move_to(*moving).await,
+            SessionAction::Joined(request, advisor, reply) => {
                 let turn = self.keeper.turn_of(&request).await?;
                 if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {
                     self.waiters.advise(turn.id, advisor);
                 }
                 tell(reply, turn);
             }
-            Outward::Closed => {
+            SessionAction::Closed => {
                 // What an agent has left that went by itself is gone too before the session is said to be closed.
                 self.clear_leftover().await;
                 self.keeper.commit().await?;
                 self.over = true;
                 if self.machine.is_deleted() {
-                    self.told.fate.seal(End::Deleted);
+                    self.told.fate.seal(ExitReason::Deleted);
                 }
                 self.stop_listening();
                 self.waiters.tell_closed(&self.deletion);
@@ -390,7 +401,7 @@ impl SessionTask {
         self.coming = Some(Box::pin(live_agent::start_for(record, place, shared, predecessor)));
     }
 
-    async fn send_now(&mut self, outgoing: Outgoing) {
+    async fn send_now(&mut self, outgoing: OutgoingLine) {
         let Some(agent) = &mut self.agent else { return };
         if agent.sending.send(outgoing).await.is_err() {
             // The next receive sees the end and says how it came about.

@@ -9,33 +9,33 @@ use crate::store::StoreError;
 use crate::engine::SessionError;
 
 /// Why a session no longer answers.
-pub(crate) fn gone(fate: &Fate, record: &RecordId) -> SessionError {
+pub(crate) fn gone(fate: &ExitReasonCell, record: &RecordId) -> SessionError {
     match fate.known() {
-        Some(End::Failed(error)) => SessionError::Store(error),
-        Some(End::Deleted) => SessionError::NoRecord(record.clone()),
+        Some(ExitReason::Failed(error)) => SessionError::Store(error),
+        Some(ExitReason::Deleted) => SessionError::NoRecord(record.clone()),
         None => SessionError::ShutDown(record.clone()),
     }
 }
 
 /// Why a session's task ended, for those who still ask it.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Fate(Arc<Mutex<Option<End>>>);
+pub(crate) struct ExitReasonCell(Arc<Mutex<Option<ExitReason>>>);
 
 /// An end that a session does not come back from.
 #[derive(Debug, Clone)]
-pub(crate) enum End {
+pub(crate) enum ExitReason {
     /// The store did not keep what had to be kept.
     Failed(Arc<StoreError>),
     /// The record was deleted.
     Deleted,
 }
 
-impl Fate {
-    pub(crate) fn seal(&self, end: End) {
+impl ExitReasonCell {
+    pub(crate) fn seal(&self, end: ExitReason) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 
-    fn known(&self) -> Option<End> {
+    fn known(&self) -> Option<ExitReason> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -3,24 +3,24 @@
 
 use std::collections::HashMap;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::{RequestId, TurnId};
 
 /// What prompts that wait carry for the agent.
 #[derive(Debug, Default)]
-pub(crate) struct Metas {
+pub(crate) struct ForwardedParams {
     /// Of prompts that are not accepted yet.
-    asked: HashMap<RequestId, Besides>,
+    asked: HashMap<RequestId, ExtraParams>,
     /// Of turns that are not over.
-    open: HashMap<TurnId, Besides>,
+    open: HashMap<TurnId, ExtraParams>,
     /// Of whoever cancels, as long as that is done.
-    pub(crate) cancelling: Option<Besides>,
+    pub(crate) cancelling: Option<ExtraParams>,
     /// Of whoever deletes the session.
-    pub(crate) deleting: Option<Besides>,
+    pub(crate) deleting: Option<ExtraParams>,
 }
 
-impl Metas {
-    pub(crate) fn asked(&mut self, request: &RequestId, meta: Option<Besides>) {
+impl ForwardedParams {
+    pub(crate) fn asked(&mut self, request: &RequestId, meta: Option<ExtraParams>) {
         self.asked.extend(meta.map(|meta| (request.clone(), meta)));
     }
 
@@ -33,7 +33,7 @@ impl Metas {
     }
 
     /// What a turn carries. Its prompt may be sent a second time.
-    pub(crate) fn of(&self, turn: TurnId) -> Option<&Besides> {
+    pub(crate) fn of(&self, turn: TurnId) -> Option<&ExtraParams> {
         self.open.get(&turn)
     }
 

@@ -5,31 +5,32 @@
 
 use std::sync::Arc;
 
-use crate::acp::client::Line;
+use crate::acp::client::RedactedLine;
 use crate::machine::Effect;
 use crate::model::{
-    AbsolutePath, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage,
-    LineageIndex, Memory, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    AbsolutePath, AgentMemory, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, Lifecycle, Lineage,
+    LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
-use crate::engine::Shared;
+use crate::engine::EngineContext;
 use crate::engine::restore::fork::Past;
-use crate::engine::stream::follow::Tail;
+use crate::engine::stream::follow::EventTail;
 
 /// A record that does not exist yet.
-pub(crate) struct Seed {
+pub(crate) struct NewRecord {
     pub(crate) id: RecordId,
     pub(crate) agent: AgentSpec,
     pub(crate) cwd: AbsolutePath,
     pub(crate) real_cwd: AbsolutePath,
     pub(crate) additional_directories: Vec<AbsolutePath>,
-    pub(crate) mcp_servers: Vec<KeptServer>,
+    pub(crate) mcp_servers: Vec<McpServerRef>,
     pub(crate) scope: Option<Scope>,
 }
 
-pub(crate) struct Keeper {
-    shared: Shared,
+pub(crate) struct SessionJournal {
+    shared: EngineContext,
     record: RecordId,
     stage: Stage,
     next: Seq,
@@ -40,33 +41,33 @@ pub(crate) struct Keeper {
     durability: Durability,
     /// Bytes of bodies in `changes`.
     bytes: usize,
-    tail: Arc<Tail>,
+    tail: Arc<EventTail>,
     has_title: bool,
     /// Whether a turn was asked for since this began.
     has_turn: bool,
     /// What the record has of its agent's memory.
-    memory: Memory,
+    memory: AgentMemory,
     /// Who has the record's scope once it is closed.
-    heir: Option<Heir>,
+    heir: Option<ScopeSuccessor>,
     /// When something was last said elsewhere, until something is said here.
     spoken_elsewhere: Option<Timestamp>,
 }
 
 /// The record that takes the place of one that is closed.
-pub(crate) struct Heir {
+pub(crate) struct ScopeSuccessor {
     pub(crate) writer: SessionWriter,
     pub(crate) scope: Scope,
 }
 
 enum Stage {
     /// There is no record. It has a lineage once `session/new` was answered, and is made with this batch.
-    Unborn(Box<Seed>, Option<(Lineage, Timestamp)>),
+    Unborn(Box<NewRecord>, Option<(Lineage, Timestamp)>),
     /// There is one, and we are its writer.
     Kept(SessionWriter),
 }
 
-impl Keeper {
-    pub(crate) fn of_new(shared: Shared, seed: Seed, past: Past, tail: Arc<Tail>) -> Self {
+impl SessionJournal {
+    pub(crate) fn of_new(shared: EngineContext, seed: NewRecord, past: Past, tail: Arc<EventTail>) -> Self {
         let (last, lineage, id) = (past.last_seq(), past.lineage(), seed.id.clone());
         let stage = Stage::Unborn(Box::new(seed), None);
         let mut keeper = Self::new(shared, id, stage, last, lineage, tail);
@@ -75,7 +76,12 @@ impl Keeper {
         keeper
     }
 
-    pub(crate) fn of_record(shared: Shared, record: &Record, writer: SessionWriter, tail: Arc<Tail>) -> Self {
+    pub(crate) fn of_record(
+        shared: EngineContext,
+        record: &Record,
+        writer: SessionWriter,
+        tail: Arc<EventTail>,
+    ) -> Self {
         let lineage = record.lineage.current_index();
         let stage = Stage::Kept(writer);
         let keeper = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
@@ -84,12 +90,12 @@ impl Keeper {
     }
 
     fn new(
-        shared: Shared,
+        shared: EngineContext,
         record: RecordId,
         stage: Stage,
         last: Option<Seq>,
         lineage: LineageIndex,
-        tail: Arc<Tail>,
+        tail: Arc<EventTail>,
     ) -> Self {
         Self {
             shared,
@@ -104,7 +110,7 @@ impl Keeper {
             tail,
             has_title: false,
             has_turn: false,
-            memory: Memory::default(),
+            memory: AgentMemory::default(),
             heir: None,
             spoken_elsewhere: None,
         }
@@ -144,7 +150,7 @@ impl Keeper {
         self.bytes
     }
 
-    pub(crate) fn keep_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: Line) {
+    pub(crate) fn keep_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: RedactedLine) {
         let event = Event {
             seq: self.next,
             at: now,
@@ -164,13 +170,13 @@ impl Keeper {
     }
 
     pub(crate) fn keep_update(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
-        let line = Line { direction: Direction::FromAgent, kind: EventKind::Update, body };
+        let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Update, body };
         self.keep_line(now, turn, line);
     }
 
     /// Keeps an update that is no part of the conversation.
     pub(crate) fn keep_aside(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
-        let line = Line { direction: Direction::FromAgent, kind: EventKind::Notification, body };
+        let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Notification, body };
         self.keep_line(now, turn, line);
     }
 
@@ -184,7 +190,7 @@ impl Keeper {
 
     /// Keeps a fact that belongs to a turn if one runs.
     pub(crate) fn keep_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
-        let line = Line { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
+        let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
         self.keep_line(now, turn, line);
     }
 
@@ -235,18 +241,18 @@ impl Keeper {
     }
 
     /// What the record has of its agent's memory.
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> AgentMemory {
         self.memory
     }
 
     /// Keeps what the agent remembers, if that is something else than before.
-    pub(crate) fn keep_memory(&mut self, memory: Memory) {
+    pub(crate) fn keep_memory(&mut self, memory: AgentMemory) {
         if std::mem::replace(&mut self.memory, memory) != memory {
             self.changes.push(Change::Memory(memory));
         }
     }
 
-    pub(crate) fn keep_mcp_servers(&mut self, servers: Vec<KeptServer>) {
+    pub(crate) fn keep_mcp_servers(&mut self, servers: Vec<McpServerRef>) {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.mcp_servers = servers,
             Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
@@ -309,7 +315,7 @@ impl Keeper {
     }
 
     /// Once the record is closed, this one has a scope: both are kept in one step.
-    pub(crate) fn leave_scope_to(&mut self, heir: Heir) {
+    pub(crate) fn leave_scope_to(&mut self, heir: ScopeSuccessor) {
         self.heir = Some(heir);
     }
 
@@ -367,13 +373,13 @@ impl Keeper {
         let durability = std::mem::replace(&mut self.durability, Durability::Process);
         match (unborn, &self.stage) {
             (Some(record), _) => {
-                let Shared { store, host, .. } = &self.shared;
+                let EngineContext { store, host, .. } = &self.shared;
                 let writer = SessionWriter::create(store.clone(), record, changes, host.clone()).await?;
                 self.stage = Stage::Kept(writer);
             }
             (None, Stage::Kept(writer)) => match self.heir.take_if(|_| is_given_up(&changes)) {
                 None => append(writer, changes, durability).await?,
-                Some(Heir { writer: heir, scope }) => {
+                Some(ScopeSuccessor { writer: heir, scope }) => {
                     let taken = vec![Change::Scope(Some(scope))];
                     writer.append_with(changes, &heir, taken, Durability::Machine).await?;
                 }
@@ -424,7 +430,7 @@ fn is_given_up(changes: &[Change]) -> bool {
         .any(|change| matches!(change, Change::Lifecycle(lifecycle) if *lifecycle != Lifecycle::Open))
 }
 
-impl Seed {
+impl NewRecord {
     fn record(&self, lineage: Lineage, born: Timestamp) -> Record {
         Record {
             id: self.id.clone(),
@@ -440,7 +446,7 @@ impl Seed {
             lineage,
             agent_run: None,
             settings: crate::model::RecordSettings::default(),
-            memory: crate::model::Memory::default(),
+            memory: crate::model::AgentMemory::default(),
             restore_error: None,
             created_at: born,
             updated_at: born,

@@ -1,21 +1,23 @@
 //! What an agent says, as the inputs that a session's machine takes.
 
-use crate::acp::client::{Answer, FromAgent, Line, Meaning};
+use crate::acp::client::{AgentResponse, ParsedMessage, ReceivedMessage, RedactedLine};
 use crate::acp::idle_meta;
 use crate::machine::{AgentState, Input, PassId};
-use crate::model::{AcpSessionId, AgentError, Direction, EventKind, Reading, RecordId, RequestId, title_of};
+use crate::model::{
+    AcpSessionId, AgentError, Direction, ErrorMeaning, EventKind, RecordId, RequestId, title_of,
+};
 
-use super::effects::{Outward, UNBORN_BYTES};
+use super::effects::{SessionAction, UNBORN_BYTES};
 use super::task::{Ask, SessionTask};
 use crate::engine::ops::delete::Deletion;
 
 impl SessionTask {
     /// Takes one message of the agent.
-    pub(crate) fn take_said(&mut self, said: FromAgent) {
-        let FromAgent { meaning, line, size } = said;
+    pub(crate) fn take_said(&mut self, said: ReceivedMessage) {
+        let ReceivedMessage { meaning, line, size } = said;
         self.limits.spoken();
         self.glance.heard(self.now());
-        if let Meaning::Inquired(id, answer) = meaning {
+        if let ParsedMessage::Inquired(id, answer) = meaning {
             return self.take_inquired(&id, answer);
         }
         self.received += size as u64;
@@ -27,7 +29,7 @@ impl SessionTask {
             return self.refuse_second(&ask, line);
         }
         match meaning {
-            Meaning::Update(update) => {
+            ParsedMessage::Update(update) => {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
@@ -39,46 +41,46 @@ impl SessionTask {
                 self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
-            Meaning::State(state, background) => return self.take_state(state, background, line),
-            Meaning::Way(way) => return self.take_way(way),
-            Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
+            ParsedMessage::State(state, background) => return self.take_state(state, background, line),
+            ParsedMessage::Way(way) => return self.take_way(way),
+            ParsedMessage::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
             _ => {}
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
         self.note_offers();
         match meaning {
-            Meaning::Permission(ask, request) => {
+            ParsedMessage::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 let can_approve = request.can_be_approved();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
                 self.step(Input::Permission { ask, tool, has_options, can_approve });
             }
-            Meaning::Elicitation(ask, params) => {
+            ParsedMessage::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
                 self.step(Input::Elicitation { ask });
             }
-            Meaning::Withdrawn(ask) => {
+            ParsedMessage::Withdrawn(ask) => {
                 self.withdraw_tool(&ask);
                 self.step(Input::Withdrawn { ask });
             }
-            Meaning::Refused(ask, error) => {
+            ParsedMessage::Refused(ask, error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
-            Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_)
-            | Meaning::State(..)
-            | Meaning::Way(_)
-            | Meaning::Tool(..)
-            | Meaning::Inquired(..)
-            | Meaning::Nothing => {}
+            ParsedMessage::Answer(answer) => self.take_answer(answer),
+            ParsedMessage::Update(_)
+            | ParsedMessage::State(..)
+            | ParsedMessage::Way(_)
+            | ParsedMessage::Tool(..)
+            | ParsedMessage::Inquired(..)
+            | ParsedMessage::Nothing => {}
         }
     }
 
     /// Takes what the agent says of its own state. What a host of ours says of it beside the protocol is no part of the
     /// conversation.
-    fn take_state(&mut self, state: AgentState, background: bool, line: Line) {
+    fn take_state(&mut self, state: AgentState, background: bool, line: RedactedLine) {
         let own = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         self.note_far_state(&state, &line);
         let is_part = line.kind == EventKind::Update;
@@ -106,9 +108,9 @@ impl SessionTask {
         self.take_live_id(&session).map_err(|record| AgentError::SessionInUse { agent, session, record })
     }
 
-    fn take_answer(&mut self, answer: Answer) {
+    fn take_answer(&mut self, answer: AgentResponse) {
         match answer {
-            Answer::Opened(Ok((session, inner))) => {
+            AgentResponse::Opened(Ok((session, inner))) => {
                 // One that could not be restored is live no more.
                 self.live_id = None;
                 if self.take_live_id(&session).is_ok() {
@@ -117,10 +119,10 @@ impl SessionTask {
                 } else {
                     let agent = self.place.agent.label().into_owned();
                     let error = AgentError::SessionIdTaken { agent, session };
-                    self.step(Input::SetupRefused { reading: Reading::Broken, error });
+                    self.step(Input::SetupRefused { reading: ErrorMeaning::Broken, error });
                 }
             }
-            Answer::Restored(Ok(inner)) => {
+            AgentResponse::Restored(Ok(inner)) => {
                 if let Some(title) = title_of(&self.first_words) {
                     self.keeper.keep_first_title(title);
                 }
@@ -128,22 +130,23 @@ impl SessionTask {
                 self.own_given();
                 self.step(Input::Restored { inner });
             }
-            Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
+            AgentResponse::Opened(Err(error)) | AgentResponse::Restored(Err(error)) => {
                 self.step(Input::SetupRefused { reading: error.reading(), error });
             }
-            Answer::Inserted(answer) => {
-                let inserted = self.machine.current_turn().map(|turn| Outward::Inserted(turn, Some(answer)));
+            AgentResponse::Inserted(answer) => {
+                let inserted =
+                    self.machine.current_turn().map(|turn| SessionAction::Inserted(turn, Some(answer)));
                 self.outward.extend(inserted);
                 self.step(Input::PromptInserted);
             }
-            Answer::Prompted(answer, result) => {
+            AgentResponse::Prompted(answer, result) => {
                 self.prompted = result;
                 self.step(Input::PromptAnswered(answer));
                 self.prompted = None;
             }
-            Answer::Passed(pass, answer, told) => {
+            AgentResponse::Passed(pass, answer, told) => {
                 if let Some(body) = told {
-                    let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
+                    let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Update, body };
                     self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
                 }
                 self.step(match pass {
@@ -151,14 +154,14 @@ impl SessionTask {
                     pass => Input::PassAnswered { pass, answer },
                 });
             }
-            Answer::Closed(_) => self.step(Input::CloseAnswered),
-            Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(answer) => {
+            AgentResponse::Closed(_) => self.step(Input::CloseAnswered),
+            AgentResponse::Listed(page) => self.take_page(page.ok()),
+            AgentResponse::Deleted(answer) => {
                 self.deletion = Deletion::Answered(answer);
                 self.step(Input::DeleteAnswered);
             }
             // Nobody logs in with the agent of a session.
-            Answer::Login(_) | Answer::Other => {}
+            AgentResponse::Login(_) | AgentResponse::Other => {}
         }
     }
 }

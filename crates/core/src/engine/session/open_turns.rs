@@ -7,10 +7,10 @@ use std::collections::HashSet;
 
 use tokio::sync::oneshot;
 
-use crate::acp::Besides;
+use crate::acp::ExtraParams;
 use crate::model::{RequestId, Seq, Turn, TurnId};
 
-use super::commands::Command;
+use super::commands::SessionCommand;
 use super::replies::tell;
 use super::task::SessionTask;
 use crate::engine::SessionError;
@@ -19,7 +19,7 @@ use crate::engine::api::turn_handle::TurnEnd;
 
 /// A turn that runs, or waits to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OpenTurn {
+pub(crate) struct OpenTurnRef {
     /// Which.
     pub(crate) id: TurnId,
     /// The client's name for its prompt.
@@ -50,9 +50,9 @@ impl EndWaiter {
 
 impl Session {
     /// The turns that are open: the one that runs first, then those that wait, in order.
-    pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurn>, SessionError> {
+    pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurnRef>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::OpenTurns(reply), answer).await
+        self.ask(SessionCommand::OpenTurns(reply), answer).await
     }
 
     /// Cancels these turns, with what the client says to the agent besides, and waits until they are over; the event
@@ -60,23 +60,23 @@ impl Session {
     pub(crate) async fn cancel_turns(
         &self,
         turns: Vec<TurnId>,
-        besides: Option<Besides>,
+        besides: Option<ExtraParams>,
     ) -> Result<Option<Seq>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::CancelTurns(turns, besides, reply), answer).await
+        self.ask(SessionCommand::CancelTurns(turns, besides, reply), answer).await
     }
 }
 
 impl SessionTask {
-    pub(crate) fn open_turns(&self) -> Vec<OpenTurn> {
-        let open = |turn: &Turn| OpenTurn { id: turn.id, request: turn.request.clone() };
+    pub(crate) fn open_turns(&self) -> Vec<OpenTurnRef> {
+        let open = |turn: &Turn| OpenTurnRef { id: turn.id, request: turn.request.clone() };
         self.machine.open_turns().map(open).collect()
     }
 
     pub(crate) fn cancel_turns(
         &mut self,
         turns: &[TurnId],
-        besides: Option<&Besides>,
+        besides: Option<&ExtraParams>,
         reply: oneshot::Sender<Option<Seq>>,
     ) {
         let open: Vec<TurnId> =

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::machine::{Asleep, Awakening, PassId, Refusal, Unpassed};
+use crate::machine::{ForwardError, PassId, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{ClientName, Fact, RequestId, TurnId};
 
 use super::open_turns::EndWaiter;
-use crate::engine::api::turn_handle::{Insertion, TurnEnd};
+use crate::engine::api::turn_handle::{TurnEnd, TurnInsertion};
 use crate::engine::ops::delete::Deletion;
-use crate::engine::permissions::request::Advisor;
+use crate::engine::permissions::request::ResponderSender;
 
 /// Tells one waiter; one that no longer waits is not an error.
 pub(crate) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
@@ -20,17 +20,17 @@ pub(crate) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
 
 /// What a client that prompts waits for.
 pub(crate) struct PromptWaiter {
-    pub(crate) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
+    pub(crate) accepted: oneshot::Sender<Result<TurnId, PromptRefusal>>,
     /// Dropped untold if the prompt never becomes part of the conversation.
-    pub(crate) inserted: oneshot::Sender<Insertion>,
+    pub(crate) inserted: oneshot::Sender<TurnInsertion>,
     pub(crate) over: oneshot::Sender<TurnEnd>,
     /// Whom to ask what the agent asks.
-    pub(crate) advisor: Option<Advisor>,
+    pub(crate) advisor: Option<ResponderSender>,
 }
 
 #[derive(Default)]
 pub(crate) struct Waiters {
-    pub(crate) awake: Vec<oneshot::Sender<Result<Awakening, Asleep>>>,
+    pub(crate) awake: Vec<oneshot::Sender<Result<WakeOutcome, WakeError>>>,
     pub(crate) parked: Vec<oneshot::Sender<bool>>,
     pub(crate) closed: Vec<oneshot::Sender<()>>,
     pub(crate) deleted: Vec<oneshot::Sender<Deletion>>,
@@ -38,25 +38,25 @@ pub(crate) struct Waiters {
     /// Those who have cancelled turns and wait for their ends.
     pub(crate) ends: Vec<EndWaiter>,
     /// Those whose request went to the agent.
-    pub(crate) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
-    inserted: HashMap<TurnId, oneshot::Sender<Insertion>>,
+    pub(crate) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, ForwardError>>>,
+    inserted: HashMap<TurnId, oneshot::Sender<TurnInsertion>>,
     over: HashMap<TurnId, oneshot::Sender<TurnEnd>>,
     /// Whom to ask what the agent asks in a turn.
-    advisors: HashMap<TurnId, Advisor>,
+    advisors: HashMap<TurnId, ResponderSender>,
     /// Whom to ask where a turn has nobody.
-    stand_in: Option<Advisor>,
+    stand_in: Option<ResponderSender>,
     /// Who asked for the prompts that have not begun, as far as they said.
     askers: HashMap<RequestId, ClientName>,
 }
 
 impl Waiters {
-    pub(crate) fn tell_awake(&mut self, news: &Result<Awakening, Asleep>) {
+    pub(crate) fn tell_awake(&mut self, news: &Result<WakeOutcome, WakeError>) {
         for waiter in self.awake.drain(..) {
             tell(waiter, news.clone());
         }
     }
 
-    pub(crate) fn tell_passed(&mut self, pass: PassId, answer: Result<Arc<str>, Unpassed>) {
+    pub(crate) fn tell_passed(&mut self, pass: PassId, answer: Result<Arc<str>, ForwardError>) {
         if let Some(waiter) = self.passes.remove(&pass) {
             tell(waiter, answer);
         }
@@ -86,7 +86,7 @@ impl Waiters {
         }
     }
 
-    pub(crate) fn tell_refused(&mut self, request: &RequestId, refusal: Refusal) {
+    pub(crate) fn tell_refused(&mut self, request: &RequestId, refusal: PromptRefusal) {
         self.askers.remove(request);
         if let Some(PromptWaiter { accepted, .. }) = self.prompts.remove(request) {
             tell(accepted, Err(refusal));
@@ -95,7 +95,7 @@ impl Waiters {
 
     pub(crate) fn tell_inserted(&mut self, turn: TurnId, answer: Option<Arc<str>>) {
         if let Some(inserted) = self.inserted.remove(&turn) {
-            tell(inserted, Insertion { answer });
+            tell(inserted, TurnInsertion { answer });
         }
     }
 
@@ -127,17 +127,17 @@ impl Waiters {
     }
 
     /// From here on this one is asked about a turn.
-    pub(crate) fn advise(&mut self, turn: TurnId, advisor: Advisor) {
+    pub(crate) fn advise(&mut self, turn: TurnId, advisor: ResponderSender) {
         self.advisors.insert(turn, advisor);
     }
 
     /// From here on this one is asked about turns that have nobody.
-    pub(crate) fn stand_in(&mut self, advisor: Advisor) {
+    pub(crate) fn stand_in(&mut self, advisor: ResponderSender) {
         self.stand_in = Some(advisor);
     }
 
     /// Whom to ask about a turn.
-    pub(crate) fn advisor(&self, turn: TurnId) -> Option<&Advisor> {
+    pub(crate) fn advisor(&self, turn: TurnId) -> Option<&ResponderSender> {
         self.advisors.get(&turn).or(self.stand_in.as_ref())
     }
 }

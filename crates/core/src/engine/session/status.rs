@@ -8,16 +8,16 @@ use crate::acp::settings;
 use crate::machine::Input;
 use crate::model::{SessionIdentity, Setting};
 
-use super::effects::Outward;
+use super::effects::SessionAction;
 use super::task::SessionTask;
-use crate::engine::Counted;
-use crate::engine::api::session_handle::{Offers, SessionStatus};
+use crate::engine::CountGuard;
+use crate::engine::api::session_handle::{AgentOffer, SessionStatus};
 
 impl SessionTask {
     pub(crate) fn tell_status(&mut self) {
         let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
         if has_agent != self.live.is_some() {
-            self.live = has_agent.then(|| Counted::one(&self.shared.live));
+            self.live = has_agent.then(|| CountGuard::one(&self.shared.live));
         }
         let status = SessionStatus {
             identity: self.identity(),
@@ -63,7 +63,7 @@ impl SessionTask {
         if let Some(wish) = &wish {
             self.step(Input::Forget(wish.name.clone()));
         }
-        self.outward.push(Outward::Forgotten(wish, reply));
+        self.outward.push(SessionAction::Forgotten(wish, reply));
     }
 
     /// What is offered by an agent that is gone stays until another has the session.
@@ -75,8 +75,11 @@ impl SessionTask {
             let is_told = Arc::ptr_eq(&told.offered, offered)
                 && told.answer.as_ref().is_some_and(|told| Arc::ptr_eq(told, answer));
             if !is_told {
-                *told =
-                    Offers { offered: offered.clone(), answer: Some(answer.clone()), version: Some(version) };
+                *told = AgentOffer {
+                    offered: offered.clone(),
+                    answer: Some(answer.clone()),
+                    version: Some(version),
+                };
             }
             !is_told
         });

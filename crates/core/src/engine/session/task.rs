@@ -1,7 +1,7 @@
 //! One session's task: the only owner of its machine, its agent and its place in the store.
 //!
 //! It waits for one thing to happen, takes whatever else has happened meanwhile, and settles it all at once:
-//! commit, then act. Everything that can happen is a [`Happening`]; nothing else touches the session.
+//! commit, then act. Everything that can happen is a [`SessionEvent`]; nothing else touches the session.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -13,31 +13,35 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
+use crate::acp::client::{
+    AgentResponse, MessageContext, PermissionRequest, ReceivedMessage, RedactedLine, SessionOffer,
+};
 use crate::machine::{AskId, Deadline, Input, OnResume, SessionMachine};
 use crate::model::{AgentRun, RequestId};
 use crate::store::StoreError;
 use crate::wire::{RpcError, RpcId};
 
 use super::agent_memory::Knowledge;
-use super::commands::Command;
-use super::effects::{LostLines, Outward};
-use super::exit_reason::End;
-use super::forwarded_params::Metas;
-use super::journal::Keeper;
+use super::commands::SessionCommand;
+use super::effects::{LostLines, SessionAction};
+use super::exit_reason::ExitReason;
+use super::forwarded_params::ForwardedParams;
+use super::journal::SessionJournal;
 use super::replies::Waiters;
-use super::timers::Limits;
+use super::timers::SessionTimers;
 use super::wait_reason::Glance;
-use crate::engine::agent::launch_spec::{Belongings, Place};
-use crate::engine::agent::live_agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
-use crate::engine::agent::remote_host::Far;
-use crate::engine::api::session_handle::Told;
+use crate::engine::agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
+use crate::engine::agent::live_agent::{
+    AgentExitReport, FailedStart, Leftover, LiveAgent, LiveAgentEvent, LiveId,
+};
+use crate::engine::agent::remote_host::RemoteHostState;
+use crate::engine::api::session_handle::StatusPublisher;
 use crate::engine::ops::delete::Deletion;
-use crate::engine::ops::session_query::Unanswered;
-use crate::engine::permissions::request::{Consultations, Consulted};
+use crate::engine::ops::session_query::SessionQueryError;
+use crate::engine::permissions::request::{DecisionEvent, PendingDecisions};
 use crate::engine::tools::dispatch::ToolAsk;
-use crate::engine::tools::run::{Done, Errand};
-use crate::engine::{Counted, RestoreSession, Shared};
+use crate::engine::tools::run::{ToolOutcome, ToolRequestOrigin};
+use crate::engine::{CountGuard, EngineContext, RestoreSession};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
 const BATCH_MESSAGES: usize = 512;
@@ -54,63 +58,63 @@ pub(crate) enum Ask {
     Refused(RpcError),
 }
 
-type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedStart>> + Send>>;
+type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<RedactedLine>), FailedStart>> + Send>>;
 
 /// One thing that happened.
-enum Happening {
-    Command(Option<Command>),
-    Started(Box<Result<(LiveAgent, Vec<Line>), FailedStart>>),
+enum SessionEvent {
+    Command(Option<SessionCommand>),
+    Started(Box<Result<(LiveAgent, Vec<RedactedLine>), FailedStart>>),
     /// The agent has gone as it was asked to, or would not.
-    Ended(Farewell),
+    Ended(AgentExitReport),
     /// What an agent had left when it went by itself is gone, or would not go.
-    Cleared(Farewell),
-    Said(Option<FromAgent>),
+    Cleared(AgentExitReport),
+    Said(Option<ReceivedMessage>),
     /// Something has come of what the agent wanted done, or terminals have shown something.
-    Done(Option<(Errand, Done)>),
+    Done(Option<(ToolRequestOrigin, ToolOutcome)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
-    Consulted(Consulted),
+    Consulted(DecisionEvent),
     /// Somebody began or ceased to hold the session.
     Held,
 }
 
 pub(crate) struct SessionTask {
-    pub(crate) shared: Shared,
+    pub(crate) shared: EngineContext,
     pub(crate) machine: SessionMachine,
-    pub(crate) keeper: Keeper,
-    pub(crate) place: Place,
+    pub(crate) keeper: SessionJournal,
+    pub(crate) place: LaunchSpec,
     /// What of it is the session's.
-    pub(crate) belongings: Belongings,
-    commands: mpsc::Receiver<Command>,
-    pub(crate) told: Told,
+    pub(crate) belongings: PersistedLaunchSpec,
+    commands: mpsc::Receiver<SessionCommand>,
+    pub(crate) told: StatusPublisher,
     /// How long an agent with nothing to do stays while nobody holds the session, and whether somebody wanted just that.
     pub(crate) idle: Option<Duration>,
     pub(crate) idle_is_wanted: bool,
     /// Counts this session among the live ones while it has an agent.
-    pub(crate) live: Option<Counted>,
+    pub(crate) live: Option<CountGuard>,
     pub(crate) agent: Option<LiveAgent>,
     pub(crate) coming: Option<Coming>,
     /// The agent's process, until its end is kept.
     pub(crate) run: Option<AgentRun>,
     /// An agent that was asked to go.
-    pub(crate) going: Option<JoinHandle<Farewell>>,
+    pub(crate) going: Option<JoinHandle<AgentExitReport>>,
     pub(crate) leftover: Option<Leftover>,
     /// What the agent that was asked to go had done wrong, if anything.
     pub(crate) fault: Option<&'static str>,
     /// What the machine is to be told next.
     pub(crate) inputs: VecDeque<Input>,
     pub(crate) deadline: Option<(Deadline, Instant)>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SessionTimers,
     pub(crate) glance: Glance,
     pub(crate) asks: HashMap<AskId, Ask>,
-    pub(crate) consultations: Consultations,
+    pub(crate) consultations: PendingDecisions,
     pub(crate) waiters: Waiters,
     /// Those who have asked the agent what it has beside this session.
-    pub(crate) inquirers: HashMap<RpcId, oneshot::Sender<Result<Answer, Unanswered>>>,
-    pub(crate) metas: Metas,
+    pub(crate) inquirers: HashMap<RpcId, oneshot::Sender<Result<AgentResponse, SessionQueryError>>>,
+    pub(crate) metas: ForwardedParams,
     /// What those whose prompts are open would start the agent with.
     pub(crate) given: HashMap<RequestId, RestoreSession>,
-    pub(crate) outward: Vec<Outward>,
+    pub(crate) outward: Vec<SessionAction>,
     pub(crate) live_id: Option<LiveId>,
     /// The agent's whole answer to a prompt, while its turn ends by it.
     pub(crate) prompted: Option<Arc<str>>,
@@ -127,14 +131,14 @@ pub(crate) struct SessionTask {
     /// The conversation so far as text, while a fresh session may need it.
     pub(crate) history: Option<String>,
     /// What is known of the agent, if it is a host of ours.
-    pub(crate) far: Option<Far>,
+    pub(crate) far: Option<RemoteHostState>,
     /// What is known of the agent's memory.
     pub(crate) knowledge: Knowledge,
     /// What the user said first in a session that is being adopted, and whether that is all of it.
     pub(crate) first_words: String,
     pub(crate) first_words_end: bool,
     /// What the machine was last told that the agent offers.
-    pub(crate) offered: Arc<Offered>,
+    pub(crate) offered: Arc<SessionOffer>,
     /// How many pages of the agent's list were looked through.
     pub(crate) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
@@ -146,12 +150,12 @@ pub(crate) struct SessionTask {
 
 impl SessionTask {
     pub(crate) fn new(
-        shared: Shared,
+        shared: EngineContext,
         machine: SessionMachine,
-        keeper: Keeper,
-        (place, belongings): (Place, Belongings),
-        commands: mpsc::Receiver<Command>,
-        told: Told,
+        keeper: SessionJournal,
+        (place, belongings): (LaunchSpec, PersistedLaunchSpec),
+        commands: mpsc::Receiver<SessionCommand>,
+        told: StatusPublisher,
     ) -> Self {
         let idle = shared.settings.idle;
         let knowledge = Knowledge::of(keeper.memory());
@@ -174,13 +178,13 @@ impl SessionTask {
             fault: None,
             inputs: VecDeque::new(),
             deadline: None,
-            limits: Limits::new(),
+            limits: SessionTimers::new(),
             glance: Glance::default(),
             asks: HashMap::new(),
-            consultations: Consultations::default(),
+            consultations: PendingDecisions::default(),
             waiters: Waiters::default(),
             inquirers: HashMap::new(),
-            metas: Metas::default(),
+            metas: ForwardedParams::default(),
             given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
@@ -210,7 +214,7 @@ impl SessionTask {
         // Prompts that outlived their host have had their time since.
         self.limits.note(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
-            self.told.fate.seal(End::Failed(Arc::new(error)));
+            self.told.fate.seal(ExitReason::Failed(Arc::new(error)));
         }
         self.leave().await;
     }
@@ -225,61 +229,61 @@ impl SessionTask {
         Ok(())
     }
 
-    async fn next(&mut self) -> Happening {
+    async fn next(&mut self) -> SessionEvent {
         let known = known(&self.machine);
         // What the agent waits for us to do is no silence of its own.
         let limit = self.limits.next(&self.machine, !self.is_waited_for());
         let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
         tokio::select! {
-            command = self.commands.recv() => Happening::Command(command),
+            command = self.commands.recv() => SessionEvent::Command(command),
             started = when(self.coming.as_mut()) => {
                 self.coming = None;
-                Happening::Started(Box::new(started))
+                SessionEvent::Started(Box::new(started))
             }
             farewell = when(self.going.as_mut()) => {
                 self.going = None;
-                Happening::Ended(farewell.unwrap_or_default())
+                SessionEvent::Ended(farewell.unwrap_or_default())
             }
             ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
-                Happening::Cleared(ended.unwrap_or_default())
+                SessionEvent::Cleared(ended.unwrap_or_default())
             }
             news = when(self.agent.as_mut().map(|agent| Box::pin(agent.next(known)))) => match news {
-                News::Said(said) => Happening::Said(said),
-                News::Done(done) => Happening::Done(done),
+                LiveAgentEvent::Said(said) => SessionEvent::Said(said),
+                LiveAgentEvent::Done(done) => SessionEvent::Done(done),
             },
-            consulted = self.consultations.next() => Happening::Consulted(consulted),
+            consulted = self.consultations.next() => SessionEvent::Consulted(consulted),
             held = self.told.held.changed() => {
                 // The task has a share in the number, so there always is one.
                 drop(held);
-                Happening::Held
+                SessionEvent::Held
             }
             reached = when(deadline.map(|(name, at)| Box::pin(async move {
                 tokio::time::sleep_until(at).await;
                 name
             }))) => {
                 self.deadline.take_if(|(name, _)| *name == reached);
-                Happening::Deadline(reached)
+                SessionEvent::Deadline(reached)
             }
         }
     }
 
-    async fn take(&mut self, happening: Happening) -> Result<(), StoreError> {
+    async fn take(&mut self, happening: SessionEvent) -> Result<(), StoreError> {
         match happening {
-            Happening::Command(Some(command)) => self.take_command(command).await?,
-            Happening::Command(None) => self.over = true,
-            Happening::Started(started) => match *started {
+            SessionEvent::Command(Some(command)) => self.take_command(command).await?,
+            SessionEvent::Command(None) => self.over = true,
+            SessionEvent::Started(started) => match *started {
                 Ok((agent, lines)) => self.take_agent(agent, lines).await?,
                 Err(failed) => self.take_failed_start(failed),
             },
-            Happening::Ended(farewell) => self.take_ended(farewell),
-            Happening::Cleared(farewell) => self.take_cleared(farewell),
-            Happening::Said(Some(said)) => self.take_said(said),
-            Happening::Said(None) => self.take_end().await,
-            Happening::Done(done) => self.take_done(done),
-            Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
-            Happening::Consulted(Consulted::Said(ask, advice)) => self.take_advice(ask, advice),
-            Happening::Consulted(Consulted::Put(ask)) => self.keep_that_somebody_is_asked(&ask),
-            Happening::Held => self.renew_idle_time(),
+            SessionEvent::Ended(farewell) => self.take_ended(farewell),
+            SessionEvent::Cleared(farewell) => self.take_cleared(farewell),
+            SessionEvent::Said(Some(said)) => self.take_said(said),
+            SessionEvent::Said(None) => self.take_end().await,
+            SessionEvent::Done(done) => self.take_done(done),
+            SessionEvent::Deadline(deadline) => self.step(Input::Deadline(deadline)),
+            SessionEvent::Consulted(DecisionEvent::Said(ask, advice)) => self.take_advice(ask, advice),
+            SessionEvent::Consulted(DecisionEvent::Put(ask)) => self.keep_that_somebody_is_asked(&ask),
+            SessionEvent::Held => self.renew_idle_time(),
         }
         Ok(())
     }
@@ -297,7 +301,7 @@ impl SessionTask {
         self.step(Input::StartFailed(error));
     }
 
-    async fn take_agent(&mut self, mut agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
+    async fn take_agent(&mut self, mut agent: LiveAgent, lines: Vec<RedactedLine>) -> Result<(), StoreError> {
         if let Some(settled) = agent.settled.take() {
             self.keep_directory(*settled).await?;
         }
@@ -315,12 +319,12 @@ impl SessionTask {
         self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at, carried) = self.read_history().await?;
-        let on_resume = self.far.as_ref().map_or(OnResume::Nothing, Far::on_resume);
+        let on_resume = self.far.as_ref().map_or(OnResume::Nothing, RemoteHostState::on_resume);
         self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume });
         Ok(())
     }
 
-    pub(crate) fn keep_lines(&mut self, lines: Vec<Line>) {
+    pub(crate) fn keep_lines(&mut self, lines: Vec<RedactedLine>) {
         let now = self.now();
         for line in lines {
             self.keeper.keep_line(now, None, line);
@@ -335,7 +339,7 @@ impl SessionTask {
             }
             let Some(agent) = self.agent.as_mut().filter(|agent| agent.sending.has_room()) else { break };
             let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
-            self.take(Happening::Said(Some(said))).await?;
+            self.take(SessionEvent::Said(Some(said))).await?;
         }
         Ok(())
     }
@@ -391,8 +395,8 @@ impl SessionTask {
 }
 
 /// What the agent's next message is read with.
-fn known(machine: &SessionMachine) -> Known<'_> {
-    Known { session: machine.target_session() }
+fn known(machine: &SessionMachine) -> MessageContext<'_> {
+    MessageContext { session: machine.target_session() }
 }
 
 /// A future if there is one; otherwise one that never comes.

@@ -13,13 +13,13 @@ use crate::machine::{Deadline, PassId, SessionMachine};
 use crate::model::{RequestId, Timestamp, TurnId};
 
 /// The moments at which turns and requests are to be over, and the last word between us and the agent.
-pub(crate) struct Limits {
+pub(crate) struct SessionTimers {
     turns: HashMap<TurnId, Instant>,
     passes: HashMap<PassId, Instant>,
     spoken: Instant,
 }
 
-impl Limits {
+impl SessionTimers {
     pub(crate) fn new() -> Self {
         Self { turns: HashMap::new(), passes: HashMap::new(), spoken: Instant::now() }
     }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::machine::{Awaited, Deadline, PassId};
-use crate::model::{AgentError, Missed, Timestamp};
+use crate::machine::{Deadline, PassId, WaitCondition};
+use crate::model::{AgentError, MissedDeadline, Timestamp};
 
 use super::task::{Ask, SessionTask};
-use crate::engine::agent::remote_host::Far;
+use crate::engine::agent::remote_host::RemoteHostState;
 use crate::engine::permissions::request::QuestionKind;
 
 /// What a session waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitReason {
     /// What it is.
-    pub what: Awaited,
+    pub what: WaitCondition,
     /// Whether the agent waits itself, for a file or a command that it wants.
     pub is_served: bool,
     /// Whether the agent has to read what it was sent before it is heard again.
@@ -39,7 +39,7 @@ pub(crate) struct Glance {
 /// What is waited for, and what the agent has to do with it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
-    what: Awaited,
+    what: WaitCondition,
     is_served: bool,
     is_unread: bool,
     is_away: bool,
@@ -71,42 +71,46 @@ impl SessionTask {
     fn seen(&self) -> Option<Seen> {
         let what = self.machine.awaited()?;
         let is_at_work = match &what {
-            Awaited::Answer(method) => &**method == "session/prompt",
-            Awaited::TurnEnd => true,
+            WaitCondition::Answer(method) => &**method == "session/prompt",
+            WaitCondition::TurnEnd => true,
             _ => false,
         };
         let is_served = is_at_work && self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
-        let is_unread = matches!(what, Awaited::Answer(_) | Awaited::TurnEnd) && self.agent_is_behind();
-        let is_away = self.agent.is_some() && self.far.as_ref().is_some_and(Far::is_away);
+        let is_unread =
+            matches!(what, WaitCondition::Answer(_) | WaitCondition::TurnEnd) && self.agent_is_behind();
+        let is_away = self.agent.is_some() && self.far.as_ref().is_some_and(RemoteHostState::is_away);
         Some(Seen { what, is_served, is_unread, is_away })
     }
 
     /// What the session waits for at the moment.
-    pub(crate) fn waiting(&self) -> Option<Waiting> {
+    pub(crate) fn waiting(&self) -> Option<WaitReason> {
         let Seen { what, is_served, is_unread, is_away } = self.seen()?;
-        let asked = if let Awaited::Questions { first, .. } = &what { Some(first) } else { None };
+        let asked = if let WaitCondition::Questions { first, .. } = &what { Some(first) } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
             Some(Ask::Elicitation(_)) => Some(QuestionKind::Elicitation),
             Some(Ask::Refused(_)) | None => None,
         });
         let since = self.glance.since.unwrap_or_else(|| self.now());
-        Some(Waiting { what, is_served, is_unread, is_away, question, since, heard: self.glance.heard })
+        Some(WaitReason { what, is_served, is_unread, is_away, question, since, heard: self.glance.heard })
     }
 
     /// The error for whoever has waited in vain, for as long as the start wait, for the session to be awake or for the
     /// agent's answer to a request, with what the agent has said so far.
     pub(crate) fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> AgentError {
         let asked = pass.and_then(|pass| self.machine.passed_method(pass));
-        let awaited = asked.map(|method| Awaited::Answer(method.into())).or_else(|| self.machine.awaited());
+        let awaited =
+            asked.map(|method| WaitCondition::Answer(method.into())).or_else(|| self.machine.awaited());
         let missed = match (awaited, &self.deadline) {
-            (Some(Awaited::AgentStart), _) => Missed::Initialize,
-            (Some(Awaited::Answer(method)), _) => Missed::Answer(method),
-            (Some(Awaited::LoadTime), Some((Deadline::Load(at), _))) => Missed::LoadTime(*at),
-            (Some(Awaited::AgentEnd), _) => Missed::End,
-            (Some(Awaited::LoadTime | Awaited::TurnEnd | Awaited::Questions { .. }) | None, _) => {
-                Missed::Ready
-            }
+            (Some(WaitCondition::AgentStart), _) => MissedDeadline::Initialize,
+            (Some(WaitCondition::Answer(method)), _) => MissedDeadline::Answer(method),
+            (Some(WaitCondition::LoadTime), Some((Deadline::Load(at), _))) => MissedDeadline::LoadTime(*at),
+            (Some(WaitCondition::AgentEnd), _) => MissedDeadline::End,
+            (
+                Some(WaitCondition::LoadTime | WaitCondition::TurnEnd | WaitCondition::Questions { .. })
+                | None,
+                _,
+            ) => MissedDeadline::Ready,
         };
         let agent = self.place.agent.label().into_owned();
         AgentError::SlowStart { agent, missed, limit: wait, said: self.place.last_words() }

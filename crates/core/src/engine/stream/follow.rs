@@ -21,26 +21,26 @@ const TAIL_BYTES: usize = 1024 * 1024;
 const PAGE: usize = 1024;
 
 /// The last committed events of a running session.
-pub(crate) struct Tail {
-    recent: Mutex<Recent>,
-    reached: watch::Sender<Reached>,
+pub(crate) struct EventTail {
+    recent: Mutex<RecentEvents>,
+    reached: watch::Sender<TailPosition>,
 }
 
 #[derive(Default)]
-struct Recent {
+struct RecentEvents {
     events: VecDeque<Event>,
     bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Reached {
+struct TailPosition {
     last: u64,
     over: bool,
 }
 
-impl Tail {
+impl EventTail {
     pub(crate) fn new(last: Option<Seq>) -> Self {
-        let reached = Reached { last: last.map_or(0, |seq| seq.0), over: false };
+        let reached = TailPosition { last: last.map_or(0, |seq| seq.0), over: false };
         Self { recent: Mutex::default(), reached: watch::Sender::new(reached) }
     }
 
@@ -56,7 +56,7 @@ impl Tail {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if self.reached.receiver_count() == 0 {
             // Nobody follows: whoever comes later finds it all in the store.
-            *recent = Recent::default();
+            *recent = RecentEvents::default();
         } else {
             for event in events {
                 recent.bytes += event.body.len();
@@ -73,7 +73,7 @@ impl Tail {
 
     /// Nobody follows any more: whoever comes later finds it all in the store.
     fn forget(&self) {
-        *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = Recent::default();
+        *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = RecentEvents::default();
     }
 
     /// No more will come.
@@ -96,7 +96,7 @@ pub struct Follower {
     record: RecordId,
     next: Seq,
     ready: VecDeque<Event>,
-    live: Option<(Arc<Tail>, watch::Receiver<Reached>)>,
+    live: Option<(Arc<EventTail>, watch::Receiver<TailPosition>)>,
 }
 
 impl Drop for Follower {
@@ -115,7 +115,12 @@ impl Follower {
         Self { store, record, next: from.max(Seq::FIRST), ready: VecDeque::new(), live: None }
     }
 
-    pub(crate) fn of_session(store: Arc<dyn Store>, record: RecordId, from: Seq, tail: Arc<Tail>) -> Self {
+    pub(crate) fn of_session(
+        store: Arc<dyn Store>,
+        record: RecordId,
+        from: Seq,
+        tail: Arc<EventTail>,
+    ) -> Self {
         let reached = tail.reached.subscribe();
         let mut follower = Self::of_store(store, record, from);
         follower.live = Some((tail, reached));
@@ -161,7 +166,7 @@ impl Follower {
                 return Ok(!self.ready.is_empty());
             }
             let Some((_, reached)) = &mut self.live else { return Ok(false) };
-            let Reached { last, over } = *reached.borrow_and_update();
+            let TailPosition { last, over } = *reached.borrow_and_update();
             if last >= self.next.0 {
                 continue;
             }

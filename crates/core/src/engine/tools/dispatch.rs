@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::acp::client::{Line, PermissionRequest, TerminalRequest, ToolAnswer, ToolRequest};
+use crate::acp::client::{PermissionRequest, RedactedLine, TerminalRequest, ToolAnswer, ToolRequest};
 use crate::machine::{AskId, Input, Permit};
-use crate::model::{Fact, ProtocolVersion, Replaced, ToolUse, TurnId};
-use crate::tools::{CommandLine, Ended, Located, RECORD_VARIABLE, Shown, Terminal};
+use crate::model::{Fact, PreviousContent, ProtocolVersion, ToolUse, TurnId};
+use crate::tools::{
+    CommandLine, RECORD_VARIABLE, RootedPath, TerminalProcess, TerminalView, TerminationOutcome,
+};
 use crate::wire::RpcError;
 
-use super::run::{Checked, Done, Errand, FileWanted, Sort, unusable};
+use super::run::{Checked, FileWanted, ToolJobKind, ToolOutcome, ToolRequestOrigin, unusable};
 use super::terminal_output::status;
 use crate::engine::permissions::denied::denied;
 use crate::engine::permissions::request;
@@ -26,11 +28,11 @@ pub(crate) struct ToolAsk {
     /// The request's params, as the agent wrote them.
     params: Arc<str>,
     /// How it is kept, if it is not yet.
-    line: Option<Line>,
+    line: Option<RedactedLine>,
     /// Where it leads.
-    located: Option<Located>,
+    located: Option<RootedPath>,
     /// What is there, if somebody is asked.
-    old: Option<Replaced>,
+    old: Option<PreviousContent>,
     /// The question whether it may be done.
     question: Option<PermissionRequest>,
 }
@@ -59,7 +61,13 @@ impl ToolAsk {
 
 impl SessionTask {
     /// Takes a request for a file or a terminal.
-    pub(crate) fn take_tool(&mut self, ask: AskId, request: ToolRequest, params: Arc<str>, line: Line) {
+    pub(crate) fn take_tool(
+        &mut self,
+        ask: AskId,
+        request: ToolRequest,
+        params: Arc<str>,
+        line: RedactedLine,
+    ) {
         let (now, turn) = (self.now(), self.machine.current_turn());
         let is_poll = matches!(request, ToolRequest::Output(_));
         let kept_later = if is_poll {
@@ -76,9 +84,9 @@ impl SessionTask {
             _ => None,
         };
         let sort = match request {
-            ToolRequest::WaitForExit(_) => Sort::Wait,
-            ToolRequest::Kill(_) | ToolRequest::Release(_) => Sort::End,
-            _ => Sort::Work,
+            ToolRequest::WaitForExit(_) => ToolJobKind::Wait,
+            ToolRequest::Kill(_) | ToolRequest::Release(_) => ToolJobKind::End,
+            _ => ToolJobKind::Work,
         };
         let is_shown = matches!(request, ToolRequest::Write { .. })
             && request.tool_use().is_some_and(|tool| self.machine.asks_about(&tool));
@@ -95,7 +103,7 @@ impl SessionTask {
                 ToolRequest::Write { content, .. } => content.len(),
                 _ => 0,
             };
-            agent.tools.check(Errand { ask: ask.clone(), turn }, path, length, is_shown);
+            agent.tools.check(ToolRequestOrigin { ask: ask.clone(), turn }, path, length, is_shown);
         }
         let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
@@ -105,23 +113,23 @@ impl SessionTask {
     }
 
     /// Takes what has come of a request. `None` means that it is time to keep what terminals show.
-    pub(crate) fn take_done(&mut self, done: Option<(Errand, Done)>) {
+    pub(crate) fn take_done(&mut self, done: Option<(ToolRequestOrigin, ToolOutcome)>) {
         let Some((errand, done)) = done else { return self.keep_news(false) };
         match done {
-            Done::Checked(checked) => self.take_checked(errand.ask, checked),
-            Done::Answered(answer) => self.answer_tool(&errand, answer),
-            Done::Read(answer, room) => {
+            ToolOutcome::Checked(checked) => self.take_checked(errand.ask, checked),
+            ToolOutcome::Answered(answer) => self.answer_tool(&errand, answer),
+            ToolOutcome::Read(answer, room) => {
                 self.answer_tool(&errand, answer);
                 drop(room);
             }
-            Done::Passed(result) => {
+            ToolOutcome::Passed(result) => {
                 if let Some(agent) = &self.agent {
                     let answer = agent.connection.pass_back(&errand.ask, &result);
                     self.send(self.now(), self.turn_of(&errand), answer);
                 }
             }
-            Done::Started(started) => self.take_started(&errand, *started),
-            Done::Ended(id, answer) => {
+            ToolOutcome::Started(started) => self.take_started(&errand, *started),
+            ToolOutcome::Ended(id, answer) => {
                 self.keep_news(false);
                 if answer == ToolAnswer::Done
                     && let Some(agent) = &mut self.agent
@@ -134,7 +142,7 @@ impl SessionTask {
     }
 
     /// The turn that the answer to a request belongs to: the one that it came in, unless that is over.
-    fn turn_of(&self, errand: &Errand) -> Option<TurnId> {
+    fn turn_of(&self, errand: &ToolRequestOrigin) -> Option<TurnId> {
         self.machine.current_turn().filter(|turn| errand.turn == Some(*turn))
     }
 
@@ -164,7 +172,7 @@ impl SessionTask {
 
     /// Does what an agent wants, or says why not.
     pub(crate) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
-        let errand = Errand { ask: ask.clone(), turn };
+        let errand = ToolRequestOrigin { ask: ask.clone(), turn };
         match permit {
             Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
             Permit::Cancelled | Permit::Unchosen(_) => {
@@ -179,7 +187,7 @@ impl SessionTask {
         }
     }
 
-    fn do_tool(&mut self, errand: Errand, tool: ToolAsk) {
+    fn do_tool(&mut self, errand: ToolRequestOrigin, tool: ToolAsk) {
         match tool.request {
             ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(errand, tool),
             ToolRequest::Create(request) => self.start_terminal(errand, request, tool.located.as_ref()),
@@ -191,8 +199,8 @@ impl SessionTask {
     }
 
     /// A file goes to the turn's client if that has files, which may be open there and not saved.
-    fn serve_file(&mut self, errand: Errand, tool: ToolAsk) {
-        let question = request::Asked {
+    fn serve_file(&mut self, errand: ToolRequestOrigin, tool: ToolAsk) {
+        let question = request::RequestDetails {
             params: tool.params.clone(),
             version: ProtocolVersion::V1,
             seq: self.keeper.last(),
@@ -209,7 +217,12 @@ impl SessionTask {
         }
     }
 
-    fn start_terminal(&mut self, errand: Errand, request: TerminalRequest, place: Option<&Located>) {
+    fn start_terminal(
+        &mut self,
+        errand: ToolRequestOrigin,
+        request: TerminalRequest,
+        place: Option<&RootedPath>,
+    ) {
         // A command that has ended makes room, once that is kept.
         self.keep_news(false);
         let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
@@ -222,15 +235,15 @@ impl SessionTask {
         let spawner = self.shared.spawner.clone();
         let environment = self.place.environment.clone().with(RECORD_VARIABLE, self.keeper.record().as_str());
         let (grace, changed) = (self.shared.settings.process, Arc::clone(&agent.tools.changed));
-        agent.tools.begin(errand, Sort::Start, async move {
-            match Terminal::start(&spawner, &line, &environment, grace, changed).await {
-                Ok(terminal) => Done::Started(Box::new((line.to_string(), terminal))),
-                Err(error) => Done::Answered(Err(unusable(&error.to_string()))),
+        agent.tools.begin(errand, ToolJobKind::Start, async move {
+            match TerminalProcess::start(&spawner, &line, &environment, grace, changed).await {
+                Ok(terminal) => ToolOutcome::Started(Box::new((line.to_string(), terminal))),
+                Err(error) => ToolOutcome::Answered(Err(unusable(&error.to_string()))),
             }
         });
     }
 
-    fn take_started(&mut self, errand: &Errand, (command, terminal): (String, Terminal)) {
+    fn take_started(&mut self, errand: &ToolRequestOrigin, (command, terminal): (String, TerminalProcess)) {
         let Some(agent) = &mut self.agent else { return };
         let id: Box<str> = crate::wire::new_uuid().to_string().into();
         agent.tools.add(id.clone(), terminal, errand.turn);
@@ -242,7 +255,7 @@ impl SessionTask {
 
     /// Tells the agent what a terminal shows. That is kept already as it came; so that it was told is kept once, when
     /// there will be nothing else to tell.
-    fn show_terminal(&mut self, errand: &Errand, id: &str, line: Option<Line>) {
+    fn show_terminal(&mut self, errand: &ToolRequestOrigin, id: &str, line: Option<RedactedLine>) {
         self.keep_news(false);
         let (now, turn) = (self.now(), self.machine.current_turn());
         let Some(agent) = &mut self.agent else { return };
@@ -252,7 +265,7 @@ impl SessionTask {
             }
             return self.answer_tool(errand, Err(no_terminal(id)));
         };
-        let Shown { output, is_cut: truncated, exit } = running.terminal.shown();
+        let TerminalView { output, is_cut: truncated, exit } = running.terminal.shown();
         let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_told, exit.is_some());
         let exit = exit.as_ref().map(status);
         let answer = agent.connection.provide(&errand.ask, &ToolAnswer::Shown { output, truncated, exit });
@@ -266,21 +279,21 @@ impl SessionTask {
         }
     }
 
-    fn wait_for_exit(&mut self, errand: Errand, id: &str) {
+    fn wait_for_exit(&mut self, errand: ToolRequestOrigin, id: &str) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
             return self.answer_tool(&errand, Err(no_terminal(id)));
         };
         let (exited, id) = (running.terminal.exited(), Box::from(id));
-        agent.tools.begin(errand, Sort::Wait, async {
+        agent.tools.begin(errand, ToolJobKind::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();
-            Done::Ended(id, ToolAnswer::Exited(exit))
+            ToolOutcome::Ended(id, ToolAnswer::Exited(exit))
         });
     }
 
     /// Ends a terminal's command, and forgets the terminal if that is wanted. One that is forgotten already can be
     /// released as often as an agent likes.
-    fn end_terminal(&mut self, errand: Errand, id: &str, is_released: bool) {
+    fn end_terminal(&mut self, errand: ToolRequestOrigin, id: &str, is_released: bool) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
             let answer = if is_released { Ok(ToolAnswer::Done) } else { Err(no_terminal(id)) };
@@ -288,14 +301,18 @@ impl SessionTask {
         };
         let (terminal, grace) = (Arc::clone(&running.terminal), self.shared.settings.process);
         let id = Box::from(id);
-        agent.tools.begin(errand, Sort::End, async move {
-            let _ended: Ended = terminal.kill(grace).await;
-            if is_released { Done::Ended(id, ToolAnswer::Done) } else { Done::Answered(Ok(ToolAnswer::Done)) }
+        agent.tools.begin(errand, ToolJobKind::End, async move {
+            let _ended: TerminationOutcome = terminal.kill(grace).await;
+            if is_released {
+                ToolOutcome::Ended(id, ToolAnswer::Done)
+            } else {
+                ToolOutcome::Answered(Ok(ToolAnswer::Done))
+            }
         });
     }
 
     /// Answers a request for a file or a terminal.
-    fn answer_tool(&mut self, errand: &Errand, answer: Result<ToolAnswer, RpcError>) {
+    fn answer_tool(&mut self, errand: &ToolRequestOrigin, answer: Result<ToolAnswer, RpcError>) {
         let Some(agent) = &self.agent else { return };
         let answer = match answer {
             Ok(answer) => agent.connection.provide(&errand.ask, &answer),

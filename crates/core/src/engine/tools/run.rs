@@ -14,12 +14,14 @@ use tokio::time::Instant;
 
 use crate::acp::client::{ToolAnswer, ToolRequest};
 use crate::machine::AskId;
-use crate::model::{Replaced, TurnId};
-use crate::tools::{Ended, FileError, Grace, Lines, Located, Roots, Terminal};
+use crate::model::{PreviousContent, TurnId};
+use crate::tools::{
+    FileError, GracePeriods, LineRange, RootedPath, Roots, TerminalProcess, TerminationOutcome,
+};
 use crate::wire::RpcError;
 
 use crate::engine::Disk;
-use crate::engine::permissions::request::Advice;
+use crate::engine::permissions::request::ClientDecision;
 
 /// How many requests of one agent are seen to at once, of each sort.
 const JOBS: usize = 64;
@@ -36,11 +38,11 @@ const OLD_TEXT_BYTES: u64 = 64 << 10;
 
 /// The jobs and terminals of one agent.
 pub(crate) struct Tools {
-    jobs: JoinSet<Done>,
+    jobs: JoinSet<ToolOutcome>,
     /// Those that are not answered.
     open: HashMap<task::Id, Job>,
     files: Files,
-    terminals: Terminals,
+    terminals: TerminalTable,
     /// Hears of whatever happens on a terminal.
     pub(crate) changed: Arc<Notify>,
     /// When what has happened is to be kept, if anything has.
@@ -49,25 +51,25 @@ pub(crate) struct Tools {
 }
 
 /// Terminals by their ids.
-pub(crate) type Terminals = HashMap<Box<str>, Running>;
+pub(crate) type TerminalTable = HashMap<Box<str>, TerminalState>;
 
 /// A request that is being seen to.
 struct Job {
-    errand: Errand,
-    sort: Sort,
+    errand: ToolRequestOrigin,
+    sort: ToolJobKind,
     abort: AbortHandle,
 }
 
 /// A request of the agent, and the turn that it came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Errand {
+pub(crate) struct ToolRequestOrigin {
     pub(crate) ask: AskId,
     pub(crate) turn: Option<TurnId>,
 }
 
 /// What a job does. There may be as many of each as there is room for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum ToolJobKind {
     /// It uses a file, or looks where something leads.
     Work,
     /// It starts a command.
@@ -79,8 +81,8 @@ pub(crate) enum Sort {
 }
 
 /// A terminal and what is kept of it.
-pub(crate) struct Running {
-    pub(crate) terminal: Arc<Terminal>,
+pub(crate) struct TerminalState {
+    pub(crate) terminal: Arc<TerminalProcess>,
     /// What it has shown that may be the beginning of a secret.
     pub(crate) held: String,
     /// Whether it is kept that its command has ended.
@@ -92,7 +94,7 @@ pub(crate) struct Running {
 }
 
 /// What has come of a request.
-pub(crate) enum Done {
+pub(crate) enum ToolOutcome {
     /// Whether what it wants is inside the session's directories; and for a file that is to be written, what it has.
     Checked(Result<Checked, RpcError>),
     /// What the agent gets.
@@ -102,7 +104,7 @@ pub(crate) enum Done {
     /// The same, as a client said it.
     Passed(Arc<str>),
     /// A command runs; how a person would type it.
-    Started(Box<(String, Terminal)>),
+    Started(Box<(String, TerminalProcess)>),
     /// A terminal's command has ended, or would not.
     Ended(Box<str>, ToolAnswer),
 }
@@ -111,18 +113,18 @@ pub(crate) enum Done {
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     /// Where it leads.
-    pub(crate) located: Option<Located>,
+    pub(crate) located: Option<RootedPath>,
     /// What the file has, if somebody is to be asked about it.
-    pub(crate) old: Option<Replaced>,
+    pub(crate) old: Option<PreviousContent>,
 }
 
 /// A file that an agent may use.
 pub(crate) struct FileWanted {
     pub(crate) request: ToolRequest,
     /// Where it is.
-    pub(crate) place: Located,
+    pub(crate) place: RootedPath,
     /// What somebody was shown that is there.
-    pub(crate) shown: Option<Replaced>,
+    pub(crate) shown: Option<PreviousContent>,
 }
 
 /// The files that an agent may have.
@@ -157,17 +159,17 @@ impl Files {
         .await
     }
 
-    async fn read(self, place: Located, lines: Lines) -> Done {
+    async fn read(self, place: RootedPath, lines: LineRange) -> ToolOutcome {
         let room = Arc::clone(&self.texts).acquire_owned().await.ok();
-        Done::Read(self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await, room)
+        ToolOutcome::Read(self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await, room)
     }
 
     /// Writes a file, unless it has something else than somebody was shown.
     async fn write(
         self,
-        place: Located,
+        place: RootedPath,
         content: String,
-        shown: Option<Replaced>,
+        shown: Option<PreviousContent>,
     ) -> Result<ToolAnswer, RpcError> {
         self.at_disk(move || {
             if shown.is_some_and(|shown| place.replaced(OLD_TEXT_BYTES).ok() != Some(shown)) {
@@ -207,7 +209,7 @@ impl Tools {
     }
 
     /// Whether more of this sort can be seen to.
-    pub(crate) fn has_room(&self, sort: Sort) -> bool {
+    pub(crate) fn has_room(&self, sort: ToolJobKind) -> bool {
         self.open.values().filter(|job| job.sort == sort).count() < JOBS
     }
 
@@ -215,10 +217,10 @@ impl Tools {
     /// among them, the oldest whose command has ended is forgotten, once that is kept and the agent has read what it
     /// shows, or is in another turn. Whether there is room.
     pub(crate) fn make_room_for_terminal(&mut self, turn: Option<TurnId>) -> bool {
-        let starting = self.open.values().filter(|job| job.sort == Sort::Start).count();
+        let starting = self.open.values().filter(|job| job.sort == ToolJobKind::Start).count();
         if self.terminals.len() + starting >= TERMINALS {
             let is_done_with =
-                |running: &Running| running.is_over && (running.is_told || running.turn != turn);
+                |running: &TerminalState| running.is_over && (running.is_told || running.turn != turn);
             // The ids are made in the order of the terminals.
             let done = self.terminals.iter().filter(|(_, running)| is_done_with(running)).map(|(id, _)| id);
             if let Some(oldest) = done.min().cloned() {
@@ -229,14 +231,14 @@ impl Tools {
     }
 
     /// The next thing that has come of something. `None` if it is time to keep what terminals show.
-    pub(crate) async fn next(&mut self) -> Option<(Errand, Done)> {
+    pub(crate) async fn next(&mut self) -> Option<(ToolRequestOrigin, ToolOutcome)> {
         loop {
             let due = self.due;
             tokio::select! {
                 Some(joined) = self.jobs.join_next_with_id() => {
                     let (id, done) = match joined {
                         Ok(done) => done,
-                        Err(error) => (error.id(), Done::Answered(Err(unusable("it could not be done")))),
+                        Err(error) => (error.id(), ToolOutcome::Answered(Err(unusable("it could not be done")))),
                     };
                     // One that was broken off is answered already, though it may have come to its end.
                     if let Some(Job { errand, .. }) = self.open.remove(&id) {
@@ -260,9 +262,9 @@ impl Tools {
     /// Begins a job.
     pub(crate) fn begin(
         &mut self,
-        errand: Errand,
-        sort: Sort,
-        work: impl Future<Output = Done> + Send + 'static,
+        errand: ToolRequestOrigin,
+        sort: ToolJobKind,
+        work: impl Future<Output = ToolOutcome> + Send + 'static,
     ) {
         let abort = self.jobs.spawn(work);
         self.open.insert(abort.id(), Job { errand, sort, abort });
@@ -280,42 +282,48 @@ impl Tools {
 
     /// Looks whether what a request wants is inside the session's directories, whether so many bytes can be written
     /// there, and with `shown` what they would replace.
-    pub(crate) fn check(&mut self, errand: Errand, path: &str, length: usize, shown: bool) {
+    pub(crate) fn check(&mut self, errand: ToolRequestOrigin, path: &str, length: usize, shown: bool) {
         let check = self.files.clone().check(path.to_owned(), length, shown);
-        self.begin(errand, Sort::Work, async { Done::Checked(check.await) });
+        self.begin(errand, ToolJobKind::Work, async { ToolOutcome::Checked(check.await) });
     }
 
     /// Reads or writes a file: by the client that has been asked to, or else here.
     pub(crate) fn serve_file(
         &mut self,
-        errand: Errand,
+        errand: ToolRequestOrigin,
         wanted: FileWanted,
-        client: oneshot::Receiver<Advice>,
+        client: oneshot::Receiver<ClientDecision>,
     ) {
         let files = self.files.clone();
-        self.begin(errand, Sort::Work, async move {
+        self.begin(errand, ToolJobKind::Work, async move {
             match client.await {
-                Ok(Advice::Say(result)) => return Done::Passed(result),
-                Ok(Advice::Fail(error)) => return Done::Answered(Err(error)),
+                Ok(ClientDecision::Say(result)) => return ToolOutcome::Passed(result),
+                Ok(ClientDecision::Fail(error)) => return ToolOutcome::Answered(Err(error)),
                 // Nobody has it open.
-                Ok(Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Cancel) | Err(_) => {}
+                Ok(
+                    ClientDecision::Choose(_)
+                    | ClientDecision::Approve
+                    | ClientDecision::Reject
+                    | ClientDecision::Cancel,
+                )
+                | Err(_) => {}
             }
             let FileWanted { request, place, shown } = wanted;
             match request {
                 ToolRequest::Read { line, limit, .. } => {
-                    files.read(place, Lines { first: line, count: limit }).await
+                    files.read(place, LineRange { first: line, count: limit }).await
                 }
                 ToolRequest::Write { content, .. } => {
-                    Done::Answered(files.write(place, content, shown).await)
+                    ToolOutcome::Answered(files.write(place, content, shown).await)
                 }
-                other => Done::Answered(Err(RpcError::method_not_found(other.method()))),
+                other => ToolOutcome::Answered(Err(RpcError::method_not_found(other.method()))),
             }
         });
     }
 
     /// Breaks off what can be of those that are meant; what they were for.
-    pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AskId) -> bool) -> Vec<Errand> {
-        let is_meant = |job: &Job| job.sort != Sort::End && is_meant(&job.errand.ask);
+    pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AskId) -> bool) -> Vec<ToolRequestOrigin> {
+        let is_meant = |job: &Job| job.sort != ToolJobKind::End && is_meant(&job.errand.ask);
         let broken_off = self.open.extract_if(|_, job| is_meant(job));
         broken_off
             .map(|(_, Job { errand, abort, .. })| {
@@ -326,19 +334,19 @@ impl Tools {
     }
 
     /// Takes a terminal in.
-    pub(crate) fn add(&mut self, id: Box<str>, terminal: Terminal, turn: Option<TurnId>) {
+    pub(crate) fn add(&mut self, id: Box<str>, terminal: TerminalProcess, turn: Option<TurnId>) {
         let terminal = Arc::new(terminal);
         let (held, is_over, is_told) = (String::new(), false, false);
-        self.terminals.insert(id, Running { terminal, held, is_over, is_told, turn });
+        self.terminals.insert(id, TerminalState { terminal, held, is_over, is_told, turn });
     }
 
     /// A terminal of the agent's.
-    pub(crate) fn terminal(&mut self, id: &str) -> Option<&mut Running> {
+    pub(crate) fn terminal(&mut self, id: &str) -> Option<&mut TerminalState> {
         self.terminals.get_mut(id)
     }
 
     /// All of them.
-    pub(crate) fn terminals(&mut self) -> impl Iterator<Item = (&str, &mut Running)> {
+    pub(crate) fn terminals(&mut self) -> impl Iterator<Item = (&str, &mut TerminalState)> {
         self.terminals.iter_mut().map(|(id, running)| (&**id, running))
     }
 
@@ -348,16 +356,23 @@ impl Tools {
     }
 
     /// Ends every command, in bounded time; what has come of each is then known of its terminal.
-    pub(crate) async fn end(self, grace: Grace) -> (Ended, Terminals) {
+    pub(crate) async fn end(self, grace: GracePeriods) -> (TerminationOutcome, TerminalTable) {
         let Self { jobs, terminals, .. } = self;
         drop(jobs);
         let mut ending = JoinSet::new();
-        for Running { terminal, .. } in terminals.values() {
+        for TerminalState { terminal, .. } in terminals.values() {
             let terminal = Arc::clone(terminal);
             ending.spawn(async move { terminal.kill(grace).await });
         }
         let ended = ending.join_all().await;
-        (if ended.contains(&Ended::Left) { Ended::Left } else { Ended::Gone }, terminals)
+        (
+            if ended.contains(&TerminationOutcome::Left) {
+                TerminationOutcome::Left
+            } else {
+                TerminationOutcome::Gone
+            },
+            terminals,
+        )
     }
 }
 
@@ -411,7 +426,7 @@ mod tests {
         let files = Files::new(roots, Disk::default());
         let read = || {
             let place = files.roots.locate(file.to_str().unwrap()).unwrap();
-            Box::pin(files.clone().read(place, Lines::default()))
+            Box::pin(files.clone().read(place, LineRange::default()))
         };
         let mut unsent = Vec::new();
         for _ in 0..TEXTS {
@@ -420,7 +435,9 @@ mod tests {
         let mut next = read();
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut next).await.is_err());
         unsent.pop();
-        assert!(matches!(next.await, Done::Read(Ok(ToolAnswer::Text(text)), Some(_)) if text == "text"));
+        assert!(
+            matches!(next.await, ToolOutcome::Read(Ok(ToolAnswer::Text(text)), Some(_)) if text == "text")
+        );
     }
 
     #[test]

@@ -3,18 +3,18 @@
 
 use crate::acp::client::{AgentConnection, ExitStatus};
 use crate::model::Fact;
-use crate::tools::{Exit, News};
+use crate::tools::{ProcessExit, TerminalDelta};
 
-use super::run::Running;
+use super::run::TerminalState;
 
-impl Running {
+impl TerminalState {
     /// What is to be kept by now. With `all` nothing more will come, and all of it is.
     pub(crate) fn facts(&mut self, id: &str, connection: &AgentConnection, all: bool) -> Vec<Fact> {
         let mut facts = Vec::new();
         if self.is_over {
             return facts;
         }
-        let News { output, exit } = self.terminal.take_news(all);
+        let TerminalDelta { output, exit } = self.terminal.take_news(all);
         let terminal_id = id.to_owned();
         self.held.push_str(&output);
         let mut output = connection.take_settled(&mut self.held);
@@ -37,7 +37,7 @@ impl Running {
 }
 
 /// How a command exited, as the protocol says it.
-pub(crate) fn status(exit: &Exit) -> ExitStatus {
+pub(crate) fn status(exit: &ProcessExit) -> ExitStatus {
     let code = exit.code.and_then(|code| u32::try_from(code).ok());
     ExitStatus { code, signal: exit.signal.map(signal_name) }
 }

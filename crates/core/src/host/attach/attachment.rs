@@ -12,18 +12,18 @@ use tokio::task::JoinHandle;
 
 use crate::acp::agent::{ClientFacts, ClientLink};
 use crate::acp::offers::as_result;
-use crate::acp::render::{CONTENT_EVERY, Rendering};
+use crate::acp::render::{CONTENT_EVERY, RecordRenderer};
 use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session, SessionError};
 use crate::model::{Event, EventKind, Fact, ProtocolVersion, RecordId, Seq, TurnId};
 use crate::store::{Store, StoreError};
 use crate::wire::WireError;
 
-use super::delivered::{Progress, Reporting};
+use super::delivered::{DeliveryProgress, Reporting};
 use super::foreign_turns::OthersTurns;
 use super::own_prompts::OwnPrompts;
 use super::replay::{catch_up, standing, teach};
-use crate::host::permissions::responders::Seat;
-use crate::host::permissions::url_elicitations::Elicited;
+use crate::host::permissions::responders::ResponderGuard;
+use crate::host::permissions::url_elicitations::UrlElicitations;
 use crate::protocol::rpc_error;
 use crate::protocol::watched_event;
 
@@ -35,7 +35,7 @@ pub(crate) struct Attachment {
     /// What the client would start the agent with.
     pub(crate) given: RestoreSession,
     /// Its place among those who are asked what the agent asks, if it can be asked.
-    seat: Option<Seat>,
+    seat: Option<ResponderGuard>,
     /// The prompts that this client has asked and not heard the end of.
     pub(crate) own: OwnPrompts,
     /// What it is told as ACP tells it.
@@ -47,69 +47,69 @@ pub(crate) struct Attachment {
 /// What a client is told in one form.
 #[derive(Default)]
 struct Streaming {
-    progress: Progress,
-    stream: Option<Stream>,
+    progress: DeliveryProgress,
+    stream: Option<StreamHandle>,
 }
 
 /// What a stream waits for before it tells anything: the answer that comes first. Dropped, it is open.
 #[derive(Default)]
-pub(crate) struct Gate(watch::Sender<()>);
+pub(crate) struct AnswerGate(watch::Sender<()>);
 
 /// A stream's share of a gate.
-pub(crate) struct Gated(Option<watch::Receiver<()>>);
+pub(crate) struct GateWaiter(Option<watch::Receiver<()>>);
 
 /// A stream to be begun.
-pub(crate) struct Telling<'a> {
-    pub(crate) how: How,
+pub(crate) struct StreamSpec<'a> {
+    pub(crate) how: StreamKind,
     pub(crate) follower: RecordFollower,
     pub(crate) record: &'a RecordId,
-    pub(crate) after: Gated,
+    pub(crate) after: GateWaiter,
     pub(crate) link: &'a ClientLink,
 }
 
 /// How a stream tells what happens, with what that needs.
-pub(crate) enum How {
-    Updates(Box<Updates>),
+pub(crate) enum StreamKind {
+    Updates(Box<UpdateContext>),
     Events,
 }
 
 /// What is needed to tell updates.
-pub(crate) struct Updates {
-    pub(crate) rendering: Rendering,
+pub(crate) struct UpdateContext {
+    pub(crate) rendering: RecordRenderer,
     pub(crate) own: OwnPrompts,
     /// The turns that are not its own, for a client that wants to know of them.
     pub(crate) others: Option<OthersTurns>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
-    pub(crate) elicited: Elicited,
+    pub(crate) elicited: UrlElicitations,
 }
 
 /// A stream that runs.
-struct Stream {
+struct StreamHandle {
     task: JoinHandle<()>,
     /// The last event that was told. Whoever has it is alone with the client: the stream has it while it tells one.
     telling: Arc<Mutex<Seq>>,
 }
 
 /// Updates that pause. Dropped, they go on where they were.
-pub(crate) struct Paused {
+pub(crate) struct PausedStream {
     last: OwnedMutexGuard<Seq>,
 }
 
-impl Paused {
+impl PausedStream {
     /// The event that they go on with.
     pub(crate) fn next(&self) -> Seq {
         self.last.next()
     }
 }
 
-impl Gate {
-    pub(crate) fn wait(&self) -> Gated {
-        Gated(Some(self.0.subscribe()))
+impl AnswerGate {
+    pub(crate) fn wait(&self) -> GateWaiter {
+        GateWaiter(Some(self.0.subscribe()))
     }
 }
 
-impl Gated {
+impl GateWaiter {
     /// Nothing to wait for.
     pub(crate) fn by_nothing() -> Self {
         Self(None)
@@ -130,7 +130,7 @@ impl Attachment {
     }
 
     /// The client can be asked from here on, or no more.
-    pub(crate) fn sit(&mut self, seat: Option<Seat>) {
+    pub(crate) fn sit(&mut self, seat: Option<ResponderGuard>) {
         if let Some(seat) = &seat
             && !self.updates.runs()
         {
@@ -151,32 +151,32 @@ impl Attachment {
     }
 
     /// How far it has been told the updates.
-    pub(crate) fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &DeliveryProgress {
         &self.updates.progress
     }
 
     /// How far it has been told the events as they were exchanged.
-    pub(crate) fn watched(&self) -> &Progress {
+    pub(crate) fn watched(&self) -> &DeliveryProgress {
         &self.events.progress
     }
 
     /// Tells the client what happens, unless a stream of this form does already.
-    pub(crate) fn stream_on(&mut self, telling: Telling<'_>) {
+    pub(crate) fn stream_on(&mut self, telling: StreamSpec<'_>) {
         if !self.streaming(&telling.how).runs() {
             self.stream(telling);
         }
     }
 
     /// Tells the client what happens, in the place of a stream of this form that may run.
-    pub(crate) fn stream(&mut self, telling: Telling<'_>) {
+    pub(crate) fn stream(&mut self, telling: StreamSpec<'_>) {
         self.streaming(&telling.how).begin(telling);
     }
 
     /// Stops telling the client updates, as soon as those of one event are out; `None` if it is told none.
-    pub(crate) fn pause(&self) -> Option<impl Future<Output = Paused> + use<>> {
+    pub(crate) fn pause(&self) -> Option<impl Future<Output = PausedStream> + use<>> {
         let stream = self.updates.stream.as_ref().filter(|_| self.updates.runs())?;
         let alone = Arc::clone(&stream.telling).lock_owned();
-        Some(async move { Paused { last: alone.await } })
+        Some(async move { PausedStream { last: alone.await } })
     }
 
     /// Lets go of everything, and waits until nothing more is told.
@@ -198,10 +198,10 @@ impl Attachment {
         }
     }
 
-    fn streaming(&mut self, how: &How) -> &mut Streaming {
+    fn streaming(&mut self, how: &StreamKind) -> &mut Streaming {
         match how {
-            How::Updates(_) => &mut self.updates,
-            How::Events => &mut self.events,
+            StreamKind::Updates(_) => &mut self.updates,
+            StreamKind::Events => &mut self.events,
         }
     }
 }
@@ -211,23 +211,23 @@ impl Streaming {
         self.stream.as_ref().is_some_and(|stream| !stream.task.is_finished())
     }
 
-    fn begin(&mut self, telling: Telling<'_>) {
+    fn begin(&mut self, telling: StreamSpec<'_>) {
         let (record, link) = (telling.record.clone(), telling.link.clone());
-        let Telling { how, follower, after, .. } = telling;
+        let StreamSpec { how, follower, after, .. } = telling;
         // What is not wanted counts as passed: nobody waits for it.
         let last = Seq(follower.position().0.saturating_sub(1));
         let told = self.progress.begin(last);
         let alone = Arc::new(Mutex::new(last));
-        let mut telling = Teller { how, record, link, told, telling: Arc::clone(&alone) };
+        let mut telling = StreamTask { how, record, link, told, telling: Arc::clone(&alone) };
         let task = tokio::spawn(async move {
             after.passed().await;
             telling.run(follower).await;
         });
-        self.stream = Some(Stream { task, telling: alone });
+        self.stream = Some(StreamHandle { task, telling: alone });
     }
 }
 
-impl Stream {
+impl StreamHandle {
     /// Waits until it tells nothing more.
     async fn stop(mut self) {
         self.task.abort();
@@ -236,13 +236,13 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for StreamHandle {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl How {
+impl StreamKind {
     /// Waits for the answer that comes before what is told next: that a prompt was inserted, or the end of a turn.
     async fn answered(&self, event: &Event, ended: Option<TurnId>) {
         let Self::Updates(updates) = self else { return };
@@ -279,7 +279,7 @@ impl How {
     }
 
     /// What is told if no event comes for a while, if there is anything.
-    fn owed(&mut self) -> Option<&mut Rendering> {
+    fn owed(&mut self) -> Option<&mut RecordRenderer> {
         match self {
             Self::Updates(updates) => Some(&mut updates.rendering).filter(|rendering| rendering.owes()),
             Self::Events => None,
@@ -294,7 +294,7 @@ impl How {
     }
 }
 
-impl Updates {
+impl UpdateContext {
     /// Takes in what the client knows.
     async fn catch_up(&mut self, record: &RecordId, from: Seq) -> Result<(), StoreError> {
         catch_up(&mut self.rendering, &self.store, record, from).await?;
@@ -323,19 +323,19 @@ impl Updates {
 }
 
 /// What tells a client one record.
-struct Teller {
-    how: How,
+struct StreamTask {
+    how: StreamKind,
     record: RecordId,
     link: ClientLink,
     told: Reporting,
     telling: Arc<Mutex<Seq>>,
 }
 
-impl Teller {
+impl StreamTask {
     /// Tells events until there are none, or nobody to tell. A watch that ends says so.
     async fn run(&mut self, mut follower: RecordFollower) {
         // A store that cannot be read ends the stream: the client's next request hears of it.
-        if let How::Updates(updates) = &mut self.how
+        if let StreamKind::Updates(updates) = &mut self.how
             && updates.catch_up(&self.record, follower.position()).await.is_err()
         {
             return;
@@ -358,7 +358,7 @@ impl Teller {
             }
             self.how.answered(&event, ended).await;
         };
-        if matches!(self.how, How::Events) {
+        if matches!(self.how, StreamKind::Events) {
             let why = why.map(|error| rpc_error::of_stream(&error));
             let params = watched_event::ended(self.record.as_str(), follower.position(), why.as_ref());
             // A client that is gone does not miss it.

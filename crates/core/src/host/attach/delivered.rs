@@ -12,17 +12,17 @@ use crate::model::Seq;
 
 /// How far a client has been told. Clones speak of the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Progress(Arc<watch::Sender<State>>);
+pub(crate) struct DeliveryProgress(Arc<watch::Sender<DeliveryState>>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct DeliveryState {
     /// How many streams there have been; the last one's word counts.
     streams: u64,
-    reached: Reached,
+    reached: DeliveryPosition,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Reached {
+enum DeliveryPosition {
     /// Nothing is told.
     #[default]
     Nothing,
@@ -35,19 +35,19 @@ enum Reached {
 /// A stream's share in it: what the stream says of itself. Dropped, the stream tells nothing more.
 #[derive(Debug)]
 pub(crate) struct Reporting {
-    progress: Progress,
+    progress: DeliveryProgress,
     stream: u64,
 }
 
-impl Progress {
+impl DeliveryProgress {
     /// A stream will begin; whoever must come after it waits.
     pub(crate) fn expect(&self) {
-        self.change(Reached::Nothing, Reached::Coming);
+        self.change(DeliveryPosition::Nothing, DeliveryPosition::Coming);
     }
 
     /// The stream that was to begin will not.
     pub(crate) fn expect_nothing(&self) {
-        self.change(Reached::Coming, Reached::Nothing);
+        self.change(DeliveryPosition::Coming, DeliveryPosition::Nothing);
     }
 
     /// A stream begins after this event, in the place of any before it.
@@ -55,7 +55,7 @@ impl Progress {
         let mut stream = 0;
         self.0.send_modify(|state| {
             state.streams += 1;
-            state.reached = Reached::Told(last);
+            state.reached = DeliveryPosition::Told(last);
             stream = state.streams;
         });
         Reporting { progress: self.clone(), stream }
@@ -63,16 +63,16 @@ impl Progress {
 
     /// Waits until this event has been told, or nothing is.
     pub(crate) async fn passed(&self, event: Option<Seq>) {
-        let has_passed = |state: &State| match state.reached {
-            Reached::Nothing => true,
-            Reached::Coming => false,
-            Reached::Told(last) => Some(last) >= event,
+        let has_passed = |state: &DeliveryState| match state.reached {
+            DeliveryPosition::Nothing => true,
+            DeliveryPosition::Coming => false,
+            DeliveryPosition::Told(last) => Some(last) >= event,
         };
         // Whoever waits holds it, so it does not end.
         drop(self.0.subscribe().wait_for(has_passed).await);
     }
 
-    fn change(&self, from: Reached, to: Reached) {
+    fn change(&self, from: DeliveryPosition, to: DeliveryPosition) {
         self.0.send_if_modified(|state| {
             let is_so = state.reached == from;
             if is_so {
@@ -91,10 +91,10 @@ impl Reporting {
 
     /// This event has been told.
     pub(crate) fn told(&self, event: Seq) {
-        self.reach(Reached::Told(event));
+        self.reach(DeliveryPosition::Told(event));
     }
 
-    fn reach(&self, reached: Reached) {
+    fn reach(&self, reached: DeliveryPosition) {
         self.progress.0.send_if_modified(|state| {
             let is_last = state.streams == self.stream;
             if is_last {
@@ -107,7 +107,7 @@ impl Reporting {
 
 impl Drop for Reporting {
     fn drop(&mut self) {
-        self.reach(Reached::Nothing);
+        self.reach(DeliveryPosition::Nothing);
     }
 }
 
@@ -118,14 +118,14 @@ mod tests {
 
     use super::*;
 
-    fn is_passed(progress: &Progress, event: u64) -> bool {
+    fn is_passed(progress: &DeliveryProgress, event: u64) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         pin!(progress.passed(Some(Seq(event)))).poll(&mut context) == Poll::Ready(())
     }
 
     #[test]
     fn an_event_is_waited_for_through_whichever_streams_tell_it_and_not_where_nothing_is_told() {
-        let progress = Progress::default();
+        let progress = DeliveryProgress::default();
         assert!(is_passed(&progress, 7));
         progress.expect();
         assert!(!is_passed(&progress, 7));

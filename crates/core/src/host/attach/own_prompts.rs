@@ -13,11 +13,11 @@ use crate::model::{RequestId, TurnId};
 
 /// The prompts that a client has asked and not heard the end of. Clones speak of the same ones.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OwnPrompts(Arc<watch::Sender<HashMap<Box<str>, Own>>>);
+pub(crate) struct OwnPrompts(Arc<watch::Sender<HashMap<Box<str>, OwnPromptState>>>);
 
 /// How far a prompt has come towards its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Own {
+struct OwnPromptState {
     /// How often the client waits for it.
     waits: usize,
     /// Whether in version 2 it has no answer yet.
@@ -37,7 +37,7 @@ impl OwnPrompts {
     pub(crate) fn add(&self, request: &RequestId) -> OwnPrompt {
         self.0.send_modify(|own| {
             let known = own.entry(request.as_str().into());
-            known.or_insert(Own { waits: 0, is_asked: true, turn: None }).waits += 1;
+            known.or_insert(OwnPromptState { waits: 0, is_asked: true, turn: None }).waits += 1;
         });
         OwnPrompt { own: self.clone(), request: request.as_str().into() }
     }
@@ -61,12 +61,12 @@ impl OwnPrompts {
         self.wait(|own| own.values().all(|own| own.turn != Some(turn))).await;
     }
 
-    async fn wait(&self, condition: impl Fn(&HashMap<Box<str>, Own>) -> bool) {
+    async fn wait(&self, condition: impl Fn(&HashMap<Box<str>, OwnPromptState>) -> bool) {
         // The prompts are there as long as whoever waits.
         drop(self.0.subscribe().wait_for(condition).await);
     }
 
-    fn change(&self, request: &str, change: impl FnOnce(&mut Own)) {
+    fn change(&self, request: &str, change: impl FnOnce(&mut OwnPromptState)) {
         self.0.send_modify(|own| {
             if let Some(own) = own.get_mut(request) {
                 change(own);

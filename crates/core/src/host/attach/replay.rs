@@ -6,7 +6,9 @@ mod exchanges;
 use std::sync::Arc;
 
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionIds, SessionState, Survey};
+use crate::acp::render::{
+    Bounds, KnownIds, RecordRenderer, ReplayIndex, ReplayRenderer, SessionIds, SessionState,
+};
 use crate::acp::{Cursor, content};
 use crate::model::{
     Content, Direction, Event, EventKind, Fact, LineageIndex, LineageReason, OwnMessageId, ProtocolVersion,
@@ -14,14 +16,14 @@ use crate::model::{
 };
 use crate::store::{Store, StoreError};
 use crate::wire::encode;
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{PathStep, locate};
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
 
 /// A record's events as they are kept.
 #[derive(Clone)]
-pub struct KeptEvents {
+pub struct RecordEvents {
     store: Arc<dyn Store>,
     record: RecordId,
     /// The last one that counts.
@@ -51,7 +53,7 @@ impl Stretch {
 
 /// A page of events, in order.
 struct Pages<'a> {
-    kept: &'a KeptEvents,
+    kept: &'a RecordEvents,
     next: Seq,
     until: Seq,
 }
@@ -81,7 +83,7 @@ pub enum CursorError {
     Store(#[from] StoreError),
 }
 
-impl KeptEvents {
+impl RecordEvents {
     /// Those up to an event.
     pub fn new(store: Arc<dyn Store>, record: RecordId, until: Option<Seq>) -> Self {
         Self { store, record, until: until.unwrap_or(Seq(0)) }
@@ -112,12 +114,12 @@ impl KeptEvents {
         }
         // Version 2 tells every message by its id.
         let client = ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() };
-        let mut rendering = Rendering::new(&self.record, Arc::new(client));
+        let mut rendering = RecordRenderer::new(&self.record, Arc::new(client));
         catch_up(&mut rendering, &self.store, &self.record, seq).await?;
         let page = Pages { kept: self, next: seq, until: seq }.next().await?.unwrap_or_default();
         let Some(event) = page.first() else { return Ok(false) };
         teach(&mut rendering, &self.store, &self.record, event).await?;
-        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"].map(Step::Key));
+        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"].map(PathStep::Key));
         let is_told = |line: &String| locate(line, &place).and_then(|range| line.get(range)) == Some(&*id);
         Ok(rendering.tell(event, &|_| false).iter().any(is_told))
     }
@@ -242,8 +244,12 @@ impl KeptEvents {
 
     /// What is to be told a client of this version from an event on, and the last lineage row in it. It is looked at no
     /// further than to what began before.
-    async fn survey(&self, from: Seq, client: ProtocolVersion) -> Result<(Survey, LineageIndex), StoreError> {
-        let (mut survey, mut row) = (Survey::of(client, from), LineageIndex::FIRST);
+    async fn survey(
+        &self,
+        from: Seq,
+        client: ProtocolVersion,
+    ) -> Result<(ReplayIndex, LineageIndex), StoreError> {
+        let (mut survey, mut row) = (ReplayIndex::of(client, from), LineageIndex::FIRST);
         let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
             if from > Seq::FIRST && survey.lacks_beginning() {
@@ -308,13 +314,13 @@ impl Pages<'_> {
 
 /// Sees to it that a rendering knows the ids it needs for an event.
 pub(crate) async fn teach(
-    rendering: &mut Rendering,
+    rendering: &mut RecordRenderer,
     store: &Arc<dyn Store>,
     record: &RecordId,
     event: &Event,
 ) -> Result<(), StoreError> {
     if rendering.lacks_ids(event) {
-        let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+        let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
         rendering.learn(kept.known_ids().await?, event.lineage);
     }
     Ok(())
@@ -329,7 +335,7 @@ pub(crate) async fn standing(
     before: Seq,
     missed: Option<Seq>,
 ) -> Result<SessionState, StoreError> {
-    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
+    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
     let rest = kept.rest().await?.filter(|ended| missed.is_none_or(|missed| missed > *ended));
     let start = match rest {
         Some(ended) => ended,
@@ -349,13 +355,13 @@ pub(crate) async fn standing(
 /// Lets a rendering take in what it needs to go on from an event: what belongs to the turn that was last begun, or all
 /// of it for a client that is told the changes of whatever it was told before.
 pub(crate) async fn catch_up(
-    rendering: &mut Rendering,
+    rendering: &mut RecordRenderer,
     store: &Arc<dyn Store>,
     record: &RecordId,
     from: Seq,
 ) -> Result<(), StoreError> {
     let last = Seq(from.0.saturating_sub(1));
-    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(last));
+    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(last));
     let before = kept.pages(last.max(Seq::FIRST)).next().await?.unwrap_or_default();
     let start = match before.first() {
         Some(event) if rendering.remembers_all(event) => Seq::FIRST,
@@ -379,8 +385,8 @@ pub(crate) async fn catch_up(
 
 /// A conversation told again, page by page.
 pub(crate) struct Replaying {
-    kept: KeptEvents,
-    replay: Option<Replay>,
+    kept: RecordEvents,
+    replay: Option<ReplayRenderer>,
     next: Seq,
     stretch: Stretch,
 }
@@ -388,7 +394,7 @@ pub(crate) struct Replaying {
 impl Replaying {
     /// Looks through what is to be told, from an event on.
     pub(crate) async fn begin(
-        kept: KeptEvents,
+        kept: RecordEvents,
         client: Arc<ClientFacts>,
         sessions: SessionIds,
         from: Seq,
@@ -400,11 +406,11 @@ impl Replaying {
             next = Seq::FIRST;
             (survey, row) = kept.survey(next, client.protocol).await?;
         }
-        let mut rendering = Rendering::new(&kept.record, client).beside_sessions(sessions);
+        let mut rendering = RecordRenderer::new(&kept.record, client).beside_sessions(sessions);
         if row > LineageIndex::FIRST {
             rendering.learn(kept.known_ids().await?, row);
         }
-        let replay = Some(Replay::new(rendering, survey, from, bounds));
+        let replay = Some(ReplayRenderer::new(rendering, survey, from, bounds));
         Ok(Self { replay, kept, next, stretch: Stretch::default() })
     }
 
@@ -414,7 +420,7 @@ impl Replaying {
         let mut pages = self.kept.pages(self.next);
         let page = pages.next().await?;
         self.next = pages.next;
-        let Some(page) = page else { return Ok(self.replay.take().map(Replay::finish)) };
+        let Some(page) = page else { return Ok(self.replay.take().map(ReplayRenderer::finish)) };
         let mut lines = Vec::new();
         for event in &page {
             lines.extend(replay.take(event));

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::acp::Besides;
-use crate::acp::agent::{Aside, CallError, ExtensionCall, ParamProblem};
+use crate::acp::ExtraParams;
+use crate::acp::agent::{CallError, CallExtras, ExtensionCall, ParamProblem};
 use crate::engine::Session;
 use crate::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, Profiles, ProtocolVersion, Record, RecordId,
@@ -24,7 +24,7 @@ use super::Connection;
 use super::methods;
 use crate::host::Host;
 use crate::protocol::acpx_meta::read_meta;
-use crate::protocol::meta::{CancelMeta, ElsewhereMeta, NewMeta, PromptMeta, RestoreMeta, StartMeta};
+use crate::protocol::meta::{CancelMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, StartMeta};
 use crate::protocol::rpc_error;
 
 /// Methods of ours that a client from elsewhere has. The others are about this machine.
@@ -33,28 +33,28 @@ const METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx
 const MOST_SESSIONS: usize = 32;
 
 /// What a client says beside the protocol, and what of it only a client on this machine may say.
-pub(crate) trait Said: DeserializeOwned + Default {
+pub(crate) trait RestrictedMeta: DeserializeOwned + Default {
     /// Leaves out what a client from elsewhere may not say.
-    fn leave_out(&mut self, elsewhere: &ElsewhereMeta);
+    fn leave_out(&mut self, elsewhere: &RemoteClientMeta);
 }
 
-impl Said for NewMeta {
-    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+impl RestrictedMeta for NewMeta {
+    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
         self.agent = None;
         self.shell = None;
         self.start.leave_out(elsewhere);
     }
 }
 
-impl Said for RestoreMeta {
-    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+impl RestrictedMeta for RestoreMeta {
+    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
         self.agent = None;
         self.start.leave_out(elsewhere);
     }
 }
 
-impl Said for StartMeta {
-    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+impl RestrictedMeta for StartMeta {
+    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
         self.environment.clear();
         self.variables.clear();
         self.secret_variables.clear();
@@ -63,13 +63,13 @@ impl Said for StartMeta {
     }
 }
 
-impl Said for CancelMeta {
+impl RestrictedMeta for CancelMeta {
     /// Whoever sees what a session does may stop it.
-    fn leave_out(&mut self, _elsewhere: &ElsewhereMeta) {}
+    fn leave_out(&mut self, _elsewhere: &RemoteClientMeta) {}
 }
 
-impl Said for PromptMeta {
-    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+impl RestrictedMeta for PromptMeta {
+    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
         if !elsewhere.approve_all {
             self.terms.leave_out_approvals();
         }
@@ -97,7 +97,7 @@ impl Connection {
         if call.method != crate::protocol::meta::ELSEWHERE {
             return Err(CallError::NotInitialized(call.method));
         }
-        let mut said: ElsewhereMeta = methods::read(&call)?;
+        let mut said: RemoteClientMeta = methods::read(&call)?;
         if !said.approve_all {
             said.client.terms.leave_out_approvals();
         }
@@ -107,7 +107,7 @@ impl Connection {
     }
 
     /// What this client says beside the protocol, and may.
-    pub(crate) fn said<T: Said>(&self, meta: Option<&str>) -> Result<T, CallError> {
+    pub(crate) fn said<T: RestrictedMeta>(&self, meta: Option<&str>) -> Result<T, CallError> {
         let mut said: T = read_meta(meta)?;
         if let Some(elsewhere) = self.elsewhere.get() {
             said.leave_out(elsewhere);
@@ -122,12 +122,12 @@ impl Connection {
         version: ProtocolVersion,
         meta: Option<&str>,
         unknown: Option<&str>,
-    ) -> Option<Besides> {
-        Besides::of(version, meta, unknown).filter(|_| self.may_say_besides())
+    ) -> Option<ExtraParams> {
+        ExtraParams::of(version, meta, unknown).filter(|_| self.may_say_besides())
     }
 
     /// The same of a message that names nothing but a session.
-    pub(crate) fn besides_of(&self, aside: &Aside) -> Option<Besides> {
+    pub(crate) fn besides_of(&self, aside: &CallExtras) -> Option<ExtraParams> {
         self.besides(aside.version, aside.meta.as_deref(), aside.unknown.as_deref())
     }
 
@@ -214,8 +214,8 @@ impl Connection {
 
     /// Room for a session with an agent, which one that is known to have an agent needs no more of; an error if this
     /// client has as many as it may.
-    pub(crate) async fn room(&self, known: Option<&RecordId>) -> Result<Room, CallError> {
-        let Some(elsewhere) = self.elsewhere.get() else { return Ok(Room::default()) };
+    pub(crate) async fn room(&self, known: Option<&RecordId>) -> Result<QuotaPermit, CallError> {
+        let Some(elsewhere) = self.elsewhere.get() else { return Ok(QuotaPermit::default()) };
         let mut parked = Vec::new();
         // One that has just been prompted has no agent yet, and is about to have one.
         let is_at_work = |session: Session| {
@@ -230,19 +230,19 @@ impl Connection {
             }
         }
         match self.host.shares.take(&elsewhere.who, &parked, known) {
-            Taken::Already => Ok(Room::default()),
-            Taken::Now => Ok(Room(Some((Arc::clone(&self.host), elsewhere.who.clone())))),
-            Taken::Not => Err(rpc_error::too_many_sessions(MOST_SESSIONS)),
+            QuotaOutcome::Already => Ok(QuotaPermit::default()),
+            QuotaOutcome::Now => Ok(QuotaPermit(Some((Arc::clone(&self.host), elsewhere.who.clone())))),
+            QuotaOutcome::Not => Err(rpc_error::too_many_sessions(MOST_SESSIONS)),
         }
     }
 }
 
 /// The sessions with an agent of those who are elsewhere, by who they are.
 #[derive(Default)]
-pub(crate) struct Shares(Mutex<HashMap<String, Share>>);
+pub(crate) struct SessionQuota(Mutex<HashMap<String, ClientQuota>>);
 
 #[derive(Default)]
-struct Share {
+struct ClientQuota {
     /// How many are about to be begun.
     beginning: usize,
     begun: HashSet<RecordId>,
@@ -250,32 +250,32 @@ struct Share {
 
 /// Whether there was room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum QuotaOutcome {
     Already,
     Now,
     Not,
 }
 
-impl Shares {
+impl SessionQuota {
     fn of(&self, who: &str) -> Vec<RecordId> {
         self.lock().get(who).map(|share| share.begun.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// Takes room for one more, now that these have no agent any more, unless it is one that has some.
-    fn take(&self, who: &str, parked: &[RecordId], known: Option<&RecordId>) -> Taken {
+    fn take(&self, who: &str, parked: &[RecordId], known: Option<&RecordId>) -> QuotaOutcome {
         let mut shares = self.lock();
         let share = shares.entry(who.to_owned()).or_default();
         for record in parked {
             share.begun.remove(record);
         }
         if known.is_some_and(|known| share.begun.contains(known)) {
-            return Taken::Already;
+            return QuotaOutcome::Already;
         }
         if share.beginning + share.begun.len() >= MOST_SESSIONS {
-            return Taken::Not;
+            return QuotaOutcome::Not;
         }
         share.beginning += 1;
-        Taken::Now
+        QuotaOutcome::Now
     }
 
     fn give_back(&self, who: &str, begun: Option<RecordId>) {
@@ -288,7 +288,7 @@ impl Shares {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Share>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ClientQuota>> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -297,9 +297,9 @@ impl Shares {
 /// Room for a session that is about to have an agent, or nothing where none is needed. Given back when it is dropped, or
 /// when the session is at work.
 #[derive(Default)]
-pub(crate) struct Room(Option<(Arc<Host>, String)>);
+pub(crate) struct QuotaPermit(Option<(Arc<Host>, String)>);
 
-impl Room {
+impl QuotaPermit {
     /// This session has it.
     pub(crate) fn filled_by(mut self, record: &RecordId) {
         if let Some((host, who)) = self.0.take() {
@@ -308,7 +308,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         if let Some((host, who)) = self.0.take() {
             host.shares.give_back(&who, None);

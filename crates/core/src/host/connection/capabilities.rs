@@ -7,7 +7,7 @@ use std::future::pending;
 
 use tokio::sync::mpsc;
 
-use crate::acp::agent::{Aside, CallError, ClientFacts, ClientLink, LoginCall, Offer, TerminalLogin};
+use crate::acp::agent::{CallError, CallExtras, ClientFacts, ClientLink, LoginCall, Offer, TerminalLogin};
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, ProtocolVersion, command_line};
 use crate::wire::splice::elements;
@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// Logs the user out, and those starts too.
-    pub(crate) async fn log_out(&self, aside: &Aside) -> Result<(), CallError> {
+    pub(crate) async fn log_out(&self, aside: &CallExtras) -> Result<(), CallError> {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
         let agent = NewSession { besides: self.besides_of(aside), ..agent };

@@ -7,7 +7,7 @@ use crate::acp::agent::{CallError, ClientFacts};
 use crate::model::{AbsolutePath, AgentSpec};
 
 use crate::protocol::acpx_meta::read_meta;
-use crate::protocol::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, TermsMeta};
+use crate::protocol::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, TurnTermsMeta};
 
 /// The defaults of one connection.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Defaults {
     }
 
     /// The terms of a turn: what its prompt does not say, the connection does.
-    pub(crate) fn terms(&self, own: TermsMeta) -> TermsMeta {
+    pub(crate) fn terms(&self, own: TurnTermsMeta) -> TurnTermsMeta {
         own.or(&self.client().terms)
     }
 }

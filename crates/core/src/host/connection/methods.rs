@@ -9,9 +9,9 @@ use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{AbsolutePath, RecordId, Seq};
 
 use super::Connection;
-use crate::host::attach::attachment::{Gated, How};
+use crate::host::attach::attachment::{GateWaiter, StreamKind};
 use crate::protocol::acpx_meta::problem;
-use crate::protocol::meta::{ForgottenMeta, IdsMeta, MovedMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
+use crate::protocol::meta::{ForgottenMeta, IdsMeta, MovedMeta, PROTOCOL, WaitReasonAnswer, WaitReasonMeta};
 use crate::protocol::pending_requests::PendingParams;
 use crate::protocol::rpc_error;
 
@@ -39,7 +39,7 @@ struct Forget {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Stop {
+struct StopParams {
     /// Whether it is to stay if it has anything to do.
     if_idle: bool,
 }
@@ -88,7 +88,7 @@ impl Connection {
         let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
         let from = watch.from.map_or(next, Seq).max(Seq::FIRST);
         let record = session.record_id();
-        let telling = self.telling(How::Events, record, from, Gated::by_nothing(), link);
+        let telling = self.telling(StreamKind::Events, record, from, GateWaiter::by_nothing(), link);
         self.attachments().entry(record.clone()).or_default().stream(telling);
         Ok(json!({ "from": from.0 }).to_string())
     }
@@ -149,11 +149,11 @@ impl Connection {
             let kept = self.host.engine.record(&record).await.map_err(refused)?;
             kept.map(|_| None).ok_or_else(|| rpc_error::unknown(&record))?
         };
-        let mut waiting_for = waiting.map(WaitingMeta::from);
+        let mut waiting_for = waiting.map(WaitReasonMeta::from);
         if let Some(waiting) = &mut waiting_for {
             waiting.questions = self.host.askable.open().of(&record);
         }
-        let answer = WaitingAnswer { waiting_for };
+        let answer = WaitReasonAnswer { waiting_for };
         Ok(serde_json::to_string(&answer).expect("what is waited for has only text and lists"))
     }
 
@@ -163,7 +163,7 @@ impl Connection {
         if self.is_confined() {
             return Err(rpc_error::not_allowed("stop the host"));
         }
-        let Stop { if_idle } = if call.params.is_some() { read(call)? } else { Stop::default() };
+        let StopParams { if_idle } = if call.params.is_some() { read(call)? } else { StopParams::default() };
         let stops = !if_idle || self.host.stop_if_idle().await;
         if stops {
             self.host.stop();

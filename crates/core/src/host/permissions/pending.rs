@@ -11,35 +11,35 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
-use crate::engine::{Advice, Wanted};
+use crate::engine::{ClientDecision, RequestedPermission};
 use crate::model::{RecordId, Timestamp, unmistakable};
 
-use super::tool_call_snapshot::{AnswerBytes, AskedCall, ToldCall};
+use super::tool_call_snapshot::{AnswerBytes, AskedCall, ToolCallSnapshot};
 use crate::host::connection::Connection;
 use crate::protocol::meta::IdsMeta;
 use crate::protocol::pending_requests::{
-    AnswerParams, AskedMeta, NoOption, OptionMeta, PendingMeta, PendingParams, QuestionMeta,
+    AnswerParams, AnswerProblem, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };
 use crate::protocol::rpc_error;
 
 /// The questions that are open, by their ids.
 #[derive(Debug, Default)]
-pub(crate) struct OpenQuestions(Mutex<BTreeMap<String, Open>>);
+pub(crate) struct OpenQuestions(Mutex<BTreeMap<String, PendingEntry>>);
 
 #[derive(Debug, Clone)]
-struct Open {
+struct PendingEntry {
     record: RecordId,
     since: Timestamp,
     subject: Subject,
-    asked: Vec<AskedMeta>,
-    answer: mpsc::Sender<Outside>,
+    asked: Vec<ResponderMeta>,
+    answer: mpsc::Sender<ExternalDecision>,
 }
 
 /// What a question is about.
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
     Permission {
-        wanted: Wanted,
+        wanted: RequestedPermission,
         options: Vec<OptionMeta>,
         call: Arc<AskedCall>,
     },
@@ -49,23 +49,23 @@ pub(crate) enum Subject {
 
 /// An answer that comes from outside of those who were asked.
 #[derive(Debug)]
-pub(crate) struct Outside {
-    pub(crate) advice: Advice,
+pub(crate) struct ExternalDecision {
+    pub(crate) advice: ClientDecision,
     /// Whether it came in time.
     pub(crate) counts: oneshot::Sender<bool>,
 }
 
 /// A question's place in the list. Dropped, it is not open any more.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct PendingGuard {
     list: Arc<OpenQuestions>,
     id: String,
-    answers: mpsc::Receiver<Outside>,
+    answers: mpsc::Receiver<ExternalDecision>,
 }
 
 impl Subject {
     /// A permission that is asked for with these params.
-    pub(crate) fn permission(wanted: Wanted, params: &str, call: AskedCall) -> Self {
+    pub(crate) fn permission(wanted: RequestedPermission, params: &str, call: AskedCall) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         Self::Permission { wanted, options: OptionMeta::of_request(&params), call: Arc::new(call) }
     }
@@ -78,12 +78,12 @@ impl Subject {
     }
 
     /// What an answer means for it.
-    fn advice(&self, answer: &AnswerParams) -> Result<Advice, NoOption> {
+    fn advice(&self, answer: &AnswerParams) -> Result<ClientDecision, AnswerProblem> {
         match self {
             Self::Permission { wanted, options, .. } => {
                 advice(options, wanted.can_be_approved, answer.approve, answer.option_id.as_deref())
             }
-            Self::Elicitation(_) if !answer.approve => Ok(Advice::Reject),
+            Self::Elicitation(_) if !answer.approve => Ok(ClientDecision::Reject),
             Self::Elicitation(params) => accepted(params, answer.content.clone()),
         }
     }
@@ -97,56 +97,64 @@ impl Subject {
 }
 
 /// The answer that accepts a form with what it is filled in with, or says that an address was opened.
-fn accepted(params: &Map<String, Value>, content: Option<Map<String, Value>>) -> Result<Advice, NoOption> {
+fn accepted(
+    params: &Map<String, Value>,
+    content: Option<Map<String, Value>>,
+) -> Result<ClientDecision, AnswerProblem> {
     let mut answer = Map::from_iter([("action".to_owned(), Value::from("accept"))]);
     if params.get("mode").is_none_or(|mode| mode == "form") {
         let fields = params.get("requestedSchema").and_then(|schema| schema.get("properties"));
         let has_fields = fields.and_then(Value::as_object).is_some_and(|fields| !fields.is_empty());
-        let content = content.or_else(|| (!has_fields).then(Map::new)).ok_or(NoOption::Unfilled)?;
+        let content = content.or_else(|| (!has_fields).then(Map::new)).ok_or(AnswerProblem::Unfilled)?;
         answer.insert("content".to_owned(), content.into());
     }
-    Ok(Advice::Say(Value::Object(answer).to_string().into()))
+    Ok(ClientDecision::Say(Value::Object(answer).to_string().into()))
 }
 
 impl OpenQuestions {
     /// Lists a question about a record.
-    pub(crate) fn list(self: &Arc<Self>, record: &RecordId, since: Timestamp, subject: Subject) -> Listed {
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        record: &RecordId,
+        since: Timestamp,
+        subject: Subject,
+    ) -> PendingGuard {
         let (answer, answers) = mpsc::channel(1);
-        let open = Open { record: record.clone(), since, subject, asked: Vec::new(), answer };
+        let open = PendingEntry { record: record.clone(), since, subject, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
         let id = crate::wire::new_uuid().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
-        Listed { list: Arc::clone(self), id, answers }
+        PendingGuard { list: Arc::clone(self), id, answers }
     }
 
     /// The questions of a record, by their ids, oldest first.
     pub(crate) fn of(&self, record: &RecordId) -> Vec<String> {
-        let of_record = |(id, open): (String, Open)| (open.record == *record).then_some(id);
+        let of_record = |(id, open): (String, PendingEntry)| (open.record == *record).then_some(id);
         self.all().into_iter().filter_map(of_record).collect()
     }
 
-    fn all(&self) -> Vec<(String, Open)> {
+    fn all(&self) -> Vec<(String, PendingEntry)> {
         let mut all: Vec<_> = self.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
         all.sort_by_key(|(_, open)| open.since);
         all
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PendingEntry>> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listed {
+impl PendingGuard {
     /// Says who is asked from here on.
-    pub(crate) fn asks(&self, clients: Vec<AskedMeta>) {
+    pub(crate) fn asks(&self, clients: Vec<ResponderMeta>) {
         if let Some(open) = self.list.lock().get_mut(&self.id) {
             open.asked = clients;
         }
     }
 
     /// The next answer from outside.
-    pub(crate) async fn answered(&mut self) -> Outside {
+    pub(crate) async fn answered(&mut self) -> ExternalDecision {
         match self.answers.recv().await {
             Some(outside) => outside,
             // The list itself holds the other end, so there is one for as long as this is listed.
@@ -155,7 +163,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.list.lock().remove(&self.id);
     }
@@ -167,20 +175,20 @@ fn advice(
     can_be_approved: bool,
     approve: bool,
     word: Option<&str>,
-) -> Result<Advice, NoOption> {
+) -> Result<ClientDecision, AnswerProblem> {
     let Some(word) = word else {
         return match (approve, can_be_approved) {
-            (true, true) => Ok(Advice::Approve),
-            (true, false) => Err(NoOption::NoneApproves),
-            (false, _) => Ok(Advice::Reject),
+            (true, true) => Ok(ClientDecision::Approve),
+            (true, false) => Err(AnswerProblem::NoneApproves),
+            (false, _) => Ok(ClientDecision::Reject),
         };
     };
-    let chosen = chosen(options, word).ok_or(NoOption::NotOne)?;
+    let chosen = chosen(options, word).ok_or(AnswerProblem::NotOne)?;
     // What an agent means by a kind of its own nobody knows; whoever approves has seen it in the list.
     match (approve, chosen.is_of_kind("reject")) {
-        (true, true) => Err(NoOption::Refuses),
-        (false, false) => Err(NoOption::MayApprove),
-        (true, false) | (false, true) => Ok(Advice::Choose(chosen.option_id.as_str().into())),
+        (true, true) => Err(AnswerProblem::Refuses),
+        (false, false) => Err(AnswerProblem::MayApprove),
+        (true, false) | (false, true) => Ok(ClientDecision::Choose(chosen.option_id.as_str().into())),
     }
 }
 
@@ -209,7 +217,7 @@ impl Connection {
             let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
             let told = match &open.subject {
                 Subject::Permission { wanted, call, .. } => {
-                    let ToldCall { call, left_out } =
+                    let ToolCallSnapshot { call, left_out } =
                         call.told(&self.host.store, &open.record, &mut left).await;
                     QuestionDetails {
                         title: wanted.tool.title.as_deref().map(str::to_owned),
@@ -222,7 +230,7 @@ impl Connection {
                 Subject::Elicitation(params) => QuestionDetails::elicitation(params, &mut left),
             };
             let QuestionDetails { title, kind, tool_call, elicitation, left_out } = told;
-            questions.push(QuestionMeta {
+            questions.push(PendingRequestMeta {
                 question_id: id,
                 ids: record.identity().into(),
                 name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
@@ -258,7 +266,7 @@ impl Connection {
         let Some(record) = record else { return Err(rpc_error::no_question(&question_id)) };
         let (counts, counted) = oneshot::channel();
         // One who came first leaves no room, or has ended it.
-        let was_taken = open.answer.try_send(Outside { advice, counts }).is_ok();
+        let was_taken = open.answer.try_send(ExternalDecision { advice, counts }).is_ok();
         if !was_taken || !counted.await.unwrap_or(false) {
             return Err(rpc_error::no_question(&question_id));
         }

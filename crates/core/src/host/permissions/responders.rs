@@ -12,12 +12,12 @@ use crate::engine::ClientOffer;
 use crate::model::RecordId;
 
 use super::pending::OpenQuestions;
-use super::url_elicitations::Elicited;
-use crate::host::attach::delivered::Progress;
+use super::url_elicitations::UrlElicitations;
+use crate::host::attach::delivered::DeliveryProgress;
 
 /// The clients that can be asked about each record.
 #[derive(Debug)]
-pub(crate) struct Askable {
+pub(crate) struct Responders {
     /// How long a turn's client may take nothing before others are asked as well.
     patience: Duration,
     seats: Mutex<Seats>,
@@ -26,31 +26,31 @@ pub(crate) struct Askable {
     open: Arc<OpenQuestions>,
 }
 
-type Seats = HashMap<RecordId, Vec<Somebody>>;
+type Seats = HashMap<RecordId, Vec<Responder>>;
 
 /// A client that can be asked.
 #[derive(Debug, Clone)]
-pub(crate) struct Somebody {
+pub(crate) struct Responder {
     pub(crate) connection: ConnectionId,
     pub(crate) link: ClientLink,
     /// What it does for agents by itself.
-    pub(crate) offers: Offers,
+    pub(crate) offers: ClientServices,
     /// How far it has been told what the question may be about.
-    pub(crate) progress: Progress,
+    pub(crate) progress: DeliveryProgress,
     /// The same, as it was exchanged.
-    pub(crate) watched: Progress,
+    pub(crate) watched: DeliveryProgress,
     /// What it was asked that is completed elsewhere.
-    pub(crate) elicited: Elicited,
+    pub(crate) elicited: UrlElicitations,
 }
 
 /// What a client does for any agent by itself, without asking its user each time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Offers {
+pub(crate) struct ClientServices {
     pub(crate) fs: FileAccess,
     pub(crate) terminal: bool,
 }
 
-impl Offers {
+impl ClientServices {
     pub(crate) fn has(self, offer: ClientOffer) -> bool {
         match offer {
             ClientOffer::Reading => self.fs.read,
@@ -66,11 +66,11 @@ pub(crate) struct ConnectionId(pub(crate) u64);
 
 /// One client's place among those that can be asked about a record. Dropped, it is asked no more.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    askable: Arc<Askable>,
+pub(crate) struct ResponderGuard {
+    askable: Arc<Responders>,
     record: RecordId,
     connection: ConnectionId,
-    progress: Progress,
+    progress: DeliveryProgress,
 }
 
 /// That the client of a turn waits for it. Dropped, it no longer does.
@@ -79,14 +79,14 @@ pub(crate) struct Presence(watch::Sender<()>);
 
 /// The client of a turn, as long as it waits for it.
 #[derive(Debug, Clone)]
-pub(crate) struct TurnClient {
-    pub(crate) client: Somebody,
+pub(crate) struct TurnResponder {
+    pub(crate) client: Responder,
     presence: watch::Receiver<()>,
     /// Whether it has a person before it who can be asked for a permission.
     pub(crate) takes_permissions: bool,
 }
 
-impl Askable {
+impl Responders {
     pub(crate) fn new(patience: Duration) -> Self {
         Self { patience, seats: Mutex::default(), changed: watch::Sender::default(), open: Arc::default() }
     }
@@ -98,12 +98,12 @@ impl Askable {
 
     /// Gives a client a place among those that are asked about a record. It is about to be told what happens there, if
     /// it is not already, and is asked after that.
-    pub(crate) fn sit(self: &Arc<Self>, record: &RecordId, client: Somebody) -> Seat {
+    pub(crate) fn sit(self: &Arc<Self>, record: &RecordId, client: Responder) -> ResponderGuard {
         let (connection, progress) = (client.connection, client.progress.clone());
         progress.expect();
         self.seats().entry(record.clone()).or_default().push(client);
         self.changed.send_replace(());
-        Seat { askable: Arc::clone(self), record: record.clone(), connection, progress }
+        ResponderGuard { askable: Arc::clone(self), record: record.clone(), connection, progress }
     }
 
     /// Whether anybody but this one can be asked about a record.
@@ -117,7 +117,7 @@ impl Askable {
     }
 
     /// Those who can be asked about a record.
-    pub(crate) fn of(&self, record: &RecordId) -> Vec<Somebody> {
+    pub(crate) fn of(&self, record: &RecordId) -> Vec<Responder> {
         self.seats().get(record).cloned().unwrap_or_default()
     }
 
@@ -132,14 +132,14 @@ impl Askable {
     }
 }
 
-impl Seat {
+impl ResponderGuard {
     /// How far its client has been told what happens.
-    pub(crate) fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &DeliveryProgress {
         &self.progress
     }
 }
 
-impl Drop for Seat {
+impl Drop for ResponderGuard {
     fn drop(&mut self) {
         self.progress.expect_nothing();
         let mut seats = self.askable.seats();
@@ -159,12 +159,12 @@ impl Drop for Seat {
 
 impl Presence {
     /// The client that is present.
-    pub(crate) fn of(&self, client: Somebody, takes_permissions: bool) -> TurnClient {
-        TurnClient { client, presence: self.0.subscribe(), takes_permissions }
+    pub(crate) fn of(&self, client: Responder, takes_permissions: bool) -> TurnResponder {
+        TurnResponder { client, presence: self.0.subscribe(), takes_permissions }
     }
 }
 
-impl TurnClient {
+impl TurnResponder {
     pub(crate) fn is_there(&self) -> bool {
         self.presence.has_changed().is_ok()
     }

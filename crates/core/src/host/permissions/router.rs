@@ -19,23 +19,23 @@ use tokio::sync::{Mutex, MutexGuard, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
+use crate::acp::agent::{ClientLink, ClientRequestError, PermissionOutcome};
 use crate::acp::render::KnownIds;
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
 use crate::acp::{pass_on_params, with_told_calls};
-use crate::engine::{Advice, ClientOffer, Question, QuestionKind};
+use crate::engine::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest};
 use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::{Store, StoreError};
-use crate::wire::splice::{Step, locate, put};
+use crate::wire::splice::{PathStep, locate, put};
 use crate::wire::{RpcError, RpcId, WireError};
 
-use super::pending::{Listed, Outside, Subject};
-use super::responders::{Askable, ConnectionId, Somebody, TurnClient};
+use super::pending::{ExternalDecision, PendingGuard, Subject};
+use super::responders::{ConnectionId, Responder, Responders, TurnResponder};
 use super::tool_call_snapshot::AskedCall;
-use crate::host::attach::replay::KeptEvents;
-use crate::protocol::pending_requests::AskedMeta;
+use crate::host::attach::replay::RecordEvents;
+use crate::protocol::pending_requests::ResponderMeta;
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
@@ -48,7 +48,7 @@ const UNNAMED_CALL: &str = "acpx.permission";
 
 /// What an agent asks, about the session as clients call it.
 #[derive(Debug)]
-struct Asked {
+struct RoutedRequest {
     kind: QuestionKind,
     /// The version that the params are in.
     version: ProtocolVersion,
@@ -56,8 +56,8 @@ struct Asked {
 }
 
 /// What came of asking one client.
-enum Said {
-    Answer(Advice),
+enum ResponderReply {
+    Answer(ClientDecision),
     /// It is there, and cannot be asked, or says nothing that can be understood.
     Nothing,
     /// It is gone.
@@ -66,11 +66,11 @@ enum Said {
 
 /// A way for questions about a record, and what sees to it that they are answered until there can be no more.
 pub(crate) fn route(
-    askable: Arc<Askable>,
+    askable: Arc<Responders>,
     store: Arc<dyn Store>,
     record: RecordId,
-    own: Option<TurnClient>,
-) -> (mpsc::Sender<Question>, impl Future<Output = ()> + Send + 'static) {
+    own: Option<TurnResponder>,
+) -> (mpsc::Sender<ResponderRequest>, impl Future<Output = ()> + Send + 'static) {
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
     let routing = async move {
         let told_ids = Arc::new(ToldIds::new(store, record.clone()));
@@ -94,13 +94,13 @@ pub(crate) fn route(
 
 /// Puts a question to those it is for, until one has answered or nobody is left who can.
 async fn settle(
-    question: Question,
-    askable: Arc<Askable>,
+    question: ResponderRequest,
+    askable: Arc<Responders>,
     told_ids: Arc<ToldIds>,
     record: RecordId,
-    own: Option<TurnClient>,
+    own: Option<TurnResponder>,
 ) {
-    let offered = |own: &TurnClient, offer| own.is_there() && own.client.offers.has(offer);
+    let offered = |own: &TurnResponder, offer| own.is_there() && own.client.offers.has(offer);
     let offering = own.as_ref().zip(question.offer()).filter(|(own, offer)| offered(own, *offer));
     match (question.kind(), offering) {
         (QuestionKind::File, Some((own, offer))) => {
@@ -109,17 +109,17 @@ async fn settle(
         (QuestionKind::File, None) => return,
         // What a client does for any agent unasked, it need not be asked about.
         (QuestionKind::Permission, Some(_)) => {
-            question.answer(Advice::Approve);
+            question.answer(ClientDecision::Approve);
             return;
         }
         (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
     }
     let Some(params) = told_params(&question, &told_ids, &record).await else {
-        question.answer(Advice::Reject);
+        question.answer(ClientDecision::Reject);
         return;
     };
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
-    let asked = Arc::new(Asked { kind, version, params });
+    let asked = Arc::new(RoutedRequest { kind, version, params });
     let listed = question.since().map(|since| {
         let shown = asked.params_for(ProtocolVersion::V1).unwrap_or_default();
         let subject = match question.wanted() {
@@ -132,25 +132,25 @@ async fn settle(
     });
     // Non-interactive clients are not asked; they decline forms unless the form may stay pending.
     let is_for_people = kind == QuestionKind::Permission || question.waits();
-    let takes = |own: &TurnClient| own.takes_permissions || !is_for_people;
-    let can_be_asked = |own: &TurnClient| asked.can_be_put_to(&own.client.link) && takes(own);
+    let takes = |own: &TurnResponder| own.takes_permissions || !is_for_people;
+    let can_be_asked = |own: &TurnResponder| asked.can_be_put_to(&own.client.link) && takes(own);
     let spared = own.as_ref().filter(|own| !takes(own)).map(|own| own.client.connection);
     let lacks_words =
         own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
     // The turn's client is connected but cannot show forms.
-    let is_untakable = |own: &TurnClient| {
+    let is_untakable = |own: &TurnResponder| {
         kind == QuestionKind::Elicitation && own.is_there() && takes(own) && !can_be_asked(own)
     };
     let declines = own.as_ref().is_some_and(is_untakable);
     let own = own.filter(can_be_asked);
     let (put_to, open) = (HashMap::new(), JoinSet::new());
-    let asking = Asking { asked, record, seq, spared, lacks_words, declines, put_to, open };
+    let asking = RequestDispatch { asked, record, seq, spared, lacks_words, declines, put_to, open };
     asking.until_settled(question, &askable, own, listed).await;
 }
 
 /// A question that is being put.
-struct Asking {
-    asked: Arc<Asked>,
+struct RequestDispatch {
+    asked: Arc<RoutedRequest>,
     record: RecordId,
     seq: Seq,
     /// The one it is not put to.
@@ -162,16 +162,16 @@ struct Asking {
     /// Those it was put to.
     put_to: HashMap<ConnectionId, AbortHandle>,
     /// Those of them who have not answered.
-    open: JoinSet<(ConnectionId, Said)>,
+    open: JoinSet<(ConnectionId, ResponderReply)>,
 }
 
-impl Asking {
+impl RequestDispatch {
     async fn until_settled(
         mut self,
-        mut question: Question,
-        askable: &Askable,
-        mut own: Option<TurnClient>,
-        mut listed: Option<Listed>,
+        mut question: ResponderRequest,
+        askable: &Responders,
+        mut own: Option<TurnResponder>,
+        mut listed: Option<PendingGuard>,
     ) {
         let waits = question.waits();
         let mut changed = askable.changes();
@@ -185,10 +185,10 @@ impl Asking {
         });
         let mut has_stalled = false;
         loop {
-            own = own.filter(TurnClient::is_there);
+            own = own.filter(TurnResponder::is_there);
             let mut to_ask: Vec<_> = own.iter().map(|own| own.client.clone()).collect();
             if own.is_none() || has_stalled {
-                let is_other = |client: &Somebody| {
+                let is_other = |client: &Responder| {
                     own.as_ref().is_none_or(|own| own.client.connection != client.connection)
                 };
                 to_ask.extend(askable.of(&self.record).into_iter().filter(is_other));
@@ -198,9 +198,9 @@ impl Asking {
                 // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides. Where
                 // somebody is who cannot be told what is asked, nobody chooses for them.
                 if is_anybody_there || self.declines {
-                    question.answer(Advice::Reject);
+                    question.answer(ClientDecision::Reject);
                 } else if self.lacks_words {
-                    question.answer(Advice::Cancel);
+                    question.answer(ClientDecision::Cancel);
                 }
                 return;
             }
@@ -220,18 +220,18 @@ impl Asking {
             tokio::select! {
                 () = question.withdrawn() => return,
                 Some(said) = self.open.join_next() => match said {
-                    Ok((_, Said::Answer(advice))) => {
+                    Ok((_, ResponderReply::Answer(advice))) => {
                         question.answer(advice);
                         return;
                     }
-                    Ok((_, Said::Nothing)) => is_anybody_there = true,
-                    Ok((connection, Said::Gone)) => {
+                    Ok((_, ResponderReply::Nothing)) => is_anybody_there = true,
+                    Ok((connection, ResponderReply::Gone)) => {
                         own = own.filter(|own| own.client.connection != connection);
                     }
                     // It was taken back.
                     Err(_) => {}
                 },
-                Outside { advice, counts } = from_outside => {
+                ExternalDecision { advice, counts } = from_outside => {
                     // Whoever said it may have gone since.
                     let _ = counts.send(question.answer(advice));
                     return;
@@ -244,7 +244,7 @@ impl Asking {
     }
 
     /// Puts it to those who have not been asked, and takes it back from those who are not to be asked any more.
-    fn put(&mut self, to_ask: Vec<Somebody>, own: Option<ConnectionId>, listed: Option<&Listed>) {
+    fn put(&mut self, to_ask: Vec<Responder>, own: Option<ConnectionId>, listed: Option<&PendingGuard>) {
         // Whoever has closed the session hears no more of it.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
         // Should it come back, it is asked again.
@@ -255,14 +255,14 @@ impl Asking {
             }
             !is_left
         });
-        let is_spared = |client: &Somebody| self.spared == Some(client.connection);
+        let is_spared = |client: &Responder| self.spared == Some(client.connection);
         let (to_ask, others): (Vec<_>, Vec<_>) = to_ask
             .into_iter()
             .filter(|client| !is_spared(client))
             .partition(|client| self.asked.can_be_put_to(&client.link));
         self.lacks_words = others.iter().any(|client| self.asked.has_no_words_for(&client.link));
         if let Some(listed) = listed {
-            let asked = |client: &Somebody| AskedMeta {
+            let asked = |client: &Responder| ResponderMeta {
                 is_turns: own == Some(client.connection),
                 name: client.link.client().name.clone(),
             };
@@ -275,7 +275,7 @@ impl Asking {
             }
             let (asked, record, seq) = (Arc::clone(&self.asked), self.record.clone(), self.seq);
             let task = self.open.spawn(async move {
-                let Somebody { link, progress, watched, elicited, .. } = client;
+                let Responder { link, progress, watched, elicited, .. } = client;
                 // What it is about comes first, however long this client takes for it: others are asked meanwhile.
                 progress.passed(Some(seq)).await;
                 watched.passed(Some(seq)).await;
@@ -289,7 +289,12 @@ impl Asking {
 /// Has the turn's client read or write a file, which it may have open. A client that goes, or takes too long, has read
 /// nothing; but whether it has written nobody knows, and to write the same file once more behind its back could undo
 /// what its user does there. So a read is left to us then, and a write has failed.
-async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClient, offer: ClientOffer) {
+async fn hand_over(
+    mut question: ResponderRequest,
+    record: &RecordId,
+    mut own: TurnResponder,
+    offer: ClientOffer,
+) {
     let method = match offer {
         ClientOffer::Reading => "fs/read_text_file",
         ClientOffer::Writing => "fs/write_text_file",
@@ -303,21 +308,26 @@ async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClien
         () = question.withdrawn() => return,
     };
     let advice = match answer {
-        Some(Ok(result)) => Advice::Say(result.into()),
-        Some(Err(AskError::Refused(error))) => Advice::Fail(error),
-        Some(Err(AskError::Gone | AskError::Unreadable)) | None if offer == ClientOffer::Writing => {
+        Some(Ok(result)) => ClientDecision::Say(result.into()),
+        Some(Err(ClientRequestError::Refused(error))) => ClientDecision::Fail(error),
+        Some(Err(ClientRequestError::Gone | ClientRequestError::Unreadable)) | None
+            if offer == ClientOffer::Writing =>
+        {
             let words = "the client that has the file has not said whether it was written";
-            Advice::Fail(RpcError::internal(words))
+            ClientDecision::Fail(RpcError::internal(words))
         }
         // It never had the request, or it has only not read.
-        Some(Err(AskError::NotSent(_) | AskError::Gone | AskError::Unreadable)) | None => return,
+        Some(Err(
+            ClientRequestError::NotSent(_) | ClientRequestError::Gone | ClientRequestError::Unreadable,
+        ))
+        | None => return,
     };
     question.answer(advice);
 }
 
 /// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
 /// about no session, or what is told cannot be known.
-async fn told_params(question: &Question, told_ids: &ToldIds, record: &RecordId) -> Option<String> {
+async fn told_params(question: &ResponderRequest, told_ids: &ToldIds, record: &RecordId) -> Option<String> {
     let params = pass_on_params(question.params(), record.as_str())?;
     let row = question.lineage();
     if row == LineageIndex::FIRST {
@@ -351,7 +361,7 @@ impl ToldIds {
     async fn up_to(&self, seq: Seq) -> Result<MutexGuard<'_, ReadIds>, StoreError> {
         let mut read = self.read.lock().await;
         if read.next <= seq {
-            let kept = KeptEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
+            let kept = RecordEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
             let ReadIds { ids, next } = &mut *read;
             kept.learn_ids(ids, *next).await?;
             *next = seq.next();
@@ -361,15 +371,15 @@ impl ToldIds {
 }
 
 /// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.
-pub(crate) async fn of_request(mut question: Question, request: &RpcId, link: &ClientLink) {
+pub(crate) async fn of_request(mut question: ResponderRequest, request: &RpcId, link: &ClientLink) {
     let asked = question.params();
     // Each side has its own id of the request.
-    let params = match locate(asked, &[Step::Key("requestId")]) {
+    let params = match locate(asked, &[PathStep::Key("requestId")]) {
         Some(_) => put(asked, &["requestId"], request.as_str()),
         None => None,
     };
     let params = params.unwrap_or_else(|| asked.to_owned());
-    let asked = Asked { kind: question.kind(), version: question.version(), params };
+    let asked = RoutedRequest { kind: question.kind(), version: question.version(), params };
     if !asked.can_be_put_to(link) {
         return;
     }
@@ -377,12 +387,12 @@ pub(crate) async fn of_request(mut question: Question, request: &RpcId, link: &C
         said = asked.put_to(link, |_| {}) => said,
         () = question.withdrawn() => return,
     };
-    if let Said::Answer(advice) = said {
+    if let ResponderReply::Answer(advice) = said {
         question.answer(advice);
     }
 }
 
-impl Asked {
+impl RoutedRequest {
     /// Whether a client takes questions of this kind. Every client takes permissions that its version can say.
     fn can_be_put_to(&self, link: &ClientLink) -> bool {
         #[derive(Deserialize)]
@@ -417,25 +427,25 @@ impl Asked {
         client: ProtocolVersion,
         params: &str,
         said: (PermissionOutcome, Box<str>),
-    ) -> Advice {
+    ) -> ClientDecision {
         let (outcome, result) = said;
         let is_same = self.version == client;
         let result = match outcome {
             PermissionOutcome::Selected(option) if !is_same && !offered(params).contains(&option) => {
-                return Advice::Reject;
+                return ClientDecision::Reject;
             }
             PermissionOutcome::Unknown if client == ProtocolVersion::V1 => permission_answer(&result),
             _ if is_same => result,
             _ => permission_answer(&result),
         };
-        Advice::Say(result.into())
+        ClientDecision::Say(result.into())
     }
 
     /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back. `elicited` is
     /// told the params of an elicitation, before the client is.
-    async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> Said {
+    async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> ResponderReply {
         let client = link.client().protocol;
-        let Some(params) = self.params_for(client) else { return Said::Nothing };
+        let Some(params) = self.params_for(client) else { return ResponderReply::Nothing };
         if self.kind == QuestionKind::Elicitation {
             elicited(&params);
         }
@@ -444,18 +454,27 @@ impl Asked {
                 let said = link.pass_on_question(&params).await;
                 said.map(|said| self.permitted(client, &params, said))
             }
-            QuestionKind::File => return Said::Nothing,
+            QuestionKind::File => return ResponderReply::Nothing,
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
                 let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
-                Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })
+                ClientDecision::Say(if is_new {
+                    elicitation_answer_to_v1(&result).into()
+                } else {
+                    result.into()
+                })
             }),
         };
         match said {
-            Ok(advice) => Said::Answer(advice),
-            Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
-                Said::Gone
-            }
-            Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
+            Ok(advice) => ResponderReply::Answer(advice),
+            Err(
+                ClientRequestError::NotSent(WireError::Closed | WireError::WriteFailed { .. })
+                | ClientRequestError::Gone,
+            ) => ResponderReply::Gone,
+            Err(
+                ClientRequestError::NotSent(_)
+                | ClientRequestError::Refused(_)
+                | ClientRequestError::Unreadable,
+            ) => ResponderReply::Nothing,
         }
     }
 

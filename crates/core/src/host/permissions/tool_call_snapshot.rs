@@ -14,11 +14,11 @@ use tokio::sync::OnceCell;
 
 use crate::acp::translate::UpdatesToV1;
 use crate::acp::{content, update};
-use crate::engine::Question;
+use crate::engine::ResponderRequest;
 use crate::model::{Content, Event, EventKind, LineageIndex, ProtocolVersion, RecordId, Seq, Update};
 use crate::store::{Store, StoreError};
 
-use crate::host::attach::replay::KeptEvents;
+use crate::host::attach::replay::RecordEvents;
 
 /// The members of a tool call that say what it does.
 const MEMBERS: [&str; 7] = ["toolCallId", "title", "name", "kind", "locations", "rawInput", "content"];
@@ -31,17 +31,17 @@ const ANSWER_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct AskedCall {
     /// What the request itself says of it.
-    told: ToldCall,
+    told: ToolCallSnapshot,
     /// The agent's own id for it, and where it was told.
     id: Option<String>,
     seq: Seq,
     lineage: LineageIndex,
-    whole: OnceCell<ToldCall>,
+    whole: OnceCell<ToolCallSnapshot>,
 }
 
 /// A call as it is told, and the members that are too long for that.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ToldCall {
+pub(crate) struct ToolCallSnapshot {
     pub(crate) call: Map<String, Value>,
     pub(crate) left_out: Vec<String>,
 }
@@ -67,13 +67,13 @@ impl Default for AnswerBytes {
 
 impl AskedCall {
     /// The call of a question; `params` is what clients of version 1 are asked.
-    pub(crate) fn new(question: &Question, params: &str) -> Self {
+    pub(crate) fn new(question: &ResponderRequest, params: &str) -> Self {
         let own: Value = serde_json::from_str(question.params()).unwrap_or_default();
         let id = own.pointer("/toolCall/toolCallId").or_else(|| own.pointer("/subject/toolCall/toolCallId"));
         let told: Value = serde_json::from_str(params).unwrap_or_default();
         let told = told.get("toolCall").and_then(Value::as_object);
         Self {
-            told: told.map(ToldCall::of).unwrap_or_default(),
+            told: told.map(ToolCallSnapshot::of).unwrap_or_default(),
             id: id.and_then(Value::as_str).map(str::to_owned),
             seq: question.seq(),
             lineage: question.lineage(),
@@ -87,16 +87,20 @@ impl AskedCall {
         store: &Arc<dyn Store>,
         record: &RecordId,
         left: &mut AnswerBytes,
-    ) -> ToldCall {
+    ) -> ToolCallSnapshot {
         let whole = self.whole.get_or_try_init(|| self.with_earlier(store, record)).await;
         // Where what came before cannot be read, there is still what the request says.
         whole.unwrap_or(&self.told).within(left)
     }
 
-    async fn with_earlier(&self, store: &Arc<dyn Store>, record: &RecordId) -> Result<ToldCall, StoreError> {
+    async fn with_earlier(
+        &self,
+        store: &Arc<dyn Store>,
+        record: &RecordId,
+    ) -> Result<ToolCallSnapshot, StoreError> {
         let mut call = match &self.id {
             Some(id) => {
-                let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(self.seq));
+                let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(self.seq));
                 let mut earlier = Earlier::new(id, self.lineage);
                 kept.of_last_turn(|event| earlier.take(event)).await?;
                 earlier.call
@@ -108,13 +112,13 @@ impl AskedCall {
         // In version 1 null says nothing.
         let said = self.told.call.iter().filter(|(_, value)| !value.is_null());
         call.extend(said.map(|(name, value)| (name.clone(), value.clone())));
-        let mut whole = ToldCall::of(&call);
+        let mut whole = ToolCallSnapshot::of(&call);
         whole.left_out.extend(self.told.left_out.iter().cloned());
         Ok(whole)
     }
 }
 
-impl ToldCall {
+impl ToolCallSnapshot {
     /// The members that say what a call does, but those that are too long.
     fn of(call: &Map<String, Value>) -> Self {
         Self::fitting(call, |length| length <= MEMBER_BYTES)

@@ -14,22 +14,22 @@ const REMEMBERED: usize = 256;
 
 /// What one client was asked. Clones speak of the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Elicited(Arc<Mutex<Open>>);
+pub(crate) struct UrlElicitations(Arc<Mutex<OpenElicitations>>);
 
 /// The questions by their ids, the oldest first.
-type Open = VecDeque<(RecordId, Box<str>)>;
+type OpenElicitations = VecDeque<(RecordId, Box<str>)>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named<'a> {
+struct ElicitationIdParams<'a> {
     #[serde(borrow)]
     elicitation_id: Cow<'a, str>,
 }
 
-impl Elicited {
+impl UrlElicitations {
     /// Takes the params of an `elicitation/create` that the client is asked.
     pub(crate) fn asked(&self, record: &RecordId, params: &str) {
-        let Ok(Named { elicitation_id }) = serde_json::from_str(params) else { return };
+        let Ok(ElicitationIdParams { elicitation_id }) = serde_json::from_str(params) else { return };
         let mut open = self.open();
         if open.len() == REMEMBERED {
             open.pop_front();
@@ -43,7 +43,7 @@ impl Elicited {
         struct Notice<'a> {
             method: &'a str,
             #[serde(borrow)]
-            params: Named<'a>,
+            params: ElicitationIdParams<'a>,
         }
         let is_notice = (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification);
         let notice = is_notice.then(|| serde_json::from_str::<Notice<'_>>(&event.body).ok())??;
@@ -55,7 +55,7 @@ impl Elicited {
         Some(event.body.to_string())
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenElicitations> {
         // Nothing panics while it holds the lock, and every step leaves the list whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,11 +17,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, sleep, sleep_until};
 
 use crate::acp::agent;
-use crate::engine::Counted;
+use crate::engine::CountGuard;
 use crate::tools::is_inside;
-use crate::wire::{self, Incoming, Limits, Peer, RpcId, encode};
+use crate::wire::{self, InboundStream, Peer, RpcId, WireLimits, encode};
 
-use super::listener::Door;
+use super::listener::HostListener;
 use super::unprompted;
 use crate::home::HostLock;
 use crate::home::local_socket::LocalSocket;
@@ -53,7 +53,7 @@ const UNUSED_SESSIONS: usize = 64;
 /// `linger`, or until it has no store to write to. Then nobody finds the way here any more, and its sessions end. What is
 /// left is the lock.
 pub(crate) async fn serve(
-    mut door: Door,
+    mut door: HostListener,
     host: &Arc<Host>,
     home: &str,
     linger: Duration,
@@ -120,7 +120,7 @@ pub(crate) async fn serve(
     given_up
 }
 
-async fn accept(door: &Door, not_before: Instant) -> io::Result<UnixStream> {
+async fn accept(door: &HostListener, not_before: Instant) -> io::Result<UnixStream> {
     sleep_until(not_before).await;
     door.accept().await
 }
@@ -145,7 +145,7 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, places:
         return refuse(&stream).await;
     }
     let Ok(socket) = LocalSocket::new(stream) else { return };
-    let limits = Limits { write_patience: Some(host.patience.before_it_goes), ..limits() };
+    let limits = WireLimits { write_patience: Some(host.patience.before_it_goes), ..limits() };
     let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits);
     let stalled = peer.clone();
     let connection = Arc::new(Connection::new(host, confined));
@@ -177,9 +177,9 @@ async fn displaced(connection: &Connection) {
 }
 
 /// Serves one client on a connection that is made.
-pub(crate) async fn serve_connection(peer: Peer, incoming: Incoming, connection: Arc<Connection>) {
+pub(crate) async fn serve_connection(peer: Peer, incoming: InboundStream, connection: Arc<Connection>) {
     let host = Arc::clone(&connection.host);
-    let _counted = Counted::one(&host.clients);
+    let _counted = CountGuard::one(&host.clients);
     let offer = connection::offer(&host.version);
     Box::pin(agent::serve(peer, incoming, connection, offer, GRACE)).await;
 }

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 /// Tasks of the host's own.
 #[derive(Debug, Default)]
-pub(crate) struct Works(Mutex<JoinSet<()>>);
+pub(crate) struct BackgroundTasks(Mutex<JoinSet<()>>);
 
-impl Works {
+impl BackgroundTasks {
     /// Begins something that is seen through.
     pub(crate) fn see_through(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut works = self.works();

@@ -12,13 +12,13 @@ use crate::engine::Engine;
 use crate::model::{HostId, ProcessIdentity, RecordId};
 use crate::store::SqliteStore;
 use crate::store::import_acpx::{
-    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, LeftReason, Reserve, Reserved, Taken,
-    import,
+    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, ImportedRecord, RecordReservation,
+    Reserve, SkipReason, import,
 };
 
 use crate::host::connection::methods::read;
 use crate::protocol::import_params::{
-    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, TakenMeta,
+    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta,
 };
 use crate::protocol::rpc_error;
 
@@ -44,12 +44,12 @@ impl Reserve for InEngine<'_> {
     fn reserve<'a>(
         &'a self,
         record: &'a RecordId,
-    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Option<RecordReservation>> + Send + 'a>> {
         Box::pin(async move {
             if self.mode == ImportMode::Keep {
                 self.engine.end_idle(record).await;
             }
-            self.engine.reserve(record).await.map(|reserved| Box::new(reserved) as Reserved)
+            self.engine.reserve(record).await.map(|reserved| Box::new(reserved) as RecordReservation)
         })
     }
 }
@@ -111,7 +111,7 @@ fn refused(error: ImportError) -> CallError {
 
 impl From<ImportReport> for ImportMeta {
     fn from(report: ImportReport) -> Self {
-        let taken = |taken: Taken| TakenMeta {
+        let taken = |taken: ImportedRecord| ImportedRecordMeta {
             file: taken.file,
             acpx_record_id: taken.record.to_string(),
             acpx_session_id: taken.session.to_string(),
@@ -129,7 +129,7 @@ impl From<ImportReport> for ImportMeta {
             damaged: damaged
                 .map(|damaged| FileMeta { file: damaged.file, reason: damaged.damage.to_string() })
                 .collect(),
-            continued: report.continued.iter().map(LeftReason::to_string).collect(),
+            continued: report.continued.iter().map(SkipReason::to_string).collect(),
         }
     }
 }

@@ -18,29 +18,29 @@ use crate::protocol::HostError;
 use crate::protocol::meta::PROTOCOL;
 
 /// Where a host is reached.
-pub(crate) struct Door {
+pub(crate) struct HostListener {
     place: HostPlace,
     lock: HostLock,
     info: HostInfo,
     listener: UnixListener,
-    file: FileId,
+    file: SocketFileId,
 }
 
 /// Which file it is, whatever its path leads to by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId {
+struct SocketFileId {
     device: u64,
     inode: u64,
 }
 
-impl FileId {
+impl SocketFileId {
     fn of(path: &Path) -> io::Result<Self> {
         let facts = path.symlink_metadata()?;
         Ok(Self { device: facts.dev(), inode: facts.ino() })
     }
 }
 
-impl Door {
+impl HostListener {
     /// Listens, and says so in the lock.
     pub(crate) fn open(place: HostPlace, mut lock: HostLock, version: String) -> Result<Self, HostError> {
         let socket = place.make_socket_path()?;
@@ -78,15 +78,15 @@ impl Door {
     }
 
     fn is_ours(&self) -> bool {
-        FileId::of(&self.info.socket).is_ok_and(|file| file == self.file)
+        SocketFileId::of(&self.info.socket).is_ok_and(|file| file == self.file)
     }
 }
 
 /// Listens on a socket that only its user may use.
-fn listen(socket: &Path) -> Result<(UnixListener, FileId), HostError> {
+fn listen(socket: &Path) -> Result<(UnixListener, SocketFileId), HostError> {
     remove_socket(socket)?;
     let problem = |source| HostError::Socket { path: socket.to_owned(), source };
     let listener = UnixListener::bind(socket).map_err(problem)?;
     std::fs::set_permissions(socket, PermissionsExt::from_mode(0o600)).map_err(problem)?;
-    Ok((listener, FileId::of(socket).map_err(problem)?))
+    Ok((listener, SocketFileId::of(socket).map_err(problem)?))
 }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Engine, Settings};
+use crate::engine::{Engine, EngineSettings};
 use crate::model::HostId;
 use crate::store::{Access, SqliteStore, Store, StoreError};
-use crate::tools::{Orphans, Swept, raise_open_files};
+use crate::tools::{OrphanReaper, SweepReport, raise_open_files};
 
 use super::accept::serve;
 use super::import::Importer;
-use super::listener::Door;
+use super::listener::HostListener;
 use super::startup_cleanup;
 use crate::home::{HostLock, HostPlace};
 use crate::host::{ClientPatience, Host, ServerFile};
@@ -28,7 +28,7 @@ pub struct HostSetup {
     /// How long it waits for clients that take nothing.
     pub patience: ClientPatience,
     /// Its engine's limits.
-    pub settings: Settings,
+    pub settings: EngineSettings,
     /// Reads the servers of a configuration file.
     pub server_file: ServerFile,
     /// What agents of other programs' records are called.
@@ -77,7 +77,7 @@ impl RunError {
 pub async fn run(
     setup: HostSetup,
     lock: HostLock,
-    ready: impl FnOnce(&Arc<Host>, &Swept),
+    ready: impl FnOnce(&Arc<Host>, &SweepReport),
 ) -> Result<(), RunError> {
     let HostSetup { place, version, linger, patience, mut settings, server_file, name_of } = setup;
     raise_open_files();
@@ -86,7 +86,7 @@ pub async fn run(
     let id = HostId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
     let home = place.name()?;
     settings.tag = Some(home.clone());
-    let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
+    let orphans = OrphanReaper::adopt().map_err(RunError::Orphans)?;
     let swept = startup_cleanup::end(&store, &id, (&place, &home), &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
     let importer = Importer {
@@ -98,7 +98,7 @@ pub async fn run(
     };
     let host = Host::made_of(engine, store, server_file, Some(importer), version.clone(), patience);
     let host = Arc::new(host);
-    let door = Door::open(place, lock, version)?;
+    let door = HostListener::open(place, lock, version)?;
     ready(&host, &swept);
     // Until nothing is left of this host there is no other.
     let _lock = serve(door, &host, &home, linger, || file.is_in_place()).await;

@@ -10,11 +10,11 @@ use crate::model::{AbsolutePath, Scope};
 
 /// The scopes that somebody is busy in.
 #[derive(Debug, Default)]
-pub(crate) struct Scopes(Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>);
+pub(crate) struct ScopeLocks(Mutex<HashMap<ScopeKey, Arc<tokio::sync::Mutex<()>>>>);
 
-type Key = (Scope, AbsolutePath);
+type ScopeKey = (Scope, AbsolutePath);
 
-impl Scopes {
+impl ScopeLocks {
     /// Waits until nobody else is busy in this scope of this directory.
     pub(crate) async fn alone(&self, scope: &Scope, real_cwd: &AbsolutePath) -> OwnedMutexGuard<()> {
         let lock = {

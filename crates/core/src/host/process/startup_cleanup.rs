@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::Settings;
+use crate::engine::EngineSettings;
 use crate::home::HostPlace;
 use crate::home::direct_runs::Dead;
 use crate::model::{
@@ -12,18 +12,18 @@ use crate::model::{
     Record, RecordId, Seq,
 };
 use crate::store::{Change, Durability, SessionWriter, Store, StoreError};
-use crate::tools::{Grace, Swept, sweep};
+use crate::tools::{GracePeriods, SweepReport, sweep};
 
 /// Ends what is left, and notes in each record what of it is gone.
 pub(crate) async fn end(
     store: &Arc<dyn Store>,
     host: &HostId,
     (place, home): (&HostPlace, &str),
-    settings: &Settings,
-) -> Result<Swept, StoreError> {
+    settings: &EngineSettings,
+) -> Result<SweepReport, StoreError> {
     let running = store.running().await?;
     let runs: Vec<ProcessIdentity> = running.iter().map(|(_, run)| run.process.clone()).collect();
-    let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
+    let (home, grace): (String, GracePeriods) = (home.to_owned(), settings.process);
     let commands = Dead::of(place);
     let keep = Arc::clone(&settings.keep_programs);
     let sweeping = move || {
@@ -63,7 +63,7 @@ struct Left {
 }
 
 impl Left {
-    fn into_changes(self, record: &Record, settings: &Settings) -> Vec<Change> {
+    fn into_changes(self, record: &Record, settings: &EngineSettings) -> Vec<Change> {
         let Self { run, mut processes } = self;
         let at = (settings.clock)();
         let last = run.as_ref().or(record.agent_run.as_ref()).map(|run| run.process.pid);

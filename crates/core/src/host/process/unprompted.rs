@@ -71,9 +71,9 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use super::*;
-    use crate::engine::{Engine, RestoreSession, Settings};
+    use crate::engine::{Engine, EngineSettings, RestoreSession};
     use crate::model::{
-        AbsolutePath, AcpSessionId, AgentKey, AgentSpec, HostId, Lifecycle, Lineage, Memory, Record,
+        AbsolutePath, AcpSessionId, AgentKey, AgentMemory, AgentSpec, HostId, Lifecycle, Lineage, Record,
         RecordSettings, Scope,
     };
     use crate::store::{MemoryStore, Store};
@@ -103,7 +103,7 @@ mod tests {
             lineage: Lineage::begin(AcpSessionId::new(name).unwrap(), None, now()),
             agent_run: None,
             settings: RecordSettings::default(),
-            memory: Memory::default(),
+            memory: AgentMemory::default(),
             restore_error: None,
             created_at: now(),
             updated_at: now(),
@@ -132,7 +132,7 @@ mod tests {
         for record in [record("abandoned"), record("used"), Record { scope, ..record("shell") }] {
             store.create(record, Vec::new(), id()).await.unwrap();
         }
-        let settings = Settings { clock: now, ..Settings::default() };
+        let settings = EngineSettings { clock: now, ..EngineSettings::default() };
         let engine = Engine::new(Arc::clone(&store), id(), settings);
         let host = Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), "1");
         let used = RecordId::new("used").unwrap();

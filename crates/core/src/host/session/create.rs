@@ -9,32 +9,32 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
-use crate::machine::Awakening;
+use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, SessionError, UnclaimedSession};
+use crate::machine::WakeOutcome;
 use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
 use crate::host::Host;
-use crate::host::attach::attachment::Paused;
-use crate::host::permissions::responders::Seat;
+use crate::host::attach::attachment::PausedStream;
+use crate::host::permissions::responders::ResponderGuard;
 use crate::protocol::acpx_meta::problem;
 use crate::protocol::meta::{KeptMeta, MemoryMeta, SessionMeta, SettingMeta, ShellMeta};
 use crate::protocol::rpc_error;
 
 /// A session that was made or brought back.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSession {
     pub(crate) session: Session,
     /// It is in use before its client can have it in use itself.
     pub(crate) hold: Hold,
     /// Its client's place among those who are asked what the agent asks.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) seat: Option<ResponderGuard>,
     /// A session that is new goes again if its client never hears of it.
-    pub(crate) unclaimed: Option<Unclaimed>,
+    pub(crate) unclaimed: Option<UnclaimedSession>,
     pub(crate) created: bool,
     pub(crate) replaced: Option<RecordId>,
-    pub(crate) how: Option<Awakening>,
+    pub(crate) how: Option<WakeOutcome>,
     /// What its agent has otherwise than its client named it.
-    pub(crate) kept: Kept,
+    pub(crate) kept: SetupMismatch,
     /// What its client would start the agent with.
     pub(crate) given: RestoreSession,
     /// The first event that its client cannot know of.
@@ -44,19 +44,19 @@ pub(crate) struct Opened {
     /// Whether each of them says which event it is.
     pub(crate) with_seq: bool,
     /// Those that pause for it: they begin anew.
-    pub(crate) paused: Option<Paused>,
+    pub(crate) paused: Option<PausedStream>,
 }
 
 /// What an agent keeps though its client named others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Kept {
+pub(crate) struct SetupMismatch {
     pub(crate) servers: Option<KeptMeta>,
     pub(crate) directories: Option<KeptMeta>,
 }
 
-impl Opened {
+impl OpenedSession {
     /// A session that was made. Whatever its agent has said is news.
-    fn new((session, unclaimed): (Session, Unclaimed), given: RestoreSession) -> Self {
+    fn new((session, unclaimed): (Session, UnclaimedSession), given: RestoreSession) -> Self {
         let known = Self::known(session, given);
         Self { created: true, unclaimed: Some(unclaimed), from: Seq::FIRST, ..known }
     }
@@ -70,7 +70,7 @@ impl Opened {
             created: false,
             replaced: None,
             how: None,
-            kept: Kept::default(),
+            kept: SetupMismatch::default(),
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
@@ -105,7 +105,7 @@ impl Opened {
 }
 
 /// What a shell's session is to be found by.
-struct Wanted {
+struct ShellLookup {
     scope: Scope,
     real_cwd: AbsolutePath,
     /// Where one that is there is the answer; `None` if it is to give way.
@@ -118,7 +118,11 @@ struct Wanted {
 
 impl Host {
     /// Makes a session that no shell finds.
-    pub(crate) async fn open(&self, new: NewSession, settings: &[SettingMeta]) -> Result<Opened, CallError> {
+    pub(crate) async fn open(
+        &self,
+        new: NewSession,
+        settings: &[SettingMeta],
+    ) -> Result<OpenedSession, CallError> {
         self.make(new, settings, std::future::pending()).await
     }
 
@@ -128,11 +132,11 @@ impl Host {
         new: NewSession,
         settings: &[SettingMeta],
         unwanted: impl Future<Output = ()>,
-    ) -> Result<Opened, CallError> {
+    ) -> Result<OpenedSession, CallError> {
         let (given, begun) = (given_again(&new), Instant::now());
         let unmade = |error: SessionError| rpc_error::without_session(self.refused(&error));
         let made = self.engine.open_unless(new, unwanted).await.map_err(unmade)?;
-        let opened = Opened::new(made, given);
+        let opened = OpenedSession::new(made, given);
         match self.choose(&opened.session, &opened.given, settings, begun).await {
             Ok(()) => Ok(opened),
             Err(error) => {
@@ -143,13 +147,13 @@ impl Host {
     }
 
     /// Makes a session that the agent forks from another one's. What was said in that one is no news.
-    pub(crate) async fn fork(&self, of: &RecordId, new: NewSession) -> Result<Opened, CallError> {
+    pub(crate) async fn fork(&self, of: &RecordId, new: NewSession) -> Result<OpenedSession, CallError> {
         let given = given_again(&new);
         let unmade = |error: SessionError| rpc_error::without_session(self.refused(&error));
         let forked = self.engine.fork(of, new).await.map_err(unmade)?;
         let Forked { session, unclaimed, copied } = forked;
         let from = copied.map_or(Seq::FIRST, Seq::next);
-        Ok(Opened { from, ..Opened::new((session, unclaimed), given) })
+        Ok(OpenedSession { from, ..OpenedSession::new((session, unclaimed), given) })
     }
 
     /// Makes a session that a shell can find, one at a time in one place: what is there is kept or gives way.
@@ -159,7 +163,7 @@ impl Host {
         shell: ShellMeta,
         settings: Vec<SettingMeta>,
         is_confined: bool,
-    ) -> Result<Opened, CallError> {
+    ) -> Result<OpenedSession, CallError> {
         let name = shell.name.as_deref().map(SessionName::new).transpose();
         let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
         let scope = Scope { agent: new.agent.key(), name };
@@ -167,7 +171,7 @@ impl Host {
         let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
         let unless_in = shell.unless_in.map(paths).transpose();
         let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let wanted = Wanted { scope, real_cwd, unless_in, settings, is_confined };
+        let wanted = ShellLookup { scope, real_cwd, unless_in, settings, is_confined };
         let (answer, opened) = oneshot::channel();
         let host = Arc::clone(self);
         self.works.see_through(async move { host.make_in_shell(new, wanted, answer).await });
@@ -178,8 +182,8 @@ impl Host {
     async fn make_in_shell(
         &self,
         new: NewSession,
-        wanted: Wanted,
-        mut answer: oneshot::Sender<Result<Opened, CallError>>,
+        wanted: ShellLookup,
+        mut answer: oneshot::Sender<Result<OpenedSession, CallError>>,
     ) {
         let _alone = tokio::select! {
             alone = self.scopes.alone(&wanted.scope, &wanted.real_cwd) => alone,
@@ -196,10 +200,10 @@ impl Host {
     async fn make_alone(
         &self,
         mut new: NewSession,
-        wanted: Wanted,
+        wanted: ShellLookup,
         unwanted: impl Future<Output = ()>,
-    ) -> Result<Opened, CallError> {
-        let Wanted { scope, real_cwd, unless_in, settings, is_confined } = wanted;
+    ) -> Result<OpenedSession, CallError> {
+        let ShellLookup { scope, real_cwd, unless_in, settings, is_confined } = wanted;
         let is_ensured = unless_in.is_some();
         let directories = unless_in.unwrap_or_else(|| vec![real_cwd]);
         let query =
@@ -225,7 +229,12 @@ impl Host {
 
     /// The session that is there, to be started, should it have to be, with what this client has given. One that an
     /// agent has started says neither how its agent is started nor which directories it has.
-    async fn take_up(&self, there: Record, new: NewSession, is_confined: bool) -> Result<Opened, CallError> {
+    async fn take_up(
+        &self,
+        there: Record,
+        new: NewSession,
+        is_confined: bool,
+    ) -> Result<OpenedSession, CallError> {
         let mcp_servers = if new.mcp_servers.list.is_empty() {
             self.recovered(there.mcp_servers, &there.cwd, new.environment.get("PATH")).await
         } else {
@@ -241,12 +250,17 @@ impl Host {
         let cwd = Some(there.real_cwd);
         let given = RestoreSession { agent, cwd, mcp_servers, additional_directories, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
-        Ok(Opened::known(session, given))
+        Ok(OpenedSession::known(session, given))
     }
 
     /// Puts a new session in the place of the one that is there. From here on it stays, even if its client never
     /// hears of it: the old one is gone.
-    async fn replace(&self, old: RecordId, mut opened: Opened, scope: Scope) -> Result<Opened, CallError> {
+    async fn replace(
+        &self,
+        old: RecordId,
+        mut opened: OpenedSession,
+        scope: Scope,
+    ) -> Result<OpenedSession, CallError> {
         if let Err(error) = self.engine.hand_over(&old, &opened.session, scope).await {
             // No shell would find it.
             opened.take_back().await;
@@ -255,7 +269,7 @@ impl Host {
         if let Some(unclaimed) = opened.unclaimed.take() {
             unclaimed.claim();
         }
-        Ok(Opened { replaced: Some(old), ..opened })
+        Ok(OpenedSession { replaced: Some(old), ..opened })
     }
 }
 

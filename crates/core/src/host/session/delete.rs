@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::acp::agent::{Aside, CallError, Meta};
-use crate::engine::{AtAgent, NewSession, RemoteSession, RestoreSession, SessionError};
+use crate::acp::agent::{CallError, CallExtras, Meta};
+use crate::engine::{AtAgent, ListLookup, NewSession, RestoreSession, SessionError};
 use crate::model::{AcpSessionId, AgentError, RecordId};
 
 use crate::host::connection::Connection;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// Deletes a record, and has its agent delete the session. Whoever else has it in use finds an unknown one.
-    pub(crate) async fn delete_ours(&self, record: &RecordId, aside: &Aside) -> Result<Meta, CallError> {
+    pub(crate) async fn delete_ours(&self, record: &RecordId, aside: &CallExtras) -> Result<Meta, CallError> {
         let attachment = self.attachments().remove(record);
         let given = match &attachment {
             Some(attachment) => attachment.given.clone(),
@@ -60,7 +60,7 @@ impl Connection {
     pub(crate) async fn delete_theirs(
         &self,
         session: &AcpSessionId,
-        aside: &Aside,
+        aside: &CallExtras,
     ) -> Result<Meta, CallError> {
         let client = self.defaults.client();
         let Some(agent) = self.agent_alone(&client)? else { return Ok(Meta::new()) };
@@ -90,10 +90,10 @@ impl Connection {
             return Ok(Meta::new());
         }
         let cwd = match self.host.engine.remote_session(&agent, session).await.map_err(refused)? {
-            RemoteSession::Listed(row) => row.cwd,
+            ListLookup::Listed(row) => row.cwd,
             // It may be on a page that was not read.
-            RemoteSession::Unread => None,
-            RemoteSession::NotListed | RemoteSession::NoList => return Ok(Meta::new()),
+            ListLookup::Unread => None,
+            ListLookup::NotListed | ListLookup::NoList => return Ok(Meta::new()),
         };
         let (label, method) = (agent.agent.label().into_owned(), "session/delete".to_owned());
         self.host.engine.disown(agent, session.clone(), cwd).await.map_err(refused)?;

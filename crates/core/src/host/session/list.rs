@@ -15,7 +15,7 @@ pub(crate) use agent_page::PendingPage;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use self::cursor::{Cursor, Theirs};
+use self::cursor::{AgentListCursor, ListCursor};
 use super::title::title;
 use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
 use crate::engine::NewSession;
@@ -43,20 +43,20 @@ pub(crate) async fn page(
     call: ListCall,
     agent: Option<NewSession>,
 ) -> Result<SessionPage, CallError> {
-    let cursor = call.cursor.as_deref().map(|text| Cursor::read(text).ok_or_else(unknown_cursor));
+    let cursor = call.cursor.as_deref().map(|text| ListCursor::read(text).ok_or_else(unknown_cursor));
     match (cursor.transpose()?, agent) {
         (None, agent) => first(client, call.cwd, agent).await,
-        (Some(Cursor { began, after: Some(after), theirs }), agent) => {
+        (Some(ListCursor { began, after: Some(after), theirs }), agent) => {
             // One that was deleted since still has its place.
             let record = client.host.store.record(after.clone()).await.map_err(rpc_error::not_kept)?;
             record.ok_or_else(unknown_cursor)?;
             let ours = ours(&client.host, Some(after), call.cwd, agent.as_ref()).await?;
-            Ok(answer(ours.rows, Cursor { began, after: ours.last, theirs }, None))
+            Ok(answer(ours.rows, ListCursor { began, after: ours.last, theirs }, None))
         }
-        (Some(Cursor { began, after: None, theirs: Some(theirs) }), Some(agent)) => {
+        (Some(ListCursor { began, after: None, theirs: Some(theirs) }), Some(agent)) => {
             let page = agent_rows::page(client, began.clone(), theirs, call.cwd, agent, PATIENCE).await?;
             let TheirPage { rows, next, problem } = page;
-            Ok(answer(rows, Cursor { began, after: None, theirs: next }, problem))
+            Ok(answer(rows, ListCursor { began, after: None, theirs: next }, problem))
         }
         (Some(_), _) => Err(unknown_cursor()),
     }
@@ -68,22 +68,22 @@ async fn first(
     cwd: Option<AbsolutePath>,
     agent: Option<NewSession>,
 ) -> Result<SessionPage, CallError> {
-    let Ours { mut rows, began, last } = ours(&client.host, None, cwd.clone(), agent.as_ref()).await?;
+    let RecordPage { mut rows, began, last } = ours(&client.host, None, cwd.clone(), agent.as_ref()).await?;
     let (mut theirs, mut problem) = (None, None);
     if let Some(agent) = agent
         && may_list(&client.host, agent.clone()).await?
     {
-        let begin = Theirs::default();
+        let begin = AgentListCursor::default();
         let page = agent_rows::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
         rows.extend(page.rows);
         (theirs, problem) = (page.next, page.problem);
     }
     rows.sort_by_key(|row| Reverse(row.updated_at));
-    Ok(answer(rows, Cursor { began, after: last, theirs }, problem))
+    Ok(answer(rows, ListCursor { began, after: last, theirs }, problem))
 }
 
 /// A page, with where the next one begins and why the agent's sessions are not in it.
-fn answer(sessions: Vec<SessionSummary>, next: Cursor, problem: Option<String>) -> SessionPage {
+fn answer(sessions: Vec<SessionSummary>, next: ListCursor, problem: Option<String>) -> SessionPage {
     let next_cursor = (next.after.is_some() || next.theirs.is_some()).then(|| next.text());
     let meta = problem.map_or_else(Meta::new, |why| acpx_meta(&ListMeta { remote_error: Some(why) }));
     SessionPage { sessions, next_cursor, meta }
@@ -103,7 +103,7 @@ impl Connection {
 }
 
 /// Records of ours.
-struct Ours {
+struct RecordPage {
     rows: Vec<SessionSummary>,
     /// The record that was made last, of those that were read.
     began: Option<RecordId>,
@@ -117,7 +117,7 @@ async fn ours(
     mut after: Option<RecordId>,
     cwd: Option<AbsolutePath>,
     agent: Option<&NewSession>,
-) -> Result<Ours, CallError> {
+) -> Result<RecordPage, CallError> {
     let real_cwd = match cwd {
         // One whose disk does not answer is looked for as it is written.
         Some(cwd) => Some(host.engine.disk().real(&cwd).await.unwrap_or(cwd)),
@@ -134,7 +134,7 @@ async fn ours(
             rows.push(row(host, record).await?);
         }
         if last.is_none() || rows.len() >= PAGE {
-            return Ok(Ours { rows, began, last });
+            return Ok(RecordPage { rows, began, last });
         }
         after = last;
     }

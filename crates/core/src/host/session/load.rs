@@ -9,15 +9,15 @@ use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
 use crate::engine::{RestoreSession, Session};
-use crate::machine::Awakening;
+use crate::machine::WakeOutcome;
 use crate::model::{AcpSessionId, AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
-use super::create::Opened;
+use super::create::OpenedSession;
 use crate::host::attach::attachment;
-use crate::host::attach::attachment::{Attachment, Gate, Paused};
+use crate::host::attach::attachment::{AnswerGate, Attachment, PausedStream};
 use crate::host::attach::foreign_turns::{OthersTurns, wants_states};
-use crate::host::attach::replay::{CursorError, KeptEvents, Replaying, standing};
+use crate::host::attach::replay::{CursorError, RecordEvents, Replaying, standing};
 use crate::host::connection::Connection;
 use crate::protocol::acpx_meta::{client_session, problem, record_of};
 use crate::protocol::meta::{AgentMeta, FallbackMeta, ReplayMeta, RestoreMeta};
@@ -62,9 +62,14 @@ impl Connection {
             let how = adopted.or(self.wake(&opened, &meta).await?);
             // What it is told meanwhile goes on after the answer, from where it has come to by now.
             let paused = self.pause_updates(&record).await;
-            let from = paused.as_ref().map_or(opened.from, Paused::next);
+            let from = paused.as_ref().map_or(opened.from, PausedStream::next);
             self.tell_standing(&record, from, None, link).await?;
-            let answer = self.answer(client, Opened { created, how, from, ..opened }, Gate::default(), link);
+            let answer = self.answer(
+                client,
+                OpenedSession { created, how, from, ..opened },
+                AnswerGate::default(),
+                link,
+            );
             drop(paused);
             return Ok(answer);
         };
@@ -79,13 +84,13 @@ impl Connection {
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
         self.tell_standing(&record, from, missed, link).await?;
-        let opened = Opened { created, how, from, paused, ..opened };
-        Ok(self.answer(client, opened, Gate::default(), link))
+        let opened = OpenedSession { created, how, from, paused, ..opened };
+        Ok(self.answer(client, opened, AnswerGate::default(), link))
     }
 
     /// What is kept of a session's conversation by now.
-    fn kept(&self, session: &Session) -> KeptEvents {
-        KeptEvents::new(Arc::clone(&self.host.store), session.record_id().clone(), session.last_seq())
+    fn kept(&self, session: &Session) -> RecordEvents {
+        RecordEvents::new(Arc::clone(&self.host.store), session.record_id().clone(), session.last_seq())
     }
 
     /// Tells a client of version 2 how the session stands before the event that it is told on from, and the last end of
@@ -115,7 +120,7 @@ impl Connection {
     /// Where a client's replay begins.
     async fn place_of(
         &self,
-        kept: &KeptEvents,
+        kept: &RecordEvents,
         (cursor, field): (&Cursor, &str),
         wanted: ReplayMeta,
     ) -> Result<Seq, CallError> {
@@ -133,7 +138,7 @@ impl Connection {
     /// Tells what is kept of a conversation, from an event on.
     async fn replay(
         &self,
-        kept: KeptEvents,
+        kept: RecordEvents,
         start: Seq,
         wanted: ReplayMeta,
         link: &ClientLink,
@@ -152,7 +157,7 @@ impl Connection {
 
     /// Stops telling this client updates of a record that it loads again, so that none comes within the replay; `None`
     /// if it is told none.
-    async fn pause_updates(&self, record: &RecordId) -> Option<Paused> {
+    async fn pause_updates(&self, record: &RecordId) -> Option<PausedStream> {
         let pausing = self.attachments().get(record).and_then(Attachment::pause);
         match pausing {
             Some(pausing) => Some(pausing.await),
@@ -168,7 +173,7 @@ impl Connection {
         meta: &mut RestoreMeta,
         cursor: Option<(&Cursor, &str)>,
         link: &ClientLink,
-    ) -> Result<(Opened, Option<Seq>), CallError> {
+    ) -> Result<(OpenedSession, Option<Seq>), CallError> {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
@@ -179,22 +184,26 @@ impl Connection {
         let additional_directories = self.allowed_directories(&record, directories).await?;
         let restore = RestoreSession { cwd, besides, additional_directories, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
-        let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
+        let opened = OpenedSession::known(session.map_err(|error| self.refused(&error))?, restore);
         let start = match cursor {
             Some(cursor) => Some(self.place_of(&self.kept(&opened.session), cursor, meta.replay).await?),
             None => None,
         };
-        let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
+        let opened = OpenedSession { seat: self.seat(&record, &meta.start, link), ..opened };
         self.stand_in(&opened).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
         let kept = self.renew(&opened, names_servers).await?;
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        Ok((Opened { kept, updates, with_seq, ..opened }, start))
+        Ok((OpenedSession { kept, updates, with_seq, ..opened }, start))
     }
 
     /// Sees to it that the agent has the session, and is set as this client wants it, unless that can wait for a prompt
     /// which needs it.
-    async fn wake(&self, opened: &Opened, meta: &RestoreMeta) -> Result<Option<Awakening>, CallError> {
+    async fn wake(
+        &self,
+        opened: &OpenedSession,
+        meta: &RestoreMeta,
+    ) -> Result<Option<WakeOutcome>, CallError> {
         let settings = &meta.start.settings;
         if meta.later && settings.is_empty() {
             return Ok(None);

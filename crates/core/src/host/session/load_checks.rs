@@ -4,10 +4,10 @@
 use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, SessionError};
-use crate::machine::Awakening;
+use crate::machine::WakeOutcome;
 use crate::model::{AgentError, LineageReason, ProtocolVersion, RecordId};
 
-use super::create::{Kept, Opened};
+use super::create::{OpenedSession, SetupMismatch};
 use crate::host::connection::Connection;
 use crate::protocol::acpx_meta::{problem, record_of};
 use crate::protocol::meta::{KeptMeta, NewMeta, RestoreMeta};
@@ -22,7 +22,7 @@ impl Connection {
         call: &RestoreCall,
         place: Option<(&Cursor, &str)>,
         spoken: ProtocolVersion,
-    ) -> Result<Option<Awakening>, CallError> {
+    ) -> Result<Option<WakeOutcome>, CallError> {
         let record = record_of(&call.session);
         self.may_have(call.mcp_servers.as_deref().unwrap_or_default())?;
         // An id that was deleted stays taken.
@@ -41,7 +41,7 @@ impl Connection {
         call: &RestoreCall,
         place: Option<(&Cursor, &str)>,
         spoken: ProtocolVersion,
-    ) -> Result<Option<Awakening>, CallError> {
+    ) -> Result<Option<WakeOutcome>, CallError> {
         let Some(agent) = self.defaults.agent(None) else { return Err(rpc_error::unknown(record)) };
         let owners = self.host.store.owners(agent.clone(), vec![call.session.clone()]).await;
         if !owners.map_err(rpc_error::not_kept)?.is_empty() {
@@ -87,7 +87,7 @@ impl Connection {
 
     /// Begins a session that knows what another one does, in a process of the agent that is started as this client
     /// would start it.
-    pub(crate) async fn fork(&self, call: ForkCall, link: &ClientLink) -> Result<Opened, CallError> {
+    pub(crate) async fn fork(&self, call: ForkCall, link: &ClientLink) -> Result<OpenedSession, CallError> {
         let record = record_of(&call.session);
         let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
         let kept = kept.filter(|kept| self.knows(kept)).ok_or_else(|| rpc_error::unknown(&record))?;
@@ -119,15 +119,20 @@ impl Connection {
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        Ok(Opened { seat, updates, with_seq, ..opened })
+        Ok(OpenedSession { seat, updates, with_seq, ..opened })
     }
 
     /// Lets the agent be started anew if it runs with other servers or directories than this client has named, nothing
     /// runs, nobody else is at the session, and it can be given back what it remembers. What it keeps all the same.
-    pub(crate) async fn renew(&self, opened: &Opened, names_servers: bool) -> Result<Kept, CallError> {
+    pub(crate) async fn renew(
+        &self,
+        opened: &OpenedSession,
+        names_servers: bool,
+    ) -> Result<SetupMismatch, CallError> {
         let session = &opened.session;
         let kept = self.has_others(opened, names_servers).await?;
-        if kept != Kept::default() && !self.host.askable.has_others(session.record_id(), self.number) {
+        if kept != SetupMismatch::default() && !self.host.askable.has_others(session.record_id(), self.number)
+        {
             // A session that has something to do keeps its agent, and with it what is in force.
             drop(session.park_if_restorable().await);
             return self.has_others(opened, names_servers).await;
@@ -136,8 +141,12 @@ impl Connection {
     }
 
     /// What the agent has otherwise than the client has named it, if it has named any.
-    async fn has_others(&self, opened: &Opened, names_servers: bool) -> Result<Kept, CallError> {
-        let (session, mut kept) = (&opened.session, Kept::default());
+    async fn has_others(
+        &self,
+        opened: &OpenedSession,
+        names_servers: bool,
+    ) -> Result<SetupMismatch, CallError> {
+        let (session, mut kept) = (&opened.session, SetupMismatch::default());
         if let Some(servers) = opened.given.mcp_servers.as_ref().filter(|_| names_servers) {
             let has = session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))?;
             kept.servers = (!has).then_some(KeptMeta::Kept);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::acp::agent::CallError;
 use crate::engine::Servers;
-use crate::model::{AbsolutePath, KeptServer, McpServer};
+use crate::model::{AbsolutePath, McpServer, McpServerRef};
 use crate::store::regular_file;
 
 use crate::host::connection::Connection;
@@ -36,7 +36,7 @@ impl Host {
     /// told, is left out; so are all if it cannot be read, and why is said. `None` if there is no file.
     pub(crate) async fn recovered(
         &self,
-        kept: Vec<KeptServer>,
+        kept: Vec<McpServerRef>,
         cwd: &AbsolutePath,
         path: Option<&OsStr>,
     ) -> Option<Servers> {
@@ -55,7 +55,7 @@ impl Host {
             servers.unread = Some(why);
             Vec::new()
         });
-        for KeptServer { name, source: from } in kept {
+        for McpServerRef { name, source: from } in kept {
             let value = there.iter().find(|server| server.name == name && from.as_ref() == Some(&source));
             match value {
                 Some(server) => servers.list.push(server.clone()),

@@ -10,29 +10,30 @@ use std::time::Duration;
 
 use crate::acp::Capabilities;
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
+    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptCall, PromptReply, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
 use crate::engine::{
-    Insertion, Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket,
+    Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnInsertion, TurnTicket,
 };
 use crate::model::{
     ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
-    Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, Unasked, prompt_message_id,
+    Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnattendedPolicy,
+    prompt_message_id,
 };
 use crate::store::Store;
 
 use crate::host::attach::attachment::Attachment;
 use crate::host::attach::foreign_turns::wants_states;
 use crate::host::attach::own_prompts::OwnPrompt;
-use crate::host::attach::replay::KeptEvents;
+use crate::host::attach::replay::RecordEvents;
 use crate::host::connection::{Connection, InUse};
 use crate::host::permissions::responders::Presence;
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
 use crate::protocol::host_message::ACCEPTED;
 use crate::protocol::meta::{
-    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TermsMeta, TurnMeta,
-    UnmetMeta,
+    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta, TurnTermsMeta,
+    UnmetSettingMeta,
 };
 use crate::protocol::rpc_error;
 
@@ -45,7 +46,7 @@ impl Connection {
         call: PromptCall,
         cancellation: Cancellation,
         link: &TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         let record = record_of(&call.session);
         let InUse { session, given, room } = self.attached(&record).await?;
         let meta: PromptMeta = self.said(call.meta.as_deref())?;
@@ -71,7 +72,7 @@ impl Connection {
         let client = presence.of(self.somebody(&record, link), can_be_asked);
         let advisor = self.host.advisor(&record, Some(client));
         let waiting =
-            Waiting { connection: self, session: &session, link, own: own.as_deref(), cancellation };
+            TurnWaiter { connection: self, session: &session, link, own: own.as_deref(), cancellation };
         let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -118,7 +119,7 @@ impl Connection {
     }
 
     /// The terms of a prompt's turn. A program that an agent started allows nothing of its own.
-    fn terms_of(&self, own: &TermsMeta) -> Result<TermsMeta, CallError> {
+    fn terms_of(&self, own: &TurnTermsMeta) -> Result<TurnTermsMeta, CallError> {
         if !self.is_confined() {
             return Ok(self.defaults.terms(own.clone()));
         }
@@ -165,8 +166,8 @@ impl Connection {
 }
 
 /// What a turn with these terms allows its agent. What an interactive client may still answer outlives its connection.
-fn policy(terms: &TermsMeta, can_be_asked: bool) -> Result<PermissionPolicy, CallError> {
-    let unasked = if can_be_asked { Unasked::Wait } else { Unasked::Deny };
+fn policy(terms: &TurnTermsMeta, can_be_asked: bool) -> Result<PermissionPolicy, CallError> {
+    let unasked = if can_be_asked { UnattendedPolicy::Wait } else { UnattendedPolicy::Deny };
     let read = |rules| ToolPolicy::of(rules).map(Arc::new);
     let tools = terms.tool_policy.as_ref().map(read).transpose();
     Ok(PermissionPolicy {
@@ -177,7 +178,7 @@ fn policy(terms: &TermsMeta, can_be_asked: bool) -> Result<PermissionPolicy, Cal
 }
 
 /// A client that waits for a turn.
-struct Waiting<'a> {
+struct TurnWaiter<'a> {
     connection: &'a Connection,
     session: &'a Session,
     link: &'a TurnLink,
@@ -185,13 +186,13 @@ struct Waiting<'a> {
     cancellation: Cancellation,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> TurnWaiter<'a> {
     /// Waits for the end of a turn that this client has asked for.
     async fn first(self, mut ticket: TurnTicket) -> Result<Option<TurnEnd>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
         let over = async {
-            if let Some(Insertion { answer, .. }) = ticket.inserted().await {
+            if let Some(TurnInsertion { answer, .. }) = ticket.inserted().await {
                 inserting.tell(answer.as_deref()).await;
             }
             ticket.end().await
@@ -232,7 +233,7 @@ impl<'a> Waiting<'a> {
                     None => return Err(SessionError::ShutDown(record.clone())),
                 }
             }
-            let kept = KeptEvents::new(Arc::clone(store), record.clone(), session.last_seq());
+            let kept = RecordEvents::new(Arc::clone(store), record.clone(), session.last_seq());
             if kept.has_begun(id).await? {
                 inserting.tell(None).await;
             }
@@ -345,7 +346,7 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
 fn remembered(
     session: &Session,
     turn: TurnId,
-) -> (Option<AwakeningMeta>, Option<MemoryMeta>, Vec<UnmetMeta>) {
+) -> (Option<AwakeningMeta>, Option<MemoryMeta>, Vec<UnmetSettingMeta>) {
     let SessionStatus { memory, awakened, unmet, .. } = session.status();
     let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
     (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
@@ -371,7 +372,7 @@ fn answer(
     session: &Session,
     blocks: &[Box<str>],
     client: ProtocolVersion,
-) -> Result<PromptAnswer, CallError> {
+) -> Result<PromptReply, CallError> {
     let TurnEnd { turn, seq, answer, meta: theirs, dropped_lines } = end;
     let (awakening, memory, unmet_settings) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
@@ -399,7 +400,7 @@ fn answer(
             let meta = TurnMeta { stop_reason: word.map(Into::into), ..meta(Some(*at)) };
             let (reason, usage) = (StopReason::new(told), turn.usage.clone());
             let meta = beside_theirs(theirs.as_deref(), acpx_meta(&meta));
-            Ok(PromptAnswer { reason, usage, meta, passed_on: answer })
+            Ok(PromptReply { reason, usage, meta, passed_on: answer })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             Err(rpc_error::failed(error, meta(Some(*at)), untaken(error, session, blocks).as_deref()))

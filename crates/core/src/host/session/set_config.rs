@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use crate::acp::agent::{
     CallError, ClientLink, SetModeCall, SetModelCall, SetOptionCall, StopCall, UpdateBody,
 };
-use crate::acp::offers::{Choice, Offers, Wrong};
-use crate::acp::translate::Untranslatable;
+use crate::acp::offers::{OfferTranslator, SettingRequest, UnknownSetting};
+use crate::acp::translate::TranslationError;
 use crate::engine::Session;
 use crate::model::{AcpSessionId, ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
@@ -38,27 +38,27 @@ impl ChoiceCall {
     }
 
     /// The request for the agent, in its version.
-    fn choice<'a>(&'a self, offers: Offers<'a>) -> Result<Choice<'a>, Untranslatable> {
+    fn choice<'a>(&'a self, offers: OfferTranslator<'a>) -> Result<SettingRequest<'a>, TranslationError> {
         match self {
             Self::Mode(call) => offers.set_mode(&call.params),
-            Self::Model(call) => Ok(Choice::of_model(&call.params)),
+            Self::Model(call) => Ok(SettingRequest::of_model(&call.params)),
             Self::Option(call) => offers.set_option(&call.params),
         }
     }
 
     /// What is chosen that the session does not have.
-    fn problem(&self, wrong: Wrong) -> CallError {
+    fn problem(&self, wrong: UnknownSetting) -> CallError {
         let (field, words, there) = match (self, wrong) {
-            (Self::Mode(call), Wrong::Option(there) | Wrong::Value(there)) => {
+            (Self::Mode(call), UnknownSetting::Option(there) | UnknownSetting::Value(there)) => {
                 ("modeId", format!("is {:?}, which is no mode of this session", call.mode), there)
             }
-            (Self::Model(call), Wrong::Option(there) | Wrong::Value(there)) => {
+            (Self::Model(call), UnknownSetting::Option(there) | UnknownSetting::Value(there)) => {
                 ("modelId", format!("is {:?}, which is no model of this session", call.model), there)
             }
-            (Self::Option(call), Wrong::Option(there)) => {
+            (Self::Option(call), UnknownSetting::Option(there)) => {
                 ("configId", format!("is {:?}, which this session does not have", call.option), there)
             }
-            (Self::Option(_), Wrong::Value(there)) => {
+            (Self::Option(_), UnknownSetting::Value(there)) => {
                 ("value", "is none that this option can have".to_owned(), there)
             }
         };
@@ -73,7 +73,7 @@ impl Connection {
         self.may_choose()?;
         let (asked, agent) = self.spoken_to(&record_of(call.session())).await?;
         let (offered, client) = (asked.session.offered(), link.client());
-        let offers = Offers { offered: &offered, agent, client: &client };
+        let offers = OfferTranslator { offered: &offered, agent, client: &client };
         let choice = call.choice(offers).map_err(|error| unsaid(&error))?;
         offers.check(&choice).map_err(|wrong| call.problem(wrong))?;
         let result = self.pass(choice.method, &choice.params, asked).await?;
@@ -132,7 +132,7 @@ impl Connection {
 pub(crate) fn offered(session: &Session, link: &ClientLink) -> (String, Option<UpdateBody>) {
     let (offered, client) = (session.offered(), link.client());
     let agent = session.agent_version().unwrap_or_default();
-    Offers { offered: &offered, agent, client: &client }.setup()
+    OfferTranslator { offered: &offered, agent, client: &client }.setup()
 }
 
 /// The params of a request without what only an agent may understand, however that is written.
@@ -150,7 +150,7 @@ fn problem_with(field: &str, words: &str, there: &[Box<str>]) -> CallError {
 }
 
 /// What the agent's version has no words for is a parameter that is wrong.
-fn unsaid(error: &Untranslatable) -> CallError {
+fn unsaid(error: &TranslationError) -> CallError {
     let field = error.field();
     problem(field.as_deref().unwrap_or("method"), format!("cannot be passed on: {error}"))
 }

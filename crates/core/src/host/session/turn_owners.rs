@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::acp::agent::Aside;
-use crate::engine::OpenTurn;
+use crate::acp::agent::CallExtras;
+use crate::engine::OpenTurnRef;
 use crate::model::{RecordId, RequestId, TurnId};
 
 use crate::host::attach::attachment::Attachment;
@@ -86,7 +86,7 @@ impl Drop for TurnClaim {
 impl Connection {
     /// `session/cancel`: ends the caller's own turns, and the running turn if its client has disconnected. A caller that
     /// names a prompt means that one alone.
-    pub(crate) async fn cancel_for_client(&self, record: RecordId, aside: &Aside) {
+    pub(crate) async fn cancel_for_client(&self, record: RecordId, aside: &CallExtras) {
         let Ok(CancelMeta { request_id }) = self.said(aside.meta.as_deref()) else { return };
         if self.may_use(&record).await.is_err() {
             return;
@@ -94,13 +94,14 @@ impl Connection {
         let Ok(Some(session)) = self.host.engine.running(&record).await else { return };
         // A session that is over does nothing more.
         let Ok(open) = session.open_turns().await else { return };
-        let is_meant = |(index, turn): &(usize, OpenTurn)| match (self.owner_of(&record, turn), &request_id) {
-            (TurnOwner::OtherClient, _) => false,
-            (_, Some(request)) => turn.request.as_str() == request,
-            (TurnOwner::Caller, None) => true,
-            // While the agent starts, the first that waits is the one that runs.
-            (TurnOwner::Disconnected, None) => *index == 0,
-        };
+        let is_meant =
+            |(index, turn): &(usize, OpenTurnRef)| match (self.owner_of(&record, turn), &request_id) {
+                (TurnOwner::OtherClient, _) => false,
+                (_, Some(request)) => turn.request.as_str() == request,
+                (TurnOwner::Caller, None) => true,
+                // While the agent starts, the first that waits is the one that runs.
+                (TurnOwner::Disconnected, None) => *index == 0,
+            };
         let ended: Vec<_> = open.into_iter().enumerate().filter(is_meant).collect();
         // The one that runs is cancelled last, so that none of the others is dispatched first. `cancel_turns` would wait
         // for their ends, and a notification must not occupy a request slot for so long.
@@ -118,7 +119,7 @@ impl Connection {
         let Ok(Some(session)) = self.host.engine.running(record).await else { return };
         // A session that is over has ended its turns.
         let Ok(open) = session.open_turns().await else { return };
-        let is_others = |turn: &OpenTurn| self.owner_of(record, turn) == TurnOwner::OtherClient;
+        let is_others = |turn: &OpenTurnRef| self.owner_of(record, turn) == TurnOwner::OtherClient;
         let ended = open.into_iter().filter(|turn| !is_others(turn)).map(|turn| turn.id).collect();
         let Ok(last) = session.cancel_turns(ended, None).await else { return };
         let told = self.attachments().get(record).map(|attachment: &Attachment| attachment.until(last));
@@ -131,7 +132,7 @@ impl Connection {
     pub(crate) fn waiting_notice(
         &self,
         record: &RecordId,
-        open: &[OpenTurn],
+        open: &[OpenTurnRef],
         own: TurnId,
     ) -> Option<&'static str> {
         let position = open.iter().position(|turn| turn.id == own)?;
@@ -145,7 +146,7 @@ impl Connection {
     }
 
     /// Who a turn belongs to. An orphaned turn of the user is not for a program that an agent started.
-    fn owner_of(&self, record: &RecordId, turn: &OpenTurn) -> TurnOwner {
+    fn owner_of(&self, record: &RecordId, turn: &OpenTurnRef) -> TurnOwner {
         match self.host.turn_owners.owner(record, &turn.request, self.number) {
             TurnOwner::Disconnected if self.may_end(record, "cancel").is_err() => TurnOwner::OtherClient,
             owner => owner,

@@ -10,7 +10,7 @@ fn wake() -> Input {
 fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the_session() {
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
-    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
     // Even words of the agent's that nobody asked for: there is nothing to compare them with.
     for (kind, text) in
         [(MessageKind::Agent, "welcome"), (MessageKind::User, "two"), (MessageKind::Agent, "2")]
@@ -23,7 +23,7 @@ fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the
     let expected = [
         Effect::SaveLineage(Lineage::adopted(session("theirs"), at(5))),
         Effect::Fact(Fact::Restored { by: "session/load".into(), replay: None }),
-        Effect::Awake(Ok(Awakening::Restored { rung, replay: None })),
+        Effect::Awake(Ok(WakeOutcome::Restored { rung, replay: None })),
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);
@@ -34,10 +34,10 @@ fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the
 fn an_agent_without_load_gives_it_by_resume_and_one_without_both_is_asked_for_nothing() {
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, RESUME)]);
-    assert_eq!(effects, [Effect::Ask(Call::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, REPLAY)]);
-    assert_eq!(effects, [Effect::Ask(Call::Replay), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Replay), Effect::Arm(Deadline::Setup)]);
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, NONE)]);
     assert!(
@@ -50,14 +50,17 @@ fn an_agent_without_load_gives_it_by_resume_and_one_without_both_is_asked_for_no
 fn a_fresh_session_never_stands_in_for_one_that_the_agent_does_not_have() {
     let mut machine = adopting();
     feed(&mut machine, [wake(), ready_after(0, ALL)]);
-    let effects = feed(&mut machine, [refused(Reading::Lost)]);
-    assert_eq!(effects, [Effect::Ask(Call::Resume), Effect::Arm(Deadline::Setup)]);
-    let effects = feed(&mut machine, [refused(Reading::Lost)]);
+    let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
+    let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
     let error = AgentError::NotRestored {
         agent: "a".into(),
         session: session("theirs"),
         reason: "agent-lost".into(),
-        cause: Some(Box::new(RestoreError::new(&refusal(Reading::Lost), at(1000)))),
+        cause: Some(Box::new(RestoreError::new(&refusal(ErrorMeaning::Lost), at(1000)))),
     };
-    assert_eq!(effects, [Effect::Disarm, Effect::Awake(Err(Asleep::Agent(error))), Effect::EndAgent(None)]);
+    assert_eq!(
+        effects,
+        [Effect::Disarm, Effect::Awake(Err(WakeError::Agent(error))), Effect::EndAgent(None)]
+    );
 }

@@ -2,20 +2,20 @@
 
 use super::*;
 
-pub(super) fn calls(effects: &[Effect]) -> Vec<&Call> {
+pub(super) fn calls(effects: &[Effect]) -> Vec<&AgentCall> {
     effects
         .iter()
         .filter_map(|effect| if let Effect::Ask(call) = effect { Some(call) } else { None })
         .collect()
 }
 
-pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
+pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<WakeOutcome, &'static str>> {
     let awakening = |effect: &Effect| match effect {
         Effect::Awake(Ok(how)) => Some(Ok(*how)),
-        Effect::Awake(Err(Asleep::Agent(error))) => Some(Err(error.code())),
-        Effect::Awake(Err(Asleep::Closing)) => Some(Err("closing")),
-        Effect::Awake(Err(Asleep::Busy)) => Some(Err("busy")),
-        Effect::Awake(Err(Asleep::UnknownSession(_))) => Some(Err("unknown session")),
+        Effect::Awake(Err(WakeError::Agent(error))) => Some(Err(error.code())),
+        Effect::Awake(Err(WakeError::Closing)) => Some(Err("closing")),
+        Effect::Awake(Err(WakeError::Busy)) => Some(Err("busy")),
+        Effect::Awake(Err(WakeError::UnknownSession(_))) => Some(Err("unknown session")),
         _ => None,
     };
     effects.iter().filter_map(awakening).collect()
@@ -49,8 +49,8 @@ struct Descent {
     fallback: Fallback,
     advertised: Advertised,
     answers: Vec<Input>,
-    sent: Vec<Call>,
-    end: Result<Awakening, &'static str>,
+    sent: Vec<AgentCall>,
+    end: Result<WakeOutcome, &'static str>,
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
 fn descents() -> Vec<Descent> {
     let restored = || Input::Restored { inner: None };
     let opened = || Input::Opened { session: session("s2"), inner: None };
-    let by = |rung| Ok(Awakening::Restored { rung, replay: None });
-    let fresh = |reason, announced| Ok(Awakening::Fresh { reason, announced });
+    let by = |rung| Ok(WakeOutcome::Restored { rung, replay: None });
+    let fresh = |reason, announced| Ok(WakeOutcome::Fresh { reason, announced });
     let base = || Descent {
         name: "",
         answered: 1,
@@ -84,13 +84,13 @@ fn descents() -> Vec<Descent> {
         advertised: ALL,
         answers: Vec::new(),
         sent: Vec::new(),
-        end: Ok(Awakening::Live),
+        end: Ok(WakeOutcome::Live),
     };
     vec![
         Descent {
             name: "resume",
             answers: vec![restored()],
-            sent: vec![Call::Resume],
+            sent: vec![AgentCall::Resume],
             end: by(Rung::Resume),
             ..base()
         },
@@ -98,14 +98,14 @@ fn descents() -> Vec<Descent> {
             name: "load, where resume is not advertised",
             advertised: LOAD,
             answers: vec![restored()],
-            sent: vec![Call::Load],
+            sent: vec![AgentCall::Load],
             end: by(Rung::Load),
             ..base()
         },
         Descent {
             name: "load after a failed resume",
-            answers: vec![refused(Reading::Broken), restored()],
-            sent: vec![Call::Resume, Call::Load],
+            answers: vec![refused(ErrorMeaning::Broken), restored()],
+            sent: vec![AgentCall::Resume, AgentCall::Load],
             end: by(Rung::Load),
             ..base()
         },
@@ -113,15 +113,15 @@ fn descents() -> Vec<Descent> {
             name: "load first, when the list shows a later change",
             advertised: Advertised { list: true, ..ALL },
             answers: vec![Input::Listed(Some(at(2101))), restored()],
-            sent: vec![Call::List, Call::Load],
+            sent: vec![AgentCall::List, AgentCall::Load],
             end: by(Rung::Load),
             ..base()
         },
         Descent {
             name: "resume after that load failed",
             advertised: Advertised { list: true, ..ALL },
-            answers: vec![Input::Listed(Some(at(2101))), refused(Reading::Broken), restored()],
-            sent: vec![Call::List, Call::Load, Call::Resume],
+            answers: vec![Input::Listed(Some(at(2101))), refused(ErrorMeaning::Broken), restored()],
+            sent: vec![AgentCall::List, AgentCall::Load, AgentCall::Resume],
             end: by(Rung::Resume),
             ..base()
         },
@@ -129,57 +129,57 @@ fn descents() -> Vec<Descent> {
             name: "resume, when the list does not know better",
             advertised: Advertised { list: true, ..ALL },
             answers: vec![Input::Listed(None), restored()],
-            sent: vec![Call::List, Call::Resume],
+            sent: vec![AgentCall::List, AgentCall::Resume],
             end: by(Rung::Resume),
             ..base()
         },
         Descent {
             name: "fresh, both lost",
-            answers: vec![refused(Reading::Lost), refused(Reading::Lost), opened()],
-            sent: vec![Call::Resume, Call::Load, Call::New],
+            answers: vec![refused(ErrorMeaning::Lost), refused(ErrorMeaning::Lost), opened()],
+            sent: vec![AgentCall::Resume, AgentCall::Load, AgentCall::New],
             end: fresh(LineageReason::AgentLost, true),
             ..base()
         },
         Descent {
             name: "fresh, load reports the session as not found after a broken resume",
-            answers: vec![refused(Reading::Broken), refused(Reading::Lost), opened()],
-            sent: vec![Call::Resume, Call::Load, Call::New],
+            answers: vec![refused(ErrorMeaning::Broken), refused(ErrorMeaning::Lost), opened()],
+            sent: vec![AgentCall::Resume, AgentCall::Load, AgentCall::New],
             end: fresh(LineageReason::AgentLost, true),
             ..base()
         },
         Descent {
             name: "kept, both broken",
-            answers: vec![refused(Reading::Broken), refused(Reading::Broken)],
-            sent: vec![Call::Resume, Call::Load],
+            answers: vec![refused(ErrorMeaning::Broken), refused(ErrorMeaning::Broken)],
+            sent: vec![AgentCall::Resume, AgentCall::Load],
             end: Err("SESSION_NOT_RESTORED"),
             ..base()
         },
         Descent {
             name: "kept, load fails after resume did not find the session",
-            answers: vec![refused(Reading::Lost), refused(Reading::Broken)],
-            sent: vec![Call::Resume, Call::Load],
+            answers: vec![refused(ErrorMeaning::Lost), refused(ErrorMeaning::Broken)],
+            sent: vec![AgentCall::Resume, AgentCall::Load],
             end: Err("SESSION_NOT_RESTORED"),
             ..base()
         },
         Descent {
             name: "kept, one method unsupported and the other broken",
-            answers: vec![refused(Reading::Unsupported), refused(Reading::Broken)],
-            sent: vec![Call::Resume, Call::Load],
+            answers: vec![refused(ErrorMeaning::Unsupported), refused(ErrorMeaning::Broken)],
+            sent: vec![AgentCall::Resume, AgentCall::Load],
             end: Err("SESSION_NOT_RESTORED"),
             ..base()
         },
         Descent {
             name: "fresh, no advertised method exists",
-            answers: vec![refused(Reading::Unsupported), refused(Reading::Unsupported), opened()],
-            sent: vec![Call::Resume, Call::Load, Call::New],
+            answers: vec![refused(ErrorMeaning::Unsupported), refused(ErrorMeaning::Unsupported), opened()],
+            sent: vec![AgentCall::Resume, AgentCall::Load, AgentCall::New],
             end: fresh(LineageReason::CannotRestore, true),
             ..base()
         },
         Descent {
             name: "fresh, both broken and a fallback always wanted",
             fallback: Fallback::Always,
-            answers: vec![refused(Reading::Broken), refused(Reading::Broken), opened()],
-            sent: vec![Call::Resume, Call::Load, Call::New],
+            answers: vec![refused(ErrorMeaning::Broken), refused(ErrorMeaning::Broken), opened()],
+            sent: vec![AgentCall::Resume, AgentCall::Load, AgentCall::New],
             end: fresh(LineageReason::LoadFailed, true),
             ..base()
         },
@@ -187,8 +187,8 @@ fn descents() -> Vec<Descent> {
             name: "fresh, busy and a fallback always wanted",
             fallback: Fallback::Always,
             advertised: LOAD,
-            answers: vec![refused(Reading::BusyElsewhere), opened()],
-            sent: vec![Call::Load, Call::New],
+            answers: vec![refused(ErrorMeaning::BusyElsewhere), opened()],
+            sent: vec![AgentCall::Load, AgentCall::New],
             end: fresh(LineageReason::LoadFailed, true),
             ..base()
         },
@@ -196,7 +196,7 @@ fn descents() -> Vec<Descent> {
             name: "fresh, where nothing is advertised",
             advertised: NONE,
             answers: vec![opened()],
-            sent: vec![Call::New],
+            sent: vec![AgentCall::New],
             end: fresh(LineageReason::CannotRestore, true),
             ..base()
         },
@@ -204,8 +204,8 @@ fn descents() -> Vec<Descent> {
             name: "fresh in silence, nothing was ever answered",
             answered: 0,
             advertised: RESUME,
-            answers: vec![refused(Reading::Broken), opened()],
-            sent: vec![Call::Resume, Call::New],
+            answers: vec![refused(ErrorMeaning::Broken), opened()],
+            sent: vec![AgentCall::Resume, AgentCall::New],
             end: fresh(LineageReason::NotMaterialised, false),
             ..base()
         },
@@ -221,8 +221,8 @@ fn descents() -> Vec<Descent> {
             name: "no fallback wanted",
             fallback: Fallback::Never,
             advertised: LOAD,
-            answers: vec![refused(Reading::Lost)],
-            sent: vec![Call::Load],
+            answers: vec![refused(ErrorMeaning::Lost)],
+            sent: vec![AgentCall::Load],
             end: Err("SESSION_NOT_RESTORED"),
             ..base()
         },
@@ -230,43 +230,43 @@ fn descents() -> Vec<Descent> {
             name: "a reset on purpose",
             fallback: Fallback::Reset,
             answers: vec![opened()],
-            sent: vec![Call::New],
+            sent: vec![AgentCall::New],
             end: fresh(LineageReason::Reset, true),
             ..base()
         },
         Descent {
             name: "busy elsewhere is not lost",
-            answers: vec![refused(Reading::BusyElsewhere)],
-            sent: vec![Call::Resume],
+            answers: vec![refused(ErrorMeaning::BusyElsewhere)],
+            sent: vec![AgentCall::Resume],
             end: Err("SESSION_BUSY_ELSEWHERE"),
             ..base()
         },
         Descent {
             name: "login needed is not lost",
-            answers: vec![refused(Reading::Lost), refused(Reading::LoginNeeded)],
-            sent: vec![Call::Resume, Call::Load],
+            answers: vec![refused(ErrorMeaning::Lost), refused(ErrorMeaning::LoginNeeded)],
+            sent: vec![AgentCall::Resume, AgentCall::Load],
             end: Err("AUTH_REQUIRED"),
             ..base()
         },
         Descent {
             name: "the agent dies on the way",
             answers: vec![Input::AgentGone(died())],
-            sent: vec![Call::Resume],
+            sent: vec![AgentCall::Resume],
             end: Err("AGENT_DIED"),
             ..base()
         },
         Descent {
             name: "the agent does not answer",
             answers: vec![Input::Deadline(Deadline::Setup)],
-            sent: vec![Call::Resume],
+            sent: vec![AgentCall::Resume],
             end: Err("AGENT_UNRESPONSIVE"),
             ..base()
         },
         Descent {
             name: "even the fresh session is refused",
             advertised: NONE,
-            answers: vec![refused(Reading::LoginNeeded)],
-            sent: vec![Call::New],
+            answers: vec![refused(ErrorMeaning::LoginNeeded)],
+            sent: vec![AgentCall::New],
             end: Err("AUTH_REQUIRED"),
             ..base()
         },
@@ -290,7 +290,7 @@ fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
     let opened = |id| Input::Opened { session: session(id), inner: None };
     feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened("s2"), Input::AgentGone(died())]);
     let effects = feed(&mut machine, [wake(Fallback::Auto), ready_after(0, NONE), opened("s3")]);
-    let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
+    let silent = WakeOutcome::Fresh { reason: LineageReason::NotMaterialised, announced: false };
     assert_eq!(awakenings(&effects), [Ok(silent)]);
 }
 
@@ -304,14 +304,14 @@ fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other()
     let Input::AgentReady { advertised, habits, exchanges, spoken_at, .. } = ready(NONE) else {
         panic!("a started agent")
     };
-    let told = Some(Carried::LastPart);
+    let told = Some(HistoryExtent::LastPart);
     let on_resume = OnResume::Nothing;
     let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried: told, on_resume };
     let effects = feed(&mut machine, [ready, opened]);
     let is_told = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { carried, .. }) if *carried == told);
     assert!(effects.iter().any(is_told), "{effects:?}");
     let carried = |effects: &[Effect]| match calls(effects)[..] {
-        [Call::Prompt { carry_history, .. }] => *carry_history,
+        [AgentCall::Prompt { carry_history, .. }] => *carry_history,
         ref other => panic!("not one prompt: {other:?}"),
     };
     assert!(carried(&feed(&mut machine, [prompt("p")])));
@@ -327,7 +327,7 @@ fn prompts_run_one_at_a_time_in_the_order_they_were_accepted() {
     assert_eq!((calls(&first).len(), calls(&second).len()), (1, 0));
     let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::new("end_turn")))]);
-    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+    assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_turn_is_saved_as_dispatched_before_it_is_sent() {
     let saved = |wanted: fn(&TurnState) -> bool| {
         effects.iter().position(|effect| matches!(effect, Effect::SaveTurn(turn) if wanted(&turn.state)))
     };
-    let sent = effects.iter().position(|effect| matches!(effect, Effect::Ask(Call::Prompt { .. })));
+    let sent = effects.iter().position(|effect| matches!(effect, Effect::Ask(AgentCall::Prompt { .. })));
     let order = [
         saved(|state| *state == TurnState::Queued),
         saved(|state| matches!(state, TurnState::Dispatched { .. })),
@@ -353,7 +353,10 @@ fn a_full_queue_refuses_the_next_prompt() {
         assert!(effects.iter().any(|effect| matches!(effect, Effect::TurnAccepted(..))), "{number}");
     }
     let request = RequestId::new("more").unwrap();
-    assert_eq!(feed(&mut machine, [prompt("more")]), [Effect::TurnRefused(request, Refusal::QueueFull)]);
+    assert_eq!(
+        feed(&mut machine, [prompt("more")]),
+        [Effect::TurnRefused(request, PromptRefusal::QueueFull)]
+    );
 }
 
 #[test]
@@ -375,7 +378,7 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
     let effects = feed(&mut machine, [Input::Recover(turns)]);
     assert_eq!(effects[0], Effect::SaveTurn(turn(2, TurnState::Interrupted { at: at(1000) })));
     let effects = feed(&mut machine, [wake(Fallback::Auto), ready(RESUME), Input::Restored { inner: None }]);
-    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+    assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
 
 #[test]
@@ -396,7 +399,7 @@ fn an_agent_that_dies_in_a_turn_fails_it_and_is_restored_for_the_next() {
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Failed((&died()).into()))]);
     assert_eq!(effects.last(), Some(&Effect::StartAgent));
     let effects = feed(&mut machine, [ready(RESUME), Input::Restored { inner: None }]);
-    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+    assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
 
 #[test]
@@ -417,7 +420,7 @@ fn after_cancel_permissions_are_answered_cancelled_and_an_error_counts_as_cancel
     let permission = || permission("read");
     assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Approve)]);
     let effects = feed(&mut machine, [Input::Cancel(None)]);
-    assert_eq!(effects, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Cancel)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
     assert_eq!(feed(&mut machine, [Input::Cancel(None)]), []);
     assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Cancelled)]);
     let effects = feed(&mut machine, [Input::PromptAnswered(Err(died()))]);
@@ -429,7 +432,7 @@ fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_
     let mut machine = live(RESUME);
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Close]);
-    assert_eq!(effects, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Close)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Close)]);
     let stopped = Ok(StopReason::cancelled().into());
     let effects = feed(&mut machine, [Input::PromptAnswered(stopped)]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
@@ -463,7 +466,7 @@ fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
     .collect();
     assert_eq!(kept_lines(&shown), ["elsewhere", "second", "state"]);
     let effects = feed(&mut machine, [Input::Restored { inner: None }]);
-    let restored = Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Longer) };
+    let restored = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Longer) };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
 }
 
@@ -475,7 +478,7 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
     };
     let (advertised, on_resume) = (Advertised { list: true, ..ALL }, OnResume::Missed);
     let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume };
-    assert_eq!(calls(&feed(&mut machine, [wake(Fallback::Auto), ready])), [&Call::Resume]);
+    assert_eq!(calls(&feed(&mut machine, [wake(Fallback::Auto), ready])), [&AgentCall::Resume]);
     let missed = [
         chunk(MessageKind::Agent, "first"),
         chunk(MessageKind::User, "one"),
@@ -485,7 +488,7 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
     assert_eq!(kept_lines(&told), ["first", "one", "more"]);
     let effects = feed(&mut machine, [Input::Restored { inner: None }]);
     // Nothing was compared, so what the agent remembers is what it did.
-    let restored = Awakening::Restored { rung: Rung::Resume, replay: None };
+    let restored = WakeOutcome::Restored { rung: Rung::Resume, replay: None };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
 }
 
@@ -522,7 +525,7 @@ fn answered_half() -> SessionMachine {
     let half = [chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
     feed(&mut machine, [wake(Fallback::Auto), ready_after(2, LOAD)].into_iter().chain(half));
     let restored = feed(&mut machine, [Input::Restored { inner: None }]);
-    let shorter = Fact::Restored { by: "session/load".into(), replay: Some(Verdict::Shorter) };
+    let shorter = Fact::Restored { by: "session/load".into(), replay: Some(ReplayVerdict::Shorter) };
     assert!(restored.contains(&Effect::Fact(shorter)), "{restored:?}");
     machine
 }
@@ -530,7 +533,7 @@ fn answered_half() -> SessionMachine {
 #[test]
 fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
     let aside = |text: &str| Effect::KeepAside(Arc::from(text));
-    let corrected = || Effect::Fact(Fact::ReplayedLate { replay: Verdict::Same });
+    let corrected = || Effect::Fact(Fact::ReplayedLate { replay: ReplayVerdict::Same });
     let mut machine = answered_half();
     assert_eq!(feed(&mut machine, [chunk(MessageKind::User, "one")]), [aside("one")]);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), [aside("first"), corrected()]);
@@ -584,7 +587,7 @@ fn a_reset_is_for_one_start_and_not_for_the_next() {
     let opened = Input::Opened { session: session("s2"), inner: None };
     feed(&mut machine, [wake(Fallback::Reset), ready(ALL), opened, Input::AgentGone(died())]);
     let effects = feed(&mut machine, [prompt("p"), ready(RESUME)]);
-    assert_eq!(calls(&effects), [&Call::Resume]);
+    assert_eq!(calls(&effects), [&AgentCall::Resume]);
 }
 
 #[test]
@@ -592,7 +595,7 @@ fn a_live_session_can_be_reset_when_no_turn_runs() {
     let mut machine = live(ALL);
     assert!(feed(&mut machine, [wake(Fallback::Reset)]).contains(&Effect::EndAgent(None)));
     let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL)]);
-    assert_eq!(calls(&effects), [&Call::New]);
+    assert_eq!(calls(&effects), [&AgentCall::New]);
 
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [prompt("p"), wake(Fallback::Reset)]);
@@ -603,7 +606,8 @@ fn a_live_session_can_be_reset_when_no_turn_runs() {
 fn of_two_who_wake_the_one_who_wants_nothing_lost_is_heard() {
     for (first, second) in [(Fallback::Never, Fallback::Auto), (Fallback::Auto, Fallback::Never)] {
         let mut machine = kept(1);
-        let effects = feed(&mut machine, [wake(first), wake(second), ready(LOAD), refused(Reading::Lost)]);
+        let effects =
+            feed(&mut machine, [wake(first), wake(second), ready(LOAD), refused(ErrorMeaning::Lost)]);
         assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     }
 }
@@ -612,10 +616,10 @@ fn of_two_who_wake_the_one_who_wants_nothing_lost_is_heard() {
 fn a_failed_attempt_does_not_hide_what_was_said_elsewhere() {
     let listing = Advertised { list: true, ..ALL };
     let mut machine = kept(1);
-    let busy = [Input::Listed(Some(at(2101))), refused(Reading::BusyElsewhere), Input::AgentEnded];
+    let busy = [Input::Listed(Some(at(2101))), refused(ErrorMeaning::BusyElsewhere), Input::AgentEnded];
     feed(&mut machine, [wake(Fallback::Auto), ready(listing)].into_iter().chain(busy));
     let effects = feed(&mut machine, [wake(Fallback::Auto), ready(listing), Input::Listed(Some(at(2101)))]);
-    assert_eq!(calls(&effects), [&Call::Load]);
+    assert_eq!(calls(&effects), [&AgentCall::Load]);
 }
 
 #[test]

@@ -10,9 +10,9 @@ fn deleted() -> Effect {
 fn an_agent_is_told_to_delete_once_it_has_closed_and_the_record_once_it_is_gone() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [Input::Delete]);
-    assert_eq!(effects, [Effect::Ask(Call::Close), Effect::Arm(Deadline::Close)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Close), Effect::Arm(Deadline::Close)]);
     let effects = feed(&mut machine, [Input::CloseAnswered]);
-    assert_eq!(effects, [Effect::Ask(Call::Delete), Effect::Arm(Deadline::Close)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Delete), Effect::Arm(Deadline::Close)]);
     assert_eq!(feed(&mut machine, [Input::CloseAnswered]), []);
     assert_eq!(feed(&mut machine, [Input::DeleteAnswered]), [Effect::Disarm, Effect::EndAgent(None)]);
     assert!(!machine.is_deleted());

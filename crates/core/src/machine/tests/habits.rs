@@ -6,7 +6,7 @@ fn wake() -> Input {
     Input::Wake(WakeOptions::default())
 }
 
-const UNWRITTEN: Habits = Habits {
+const UNWRITTEN: RestoreProfile = RestoreProfile {
     needs_prompt_before_load: true,
     wait_before_load: LoadWait::None,
     replays_on_resume: false,
@@ -14,7 +14,7 @@ const UNWRITTEN: Habits = Habits {
 };
 
 /// A started agent that behaves so, in a conversation without a prompt.
-fn ready_before_any_prompt(habits: Habits) -> Input {
+fn ready_before_any_prompt(habits: RestoreProfile) -> Input {
     let (exchanges, spoken_at, carried, on_resume) = (Vec::new(), None, None, OnResume::Nothing);
     Input::AgentReady { advertised: ALL, habits, exchanges, spoken_at, carried, on_resume }
 }
@@ -30,12 +30,12 @@ fn a_load_waits_for_the_next_minute_where_the_agent_needs_it_and_for_nothing_lat
     let effects = machine.handle(at(59_999), Input::Deadline(Deadline::Load(until)));
     assert_eq!(effects, [Effect::Arm(Deadline::Load(until))]);
     let effects = machine.handle(until, Input::Deadline(Deadline::Load(until)));
-    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
 
     let mut later = kept(1);
     later.handle(until, wake());
     let effects = later.handle(until, ready_with(BY_THE_MINUTE, LOAD));
-    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
         machine
     };
     let effects = feed(&mut waiting(), [Input::Close]);
-    let expected = [Effect::Awake(Err(Asleep::Closing)), Effect::Disarm, Effect::EndAgent(None)];
+    let expected = [Effect::Awake(Err(WakeError::Closing)), Effect::Disarm, Effect::EndAgent(None)];
     assert_eq!(effects, expected);
     let mut machine = waiting();
     feed(&mut machine, [prompt("p")]);
@@ -66,19 +66,19 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
 #[test]
 fn a_session_without_a_prompt_is_not_asked_for_where_the_agent_has_not_written_it_down() {
     let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(UNWRITTEN)]);
-    assert_eq!(effects, [Effect::Ask(Call::New), Effect::Arm(Deadline::Setup)]);
-    let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(Habits::default())]);
-    assert_eq!(effects, [Effect::Ask(Call::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::New), Effect::Arm(Deadline::Setup)]);
+    let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(RestoreProfile::default())]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     // With a prompt it is there, even if that was never answered; and what is adopted was there before us.
     let effects = feed(&mut kept(1), [wake(), ready_with(UNWRITTEN, ALL)]);
-    assert_eq!(effects, [Effect::Ask(Call::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut adopting(), [wake(), ready_before_any_prompt(UNWRITTEN)]);
-    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
 }
 
 #[test]
 fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it() {
-    let replaying = Habits { replays_on_resume: true, ..Habits::default() };
+    let replaying = RestoreProfile { replays_on_resume: true, ..RestoreProfile::default() };
     let late = |habits| {
         let mut machine = kept(1);
         let inputs = [wake(), ready_with(habits, RESUME), Input::Restored { inner: None }];
@@ -88,8 +88,8 @@ fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it(
         [user, agent].concat()
     };
     let lines = ["one", "first"].map(Arc::from);
-    let told = Effect::Fact(Fact::ReplayedLate { replay: Verdict::Same });
+    let told = Effect::Fact(Fact::ReplayedLate { replay: ReplayVerdict::Same });
     let aside: Vec<_> = lines.clone().map(Effect::KeepAside).into_iter().chain([told]).collect();
     assert_eq!(late(replaying), aside);
-    assert_eq!(late(Habits::default()), lines.map(Effect::Keep));
+    assert_eq!(late(RestoreProfile::default()), lines.map(Effect::Keep));
 }

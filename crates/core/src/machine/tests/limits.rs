@@ -37,7 +37,7 @@ fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_
         for way in ways.into_iter().chain([Input::Deadline(Deadline::Cancel)]) {
             let mut machine = live(ALL);
             let stopped = feed(&mut machine, [limited("p"), limit.clone()]);
-            assert_eq!(stopped, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Cancel)]);
+            assert_eq!(stopped, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
             // The second limit, or a client who cancels too, changes nothing.
             assert_eq!(feed(&mut machine, [overdue(2), Input::Cancel(None)]), []);
             let effects = feed(&mut machine, [way]);
@@ -74,13 +74,13 @@ fn a_cancelled_turn_is_cancelled_whatever_its_agent_says_and_the_next_is_sent_on
     for reason in ["cancelled", "end_turn", "refusal"] {
         let mut machine = live(ALL);
         let effects = feed(&mut machine, [prompt("p"), prompt("q"), Input::Cancel(None)]);
-        assert_eq!(calls(&effects), [&Call::Cancel]);
+        assert_eq!(calls(&effects), [&AgentCall::Cancel]);
         // However long it takes, and whatever else it says, nothing more is asked of it.
         let said = feed(&mut machine, [chunk(MessageKind::Agent, "on and on"), state(AgentState::Working)]);
-        assert_eq!(calls(&said), Vec::<&Call>::new());
+        assert_eq!(calls(&said), Vec::<&AgentCall>::new());
         let effects = feed(&mut machine, [answered(reason)]);
         assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
-        assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+        assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
     }
 }
 
@@ -98,7 +98,7 @@ fn an_agent_that_does_not_stop_is_ended_for_it_and_the_next_prompt_goes_to_anoth
 
 #[test]
 fn an_agent_that_wants_a_login_in_a_turn_is_ended_and_the_next_prompt_goes_to_another() {
-    let wants_login = || Input::PromptAnswered(Err(refusal(Reading::LoginNeeded)));
+    let wants_login = || Input::PromptAnswered(Err(refusal(ErrorMeaning::LoginNeeded)));
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [wants_login()]);
@@ -110,6 +110,6 @@ fn an_agent_that_wants_a_login_in_a_turn_is_ended_and_the_next_prompt_goes_to_an
     feed(&mut queued, [prompt("p"), prompt("q")]);
     let effects = feed(&mut queued, [wants_login()]);
     assert!(effects.contains(&Effect::EndAgent(None)));
-    assert_eq!(calls(&effects), [] as [&Call; 0]);
+    assert_eq!(calls(&effects), [] as [&AgentCall; 0]);
     assert!(feed(&mut queued, [Input::AgentEnded]).contains(&Effect::StartAgent));
 }

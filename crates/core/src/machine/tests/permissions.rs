@@ -14,7 +14,7 @@ fn asked(policy: PermissionPolicy) -> (SessionMachine, Vec<Effect>) {
     (machine, effects)
 }
 
-fn unasked(unasked: Unasked) -> PermissionPolicy {
+fn unasked(unasked: UnattendedPolicy) -> PermissionPolicy {
     PermissionPolicy { unasked, ..PermissionPolicy::default() }
 }
 
@@ -40,13 +40,13 @@ fn counted_at_the_end(machine: &mut SessionMachine) -> Option<PermissionCount> {
 
 #[test]
 fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
-    let (mut machine, effects) = asked(unasked(Unasked::Deny));
+    let (mut machine, effects) = asked(unasked(UnattendedPolicy::Deny));
     assert_eq!(effects, [Effect::Consult(ask())]);
     let nobody = || Input::Unanswered { ask: ask(), what: "edit".into() };
     assert_eq!(feed(&mut machine, [nobody()]), [answer(Permit::Reject)]);
 
-    let (mut machine, _) = asked(unasked(Unasked::Fail));
-    let cancel = Effect::Ask(Call::Cancel);
+    let (mut machine, _) = asked(unasked(UnattendedPolicy::Fail));
+    let cancel = Effect::Ask(AgentCall::Cancel);
     let arm = Effect::Arm(Deadline::Cancel);
     assert_eq!(feed(&mut machine, [nobody()]), [cancel, answer(Permit::Cancelled), arm]);
     // Whatever the agent makes of it, the turn has failed, and nothing more is granted in it.
@@ -55,7 +55,7 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
     let over = feed(&mut machine, [end_turn()]);
     assert_eq!(ended(&over), [(2, &nobody_to_ask())]);
 
-    let (mut machine, _) = asked(unasked(Unasked::Wait));
+    let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     assert_eq!(feed(&mut machine, [nobody()]), []);
     let advised = Input::Advised { ask: ask(), permit: Permit::Approve };
     assert_eq!(feed(&mut machine, [advised]), [answer(Permit::Approve)]);
@@ -69,16 +69,16 @@ fn an_elicitation_that_nobody_can_be_asked_is_declined_unless_it_may_wait() {
         assert_eq!(feed(&mut machine, [Input::Elicitation { ask: ask() }]), [Effect::Consult(ask())]);
         feed(&mut machine, [Input::Unanswered { ask: ask(), what: String::new() }])
     };
-    for rule in [Unasked::Deny, Unasked::Fail] {
+    for rule in [UnattendedPolicy::Deny, UnattendedPolicy::Fail] {
         assert_eq!(elicited(unasked(rule)), [answer(Permit::Declined)]);
     }
-    assert_eq!(elicited(unasked(Unasked::Wait)), []);
+    assert_eq!(elicited(unasked(UnattendedPolicy::Wait)), []);
 }
 
 #[test]
 fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
     for end in [Input::AgentGone(died()), Input::Deadline(Deadline::Cancel)] {
-        let (mut machine, _) = asked(unasked(Unasked::Fail));
+        let (mut machine, _) = asked(unasked(UnattendedPolicy::Fail));
         feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
         let over = feed(&mut machine, [end.clone()]);
         assert_eq!(ended(&over), [(2, &nobody_to_ask())], "{end:?}");
@@ -89,7 +89,8 @@ fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
 fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
     let tools = ToolPolicy::read(r#"{"escalate":["edit"]}"#).unwrap();
     for mode in [PermissionMode::ApproveAll, PermissionMode::DenyAll] {
-        let policy = PermissionPolicy { mode, tools: Some(Arc::new(tools.clone())), unasked: Unasked::Fail };
+        let policy =
+            PermissionPolicy { mode, tools: Some(Arc::new(tools.clone())), unasked: UnattendedPolicy::Fail };
         let (mut machine, effects) = asked(policy);
         assert_eq!(effects, [Effect::Consult(ask())]);
         let effects = feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
@@ -140,7 +141,7 @@ fn a_read_that_nobody_can_be_asked_is_approved_only_by_an_option_known_to_approv
 
 #[test]
 fn an_answer_that_comes_after_its_turn_grants_nothing() {
-    let (mut machine, _) = asked(unasked(Unasked::Wait));
+    let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     feed(&mut machine, [end_turn()]);
     for late in [
         Input::Advised { ask: ask(), permit: Permit::Approve },
@@ -152,7 +153,7 @@ fn an_answer_that_comes_after_its_turn_grants_nothing() {
 
 #[test]
 fn permission_requests_beyond_the_bound_of_open_ones_are_rejected_at_once() {
-    let (mut machine, _) = asked(unasked(Unasked::Wait));
+    let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     let tool = |n: usize| {
         let Input::Permission { tool, has_options, can_approve, .. } = permission("edit") else { panic!() };
         Input::Permission { ask: AskId(format!("{n}").into()), tool, has_options, can_approve }
@@ -161,7 +162,7 @@ fn permission_requests_beyond_the_bound_of_open_ones_are_rejected_at_once() {
         feed(&mut machine, [tool(n)]);
     }
     assert!(
-        matches!(machine.awaited(), Some(Awaited::Questions { first, open: OPEN_REQUESTS }) if first == ask())
+        matches!(machine.awaited(), Some(WaitCondition::Questions { first, open: OPEN_REQUESTS }) if first == ask())
     );
     let over = AskId("over".into());
     let Input::Permission { tool, has_options, can_approve, .. } = tool(0) else { panic!() };

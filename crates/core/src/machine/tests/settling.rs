@@ -1,7 +1,7 @@
 //! Settings: what becomes a wish, in which order wishes are restored, and what is said of those that are not.
 
 use super::*;
-use crate::model::UnmetWish;
+use crate::model::UnmetSetting;
 
 fn named(id: &str) -> SettingName {
     SettingName::Option(id.into())
@@ -44,14 +44,14 @@ fn asked(machine: &mut SessionMachine, inputs: Vec<Input>) -> Vec<String> {
     for input in inputs {
         for effect in machine.handle(at(1000), input) {
             match effect {
-                Effect::Ask(Call::Set(setting)) => {
+                Effect::Ask(AgentCall::Set(setting)) => {
                     told.push(format!("set {} {}", setting.name, setting.value));
                 }
                 Effect::Fact(Fact::SettingNotRestored { option, value, reason }) => {
                     told.push(format!("{} {value}: {reason}", option.as_deref().unwrap_or("mode")));
                 }
                 Effect::Awake(Ok(_)) => told.push("awake".to_owned()),
-                Effect::Ask(Call::Prompt { .. }) => told.push("prompt".to_owned()),
+                Effect::Ask(AgentCall::Prompt { .. }) => told.push("prompt".to_owned()),
                 _ => {}
             }
         }
@@ -154,7 +154,7 @@ fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
     ];
     assert_eq!(told, expected);
     assert_eq!(machine.settings.wished, wishes);
-    let unmet = |name: &str, reason: &str| UnmetWish { name: named(name), reason: reason.into() };
+    let unmet = |name: &str, reason: &str| UnmetSetting { name: named(name), reason: reason.into() };
     let expected = [
         unmet("effort", &died),
         unmet("model", "the agent does not offer this value any more"),
@@ -235,7 +235,7 @@ fn a_choice_is_wished_by_the_name_that_is_shown_only_if_it_can_be_asked_for_by_i
         let mut machine = live(ALL);
         let offered = |value: &str| option("model", Some("model"), value, &["latest", "m1", "m2"]);
         let Input::Pass(asked) = pass(1) else { panic!("a request") };
-        let asked = Pass { setting: Some(wish(named("model"), "latest")), ..asked };
+        let asked = ForwardedRequest { setting: Some(wish(named("model"), "latest")), ..asked };
         let answer = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
         feed(&mut machine, [shows(&[offered("m1")]), Input::Pass(asked), shows(&[offered(shown)]), answer]);
         assert_eq!(machine.settings.wished, [wish(named("model"), wished)], "{shown}");
@@ -248,7 +248,7 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
     let mut machine = kept_with(&wishes);
     let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
     machine.settings.shown = OfferedSettings(vec![engine.clone()]);
-    machine.settings.unmet = vec![UnmetWish { name: named("gone"), reason: "why".into() }];
+    machine.settings.unmet = vec![UnmetSetting { name: named("gone"), reason: "why".into() }];
     let words = [None, Some("mode"), Some("model"), Some("engine"), Some("gone"), Some("effort")];
     let meant = words.map(|word| machine.wished(word).map(|wish| wish.name));
     let expected = [
@@ -278,7 +278,7 @@ fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_
     let expected = RecordSettings {
         wished: vec![wish(SettingName::Mode, "plan")],
         shown: OfferedSettings::default(),
-        unmet: vec![UnmetWish { name: SettingName::Mode, reason }],
+        unmet: vec![UnmetSetting { name: SettingName::Mode, reason }],
     };
     assert_eq!(machine.settings, expected);
 }
@@ -296,7 +296,7 @@ fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_cho
     let mut machine = live(ALL);
     let set = |id: u64, name: &str, value: &str| {
         let Input::Pass(pass) = pass(id) else { panic!("a request") };
-        Input::Pass(Pass { setting: Some(wish(named(name), value)), ..pass })
+        Input::Pass(ForwardedRequest { setting: Some(wish(named(name), value)), ..pass })
     };
     let answered = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
     let inputs = [
@@ -321,7 +321,7 @@ fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
     let twice = |value: &str| shows(&[mode(value), option("m", Some("mode"), value, &["ask", "plan"])]);
     let answered = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
     let Input::Pass(by_option) = pass(2) else { panic!("a request") };
-    let by_option = Pass { setting: Some(wish(named("m"), "ask")), ..by_option };
+    let by_option = ForwardedRequest { setting: Some(wish(named("m"), "ask")), ..by_option };
     feed(
         &mut machine,
         [
@@ -363,6 +363,6 @@ fn an_agent_that_dies_while_it_is_set_fails_whoever_waits_and_the_wishes_stay() 
     let inputs = [wake(), ready(ALL), Input::Offered(offers("ask")), Input::Restored { inner: None }];
     feed(&mut machine, inputs);
     let effects = feed(&mut machine, [Input::AgentGone(died())]);
-    assert!(effects.contains(&Effect::Awake(Err(Asleep::Agent(died())))), "{effects:?}");
+    assert!(effects.contains(&Effect::Awake(Err(WakeError::Agent(died())))), "{effects:?}");
     assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
 }

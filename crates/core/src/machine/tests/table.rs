@@ -42,9 +42,9 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, text held", early(&[prompt("p"), chunk(MessageKind::Agent, "fir")])),
         ("prompting", after(live(ALL), vec![prompt("p")])),
         ("prompting, a request out", after(live(ALL), vec![prompt("p"), pass(1)])),
-        ("prompting, the client asked", asking(Unasked::Deny)),
-        ("prompting, asked, to fail unasked", asking(Unasked::Fail)),
-        ("prompting, asked, to wait", asking(Unasked::Wait)),
+        ("prompting, the client asked", asking(UnattendedPolicy::Deny)),
+        ("prompting, asked, to fail unasked", asking(UnattendedPolicy::Fail)),
+        ("prompting, asked, to wait", asking(UnattendedPolicy::Wait)),
         ("prompting, the agent has it", after(live(ALL), vec![prompt("p"), Input::PromptInserted])),
         (
             "prompting, the agent works",
@@ -94,7 +94,7 @@ fn asked_of_it() -> Vec<(&'static str, Input)> {
         ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
         (
             "request failed: session unknown",
-            Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) },
+            Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) },
         ),
         ("mode forgotten", Input::Forget(SettingName::Mode)),
         ("another mode shown", Input::Offered(offers("ask"))),
@@ -120,11 +120,11 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("listed, changed since", Input::Listed(Some(at(2101)))),
         ("opened", Input::Opened { session: session("s2"), inner: None }),
         ("restored", Input::Restored { inner: AgentSessionId::from_agent("other") }),
-        ("refused: lost", refused(Reading::Lost)),
-        ("refused: unsupported", refused(Reading::Unsupported)),
-        ("refused: broken", refused(Reading::Broken)),
-        ("refused: busy elsewhere", refused(Reading::BusyElsewhere)),
-        ("refused: login needed", refused(Reading::LoginNeeded)),
+        ("refused: lost", refused(ErrorMeaning::Lost)),
+        ("refused: unsupported", refused(ErrorMeaning::Unsupported)),
+        ("refused: broken", refused(ErrorMeaning::Broken)),
+        ("refused: busy elsewhere", refused(ErrorMeaning::BusyElsewhere)),
+        ("refused: login needed", refused(ErrorMeaning::LoginNeeded)),
         (
             "setup impossible",
             Input::SetupImpossible(AgentError::McpUnsupported {
@@ -137,8 +137,8 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),
         ("prompt inserted", Input::PromptInserted),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
-        ("prompt failed: session unknown", Input::PromptAnswered(Err(refusal(Reading::Lost)))),
-        ("prompt failed: login needed", Input::PromptAnswered(Err(refusal(Reading::LoginNeeded)))),
+        ("prompt failed: session unknown", Input::PromptAnswered(Err(refusal(ErrorMeaning::Lost)))),
+        ("prompt failed: login needed", Input::PromptAnswered(Err(refusal(ErrorMeaning::LoginNeeded)))),
         ("close answered", Input::CloseAnswered),
         ("delete answered", Input::DeleteAnswered),
         ("agent text", chunk(MessageKind::Agent, "text")),
@@ -183,7 +183,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
 }
 
 /// A turn whose client has been asked for a permission.
-fn asking(unasked: Unasked) -> SessionMachine {
+fn asking(unasked: UnattendedPolicy) -> SessionMachine {
     let mut machine = live(ALL);
     let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
     let policy = PermissionPolicy { unasked, ..PermissionMode::Ask.into() };
@@ -303,28 +303,28 @@ fn render() -> String {
     table
 }
 
-fn state_name(state: &State) -> &'static str {
+fn state_name(state: &MachineState) -> &'static str {
     match state {
-        State::Parked => "parked",
-        State::Starting => "starting",
-        State::Looking(_) => "looking",
-        State::Waiting(_) => "waiting to load",
-        State::Creating(_, None) => "creating",
-        State::Creating(_, Some(_)) => "falling back",
-        State::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
-        State::Restoring(restore) if restore.rung == Rung::Replay => "replaying",
-        State::Restoring(_) => "loading",
-        State::Settling(_) => "settling",
-        State::Idle(_) => "idle",
-        State::Prompting(Prompting { stopping: Some(_), .. }) => "cancelling",
-        State::Prompting(_) => "prompting",
-        State::Closing(_, None) => "closing",
-        State::Closing(_, Some(_)) => "closing over a turn",
-        State::Deleting => "deleting",
-        State::Ending(Then::Park) => "ending to park",
-        State::Ending(Then::Wake) => "ending to wake",
-        State::Ending(Then::Close) => "ending to close",
-        State::Closed => "closed",
+        MachineState::Parked => "parked",
+        MachineState::Starting => "starting",
+        MachineState::Looking(_) => "looking",
+        MachineState::Waiting(_) => "waiting to load",
+        MachineState::Creating(_, None) => "creating",
+        MachineState::Creating(_, Some(_)) => "falling back",
+        MachineState::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
+        MachineState::Restoring(restore) if restore.rung == Rung::Replay => "replaying",
+        MachineState::Restoring(_) => "loading",
+        MachineState::Settling(_) => "settling",
+        MachineState::Idle(_) => "idle",
+        MachineState::Prompting(PromptTurn { stopping: Some(_), .. }) => "cancelling",
+        MachineState::Prompting(_) => "prompting",
+        MachineState::Closing(_, None) => "closing",
+        MachineState::Closing(_, Some(_)) => "closing over a turn",
+        MachineState::Deleting => "deleting",
+        MachineState::Ending(AfterExit::Park) => "ending to park",
+        MachineState::Ending(AfterExit::Wake) => "ending to wake",
+        MachineState::Ending(AfterExit::Close) => "ending to close",
+        MachineState::Closed => "closed",
     }
 }
 
@@ -361,13 +361,15 @@ fn words(effect: &Effect) -> String {
         Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
         Effect::Disarm => "disarm".into(),
         Effect::Awake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),
-        Effect::Awake(Err(Asleep::Agent(error))) => format!("tell: not awake ({})", error.code()),
+        Effect::Awake(Err(WakeError::Agent(error))) => format!("tell: not awake ({})", error.code()),
         Effect::Awake(Err(asleep)) => format!("tell: not awake ({asleep:?})").to_lowercase(),
         Effect::TurnAccepted(_, turn) => format!("tell: turn {turn} accepted"),
         Effect::TurnRefused(_, why) => format!("tell: turn refused ({why:?})").to_lowercase(),
         Effect::TurnOver(turn) => format!("tell: turn {} over", turn.id),
         Effect::Passed(_, Ok(_)) => "tell: request answered".into(),
-        Effect::Passed(_, Err(Unpassed::Agent(error))) => format!("tell: request failed ({})", error.code()),
+        Effect::Passed(_, Err(ForwardError::Agent(error))) => {
+            format!("tell: request failed ({})", error.code())
+        }
         Effect::Passed(_, Err(why)) => format!("tell: request failed ({why:?})").to_lowercase(),
         Effect::Parked(true) => "tell: parked".into(),
         Effect::Parked(false) => "tell: not parked".into(),
@@ -375,22 +377,22 @@ fn words(effect: &Effect) -> String {
     }
 }
 
-fn call_name(call: &Call) -> &'static str {
+fn call_name(call: &AgentCall) -> &'static str {
     match call {
-        Call::New => "session/new",
-        Call::Fork => "session/fork",
-        Call::Resume => "session/resume",
-        Call::Load => "session/load",
-        Call::Replay => "session/resume from the start",
-        Call::List => "session/list",
-        Call::Prompt { .. } => "session/prompt",
-        Call::Set(Setting { name: SettingName::Mode, .. }) => "session/set_mode",
-        Call::Set(_) => "session/set_config_option",
-        Call::Pass(_) => "the request",
-        Call::Withdraw(_) => "$/cancel_request",
-        Call::Cancel => "session/cancel",
-        Call::Close => "session/close",
-        Call::Delete => "session/delete",
+        AgentCall::New => "session/new",
+        AgentCall::Fork => "session/fork",
+        AgentCall::Resume => "session/resume",
+        AgentCall::Load => "session/load",
+        AgentCall::Replay => "session/resume from the start",
+        AgentCall::List => "session/list",
+        AgentCall::Prompt { .. } => "session/prompt",
+        AgentCall::Set(Setting { name: SettingName::Mode, .. }) => "session/set_mode",
+        AgentCall::Set(_) => "session/set_config_option",
+        AgentCall::Pass(_) => "the request",
+        AgentCall::Withdraw(_) => "$/cancel_request",
+        AgentCall::Cancel => "session/cancel",
+        AgentCall::Close => "session/close",
+        AgentCall::Delete => "session/delete",
     }
 }
 
@@ -432,13 +434,13 @@ fn turn_state(turn: &Turn) -> String {
     }
 }
 
-fn awakening(how: Awakening) -> String {
+fn awakening(how: WakeOutcome) -> String {
     match how {
-        Awakening::Live => "live".into(),
-        Awakening::Created => "created".into(),
-        Awakening::Forked => "forked".into(),
-        Awakening::Returned => "returned".into(),
-        Awakening::Restored { rung, .. } => rung.method().into(),
-        Awakening::Fresh { reason, .. } => format!("fresh: {}", reason.as_str()),
+        WakeOutcome::Live => "live".into(),
+        WakeOutcome::Created => "created".into(),
+        WakeOutcome::Forked => "forked".into(),
+        WakeOutcome::Returned => "returned".into(),
+        WakeOutcome::Restored { rung, .. } => rung.method().into(),
+        WakeOutcome::Fresh { reason, .. } => format!("fresh: {}", reason.as_str()),
     }
 }

@@ -5,7 +5,7 @@ use super::cases::{awakenings, calls, ended};
 use super::*;
 
 fn unknown() -> Input {
-    Input::PromptAnswered(Err(refusal(Reading::Lost)))
+    Input::PromptAnswered(Err(refusal(ErrorMeaning::Lost)))
 }
 
 fn restored() -> Input {
@@ -32,7 +32,7 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
     let effects = feed(&mut machine, [ready(ALL), restored()]);
     let sent = effects
         .iter()
-        .position(|effect| matches!(effect, Effect::Ask(Call::Prompt { turn, .. }) if turn.0 == 2));
+        .position(|effect| matches!(effect, Effect::Ask(AgentCall::Prompt { turn, .. }) if turn.0 == 2));
     let resent = effects.iter().position(|effect| *effect == Effect::Fact(Fact::PromptResent { turn: 2 }));
     assert!(resent < sent && resent.is_some(), "{effects:#?}");
     // It is one turn: it is saved as dispatched once, and begins once.
@@ -45,7 +45,7 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
 
 #[test]
 fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
-    let died = Input::PromptAnswered(Err(refusal(Reading::WorkerDied)));
+    let died = Input::PromptAnswered(Err(refusal(ErrorMeaning::WorkerDied)));
     let mut machine = live(LOAD);
     feed(&mut machine, [prompt("p"), died, Input::AgentEnded]);
     let effects = feed(&mut machine, [ready(LOAD), restored()]);
@@ -53,7 +53,7 @@ fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
 
     // A worker that dies during the restore proves no loss: the record keeps its session.
     feed(&mut machine, [unknown(), Input::AgentEnded, prompt("q")]);
-    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::WorkerDied)]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::WorkerDied)]);
     assert!(
         matches!(ended(&effects)[..], [(3, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
         "{effects:#?}"
@@ -100,7 +100,7 @@ fn a_resent_prompt_can_be_cancelled_and_fails_if_the_restore_does() {
     let effects = feed(&mut machine, [Input::Cancel(None)]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
     let (mut machine, _) = refused_prompt();
-    let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), refused(Reading::Broken)]);
+    let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), refused(ErrorMeaning::Broken)]);
     assert!(
         matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
         "{effects:#?}"
@@ -109,24 +109,27 @@ fn a_resent_prompt_can_be_cancelled_and_fails_if_the_restore_does() {
 
 #[test]
 fn a_setting_for_an_unknown_session_is_resent_once_after_a_restore() {
-    let unknown = || Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) };
+    let unknown = || Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
     let mut machine = live(ALL);
     feed(&mut machine, [pass_mode(1, "plan"), unknown()]);
     let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
     assert!(
-        matches!(calls(&effects)[..], [Call::Pass(Pass { id: PassId(1), is_resent: true, .. })]),
+        matches!(
+            calls(&effects)[..],
+            [AgentCall::Pass(ForwardedRequest { id: PassId(1), is_resent: true, .. })]
+        ),
         "{effects:#?}"
     );
     let effects = feed(&mut machine, [unknown()]);
-    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(Unpassed::Agent(_)))), "{effects:#?}");
+    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(ForwardError::Agent(_)))), "{effects:#?}");
 }
 
 #[test]
 fn a_failed_restore_is_stored_until_a_restore_succeeds() {
     let mut machine = kept(1);
     let effects =
-        feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(LOAD), refused(Reading::Broken)]);
-    let error = RestoreError::new(&refusal(Reading::Broken), at(1000));
+        feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(LOAD), refused(ErrorMeaning::Broken)]);
+    let error = RestoreError::new(&refusal(ErrorMeaning::Broken), at(1000));
     assert!(effects.contains(&Effect::SaveRestoreError(Some(error))), "{effects:#?}");
     let again = [Input::AgentEnded, Input::Wake(WakeOptions::default()), ready(LOAD), restored()];
     let effects = feed(&mut machine, again);
@@ -139,9 +142,9 @@ fn a_fallback_copies_the_failed_restore_into_lineage_and_fact() {
     let opened = Input::Opened { session: session("s2"), inner: None };
     let effects = feed(
         &mut machine,
-        [Input::Wake(WakeOptions::default()), ready(LOAD), refused(Reading::Lost), opened],
+        [Input::Wake(WakeOptions::default()), ready(LOAD), refused(ErrorMeaning::Lost), opened],
     );
-    let error = Some(RestoreError::new(&refusal(Reading::Lost), at(1000)));
+    let error = Some(RestoreError::new(&refusal(ErrorMeaning::Lost), at(1000)));
     assert_eq!(machine.lineage().unwrap().current().error, error);
     let is_reset = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { error: told, .. }) if *told == error);
     assert!(effects.iter().any(is_reset), "{effects:#?}");
@@ -154,7 +157,7 @@ fn only_a_session_created_here_without_a_prompt_is_replaced_silently() {
         let effects =
             feed(machine, [Input::Wake(WakeOptions::default()), ready_after(exchanges, NONE), opened]);
         match awakenings(&effects)[..] {
-            [Ok(Awakening::Fresh { announced, .. })] => announced,
+            [Ok(WakeOutcome::Fresh { announced, .. })] => announced,
             ref other => panic!("no fresh session: {other:?}"),
         }
     };
@@ -190,7 +193,7 @@ fn a_record_returns_to_an_earlier_session_once_it_is_restored() {
         [("s1", LineageReason::Created), ("s2", LineageReason::LoadFailed), ("s1", LineageReason::Returned)];
     assert_eq!(rows, expected);
     assert_eq!(machine.lineage().unwrap().current().agent_session, AgentSessionId::from_agent("inner"));
-    assert_eq!(awakenings(&effects), [Ok(Awakening::Returned)]);
+    assert_eq!(awakenings(&effects), [Ok(WakeOutcome::Returned)]);
     let returned = Fact::SessionReturned {
         from_acpx_session_id: "s2".into(),
         acpx_session_id: "s1".into(),
@@ -203,7 +206,8 @@ fn a_record_returns_to_an_earlier_session_once_it_is_restored() {
 fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
     let mut machine = with_two_sessions();
     let before = machine.lineage().cloned();
-    let effects = feed(&mut machine, [Input::Return(session("s1")), ready(LOAD), refused(Reading::Lost)]);
+    let effects =
+        feed(&mut machine, [Input::Return(session("s1")), ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::SaveRestoreError(_))), "{effects:#?}");
     assert_eq!(machine.lineage().cloned(), before);
@@ -214,14 +218,14 @@ fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
 fn a_record_returns_neither_while_a_turn_runs_nor_to_a_foreign_session() {
     let mut busy = live(ALL);
     feed(&mut busy, [prompt("p")]);
-    assert_eq!(busy.refuses_return(&session("s1")), Some(Asleep::Busy));
+    assert_eq!(busy.refuses_return(&session("s1")), Some(WakeError::Busy));
     assert_eq!(feed(&mut busy, [Input::Return(session("s1"))]), []);
     let foreign = session("other");
-    assert_eq!(kept(1).refuses_return(&foreign), Some(Asleep::UnknownSession(foreign.clone())));
+    assert_eq!(kept(1).refuses_return(&foreign), Some(WakeError::UnknownSession(foreign.clone())));
     assert_eq!(kept(1).refuses_return(&session("s1")), None);
     // The current session is restored as by a wake.
     let effects = feed(&mut kept(1), [Input::Return(session("s1")), ready(LOAD), restored()]);
-    assert_eq!(awakenings(&effects), [Ok(Awakening::Restored { rung: Rung::Load, replay: None })]);
+    assert_eq!(awakenings(&effects), [Ok(WakeOutcome::Restored { rung: Rung::Load, replay: None })]);
 }
 
 #[test]
@@ -246,15 +250,18 @@ fn the_fallback_of_a_resent_request_holds_for_its_restore() {
     {
         let mut machine = live(ALL);
         feed(&mut machine, [prompt_with("p", fallback), unknown(), Input::AgentEnded, ready(LOAD)]);
-        let effects = feed(&mut machine, [refused(Reading::Broken)]);
-        assert_eq!(calls(&effects) == [&Call::New], is_fresh, "{fallback:?}: {effects:#?}");
+        let effects = feed(&mut machine, [refused(ErrorMeaning::Broken)]);
+        assert_eq!(calls(&effects) == [&AgentCall::New], is_fresh, "{fallback:?}: {effects:#?}");
     }
     let Input::Pass(pass) = pass_mode(1, "plan") else { panic!("a request") };
     let options = WakeOptions { fallback: Fallback::Never, carry_history: false };
     let mut machine = live(ALL);
-    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) };
-    feed(&mut machine, [Input::Pass(Pass { options, ..pass }), unknown, Input::AgentEnded, ready(LOAD)]);
-    let effects = feed(&mut machine, [refused(Reading::Lost)]);
+    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
+    feed(
+        &mut machine,
+        [Input::Pass(ForwardedRequest { options, ..pass }), unknown, Input::AgentEnded, ready(LOAD)],
+    );
+    let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
     assert!(calls(&effects).is_empty(), "{effects:#?}");
 }
 
@@ -262,9 +269,10 @@ fn the_fallback_of_a_resent_request_holds_for_its_restore() {
 fn any_request_that_does_not_find_the_session_ends_the_process() {
     let mut machine = live(ALL);
     let Input::Pass(pass) = pass(1) else { panic!("a request") };
-    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(Reading::Lost)) };
-    let effects = feed(&mut machine, [Input::Pass(Pass { method: "_x/y".into(), ..pass }), unknown]);
-    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(Unpassed::Agent(_)))), "{effects:#?}");
+    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
+    let effects =
+        feed(&mut machine, [Input::Pass(ForwardedRequest { method: "_x/y".into(), ..pass }), unknown]);
+    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(ForwardError::Agent(_)))), "{effects:#?}");
     assert!(!machine.is_live());
     // The next load restores the session.
     let effects = feed(&mut machine, [Input::AgentEnded, Input::Wake(WakeOptions::default())]);
@@ -276,23 +284,23 @@ fn a_reset_waits_for_no_start_that_is_under_way() {
     let reset = || Input::Wake(WakeOptions { fallback: Fallback::Reset, carry_history: false });
     let mut starting = kept(1);
     feed(&mut starting, [Input::Wake(WakeOptions::default())]);
-    assert_eq!(starting.refuses_reset(), Some(Asleep::Busy));
+    assert_eq!(starting.refuses_reset(), Some(WakeError::Busy));
     assert_eq!(kept(1).refuses_reset(), None);
     // A reset that is under way stays one, whatever others want.
     let never = WakeOptions { fallback: Fallback::Never, carry_history: false };
     let effects = feed(&mut kept(1), [reset(), Input::Wake(never), ready(ALL)]);
-    assert_eq!(calls(&effects), [&Call::New]);
+    assert_eq!(calls(&effects), [&AgentCall::New]);
 }
 
 #[test]
 fn a_prompt_queued_during_a_return_that_fails_goes_to_the_current_session() {
     let mut machine = with_two_sessions();
-    let back = [Input::Return(session("s1")), prompt("p"), ready(LOAD), refused(Reading::Lost)];
+    let back = [Input::Return(session("s1")), prompt("p"), ready(LOAD), refused(ErrorMeaning::Lost)];
     let effects = feed(&mut machine, back);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     assert_eq!(ended(&effects), []);
     let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), restored()]);
-    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(2), .. }]), "{effects:#?}");
+    assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(2), .. }]), "{effects:#?}");
     assert_eq!(machine.target_session(), Some(&session("s2")));
 }
 

@@ -55,7 +55,10 @@ fn a_turn_of_the_agents_own_is_saved_before_its_line_and_keeps_prompts_waiting()
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Ask(_))), "{effects:?}");
     let effects = feed(&mut machine, [state(AgentState::Idle(None))]);
     assert_eq!(over(&effects), [(2, "end_turn".to_owned())]);
-    assert!(matches!(effects.last(), Some(Effect::Ask(Call::Prompt { turn: TurnId(3), .. }))), "{effects:?}");
+    assert!(
+        matches!(effects.last(), Some(Effect::Ask(AgentCall::Prompt { turn: TurnId(3), .. }))),
+        "{effects:?}"
+    );
 }
 
 #[test]
@@ -87,9 +90,9 @@ fn an_agent_with_work_in_the_background_is_parked_when_that_is_over_and_not_befo
 fn requests_that_wait_for_the_session_are_so_long_together_at_most() {
     let mut machine = kept(1);
     let Input::Pass(long) = pass(0) else { panic!("a request") };
-    let long = Input::Pass(Pass { params: " ".repeat(64 << 20).into(), ..long });
+    let long = Input::Pass(ForwardedRequest { params: " ".repeat(64 << 20).into(), ..long });
     assert_eq!(feed(&mut machine, [long]), [Effect::StartAgent]);
-    assert_eq!(feed(&mut machine, [pass(1)]), [Effect::Passed(PassId(1), Err(Unpassed::TooMany))]);
+    assert_eq!(feed(&mut machine, [pass(1)]), [Effect::Passed(PassId(1), Err(ForwardError::TooMany))]);
     assert_eq!(feed(&mut machine, [Input::PassWithdrawn(PassId(0)), pass(2)]), []);
 }
 
@@ -101,9 +104,12 @@ fn requests_are_answered_once_and_so_many_at_most() {
         let effects = feed(&mut machine, [pass(id)]);
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Passed(..))), "{effects:?}");
     }
-    assert_eq!(feed(&mut machine, [pass(most)]), [Effect::Passed(PassId(most), Err(Unpassed::TooMany))]);
+    assert_eq!(feed(&mut machine, [pass(most)]), [Effect::Passed(PassId(most), Err(ForwardError::TooMany))]);
     let sent = feed(&mut machine, [ready(ALL), Input::Restored { inner: None }]);
-    assert_eq!(sent.iter().filter(|effect| matches!(effect, Effect::Ask(Call::Pass(_)))).count(), MAX_PASSES);
+    assert_eq!(
+        sent.iter().filter(|effect| matches!(effect, Effect::Ask(AgentCall::Pass(_)))).count(),
+        MAX_PASSES
+    );
     let answer = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
     assert!(feed(&mut machine, [answer(0)]).contains(&Effect::Passed(PassId(0), Ok(Arc::from("{}")))));
     assert_eq!(feed(&mut machine, [answer(0)]), []);
@@ -119,10 +125,10 @@ fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_ho
     let unanswered = |id| {
         let (agent, method) = ("a".to_owned(), "session/set_mode".to_owned());
         let error = AgentError::Unresponsive { agent, method };
-        Effect::Passed(PassId(id), Err(Unpassed::Agent(error)))
+        Effect::Passed(PassId(id), Err(ForwardError::Agent(error)))
     };
     let idle = || Effect::Arm(Deadline::Idle);
-    let withdraw = |id| Effect::Ask(Call::Withdraw(PassId(id)));
+    let withdraw = |id| Effect::Ask(AgentCall::Withdraw(PassId(id)));
     let mut machine = live(ALL);
     assert!(feed(&mut machine, [pass(1)]).contains(&Effect::Arm(Deadline::Pass(PassId(1)))));
     assert_eq!((machine.is_idle(), feed(&mut machine, [Input::Park])), (false, vec![Effect::Parked(false)]));
@@ -139,7 +145,7 @@ fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_ho
 
     // Only those who made an extension's method know how long it may take.
     let Input::Pass(other) = pass(3) else { panic!("a request") };
-    let other = Input::Pass(Pass { method: "_other/ask".into(), ..other });
+    let other = Input::Pass(ForwardedRequest { method: "_other/ask".into(), ..other });
     let effects = feed(&mut live(ALL), [other]);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Arm(Deadline::Pass(_)))), "{effects:?}");
 }

@@ -7,12 +7,12 @@ use super::*;
 fn every_state_in_which_something_is_waited_for_says_what() {
     let said = |machine: &SessionMachine| match machine.awaited() {
         None => "-".to_owned(),
-        Some(Awaited::AgentStart) => "start".to_owned(),
-        Some(Awaited::LoadTime) => "the time to load".to_owned(),
-        Some(Awaited::Answer(method)) => method.into_string(),
-        Some(Awaited::TurnEnd) => "turn's end".to_owned(),
-        Some(Awaited::Questions { open, .. }) => format!("{open} answer"),
-        Some(Awaited::AgentEnd) => "end".to_owned(),
+        Some(WaitCondition::AgentStart) => "start".to_owned(),
+        Some(WaitCondition::LoadTime) => "the time to load".to_owned(),
+        Some(WaitCondition::Answer(method)) => method.into_string(),
+        Some(WaitCondition::TurnEnd) => "turn's end".to_owned(),
+        Some(WaitCondition::Questions { open, .. }) => format!("{open} answer"),
+        Some(WaitCondition::AgentEnd) => "end".to_owned(),
     };
     let found: Vec<_> = states().iter().map(|(name, machine)| format!("{name}: {}", said(machine))).collect();
     let expected = [

@@ -54,14 +54,14 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, Input::AgentGone(died())]);
-    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
     // It binds no later start.
     feed(&mut machine, [Input::AgentEnded, prompt("r")]);
-    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
-    assert_eq!(calls(&effects), [&Call::New]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
+    assert_eq!(calls(&effects), [&AgentCall::New]);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host(
     let mut machine = kept(1);
     feed(&mut machine, [Input::Recover(vec![waiting.clone()]), Input::Wake(WakeOptions::default())]);
     assert!(machine.carries_history());
-    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
@@ -91,8 +91,8 @@ fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, prompt("r"), Input::Cancel(Some(TurnId(3)))]);
-    let effects = feed(&mut machine, [Input::AgentGone(died()), ready(LOAD), refused(Reading::Lost)]);
-    assert_eq!(calls(&effects), [&Call::New]);
+    let effects = feed(&mut machine, [Input::AgentGone(died()), ready(LOAD), refused(ErrorMeaning::Lost)]);
+    assert_eq!(calls(&effects), [&AgentCall::New]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn an_answer_that_comes_after_a_cancel_or_after_the_turn_grants_nothing() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [asking("p"), permission("a"), Input::Cancel(None)]);
     let taken_back = answered("a", Permit::Cancelled);
-    assert_eq!(effects, [Effect::Ask(Call::Cancel), taken_back.clone(), Effect::Arm(Deadline::Cancel)]);
+    assert_eq!(effects, [Effect::Ask(AgentCall::Cancel), taken_back.clone(), Effect::Arm(Deadline::Cancel)]);
     assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
     assert_eq!(feed(&mut machine, [permission("b")]), [answered("b", Permit::Cancelled)]);
 

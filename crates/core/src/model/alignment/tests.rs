@@ -47,7 +47,7 @@ fn replay(alignment: &mut Alignment, updates: &[Update]) -> Vec<bool> {
 
 /// A prompt, whether it was answered, and the reply.
 type Ours = (&'static str, bool, &'static str);
-type Case<'a> = (&'static str, &'static [Ours], &'a [Update], Option<Verdict>);
+type Case<'a> = (&'static str, &'static [Ours], &'a [Update], Option<ReplayVerdict>);
 
 const TWO: &[Ours] = &[("one", true, "1"), ("two", true, "2")];
 
@@ -55,30 +55,30 @@ const TWO: &[Ours] = &[("one", true, "1"), ("two", true, "2")];
 fn a_replay_is_judged_on_its_prompts() {
     let cases: &[Case<'_>] = &[
         ("nothing", TWO, &[], None),
-        ("all", TWO, &[user("one"), agent("1"), user("two"), agent("2")], Some(Verdict::Same)),
-        ("all, in pieces", TWO, &[user("o"), user("ne"), agent("1"), user("two")], Some(Verdict::Same)),
-        ("no reply between", TWO, &[user("one"), user("two")], Some(Verdict::Same)),
-        ("white space", TWO, &[user("one\n"), user(" two")], Some(Verdict::Same)),
-        ("only the first", TWO, &[user("one"), agent("1")], Some(Verdict::Shorter)),
-        ("only the last", TWO, &[user("two"), agent("2")], Some(Verdict::Shorter)),
-        ("more", TWO, &[user("one"), user("two"), agent("2"), user("three")], Some(Verdict::Longer)),
-        ("another", TWO, &[user("one"), agent("1"), user("other")], Some(Verdict::Different)),
-        ("a summary first", TWO, &[user("summary"), tool(), user("two")], Some(Verdict::Different)),
-        ("a prompt cut off", TWO, &[user("on"), agent("1")], Some(Verdict::Different)),
-        ("output alone", TWO, &[agent("1"), tool()], Some(Verdict::Shorter)),
+        ("all", TWO, &[user("one"), agent("1"), user("two"), agent("2")], Some(ReplayVerdict::Same)),
+        ("all, in pieces", TWO, &[user("o"), user("ne"), agent("1"), user("two")], Some(ReplayVerdict::Same)),
+        ("no reply between", TWO, &[user("one"), user("two")], Some(ReplayVerdict::Same)),
+        ("white space", TWO, &[user("one\n"), user(" two")], Some(ReplayVerdict::Same)),
+        ("only the first", TWO, &[user("one"), agent("1")], Some(ReplayVerdict::Shorter)),
+        ("only the last", TWO, &[user("two"), agent("2")], Some(ReplayVerdict::Shorter)),
+        ("more", TWO, &[user("one"), user("two"), agent("2"), user("three")], Some(ReplayVerdict::Longer)),
+        ("another", TWO, &[user("one"), agent("1"), user("other")], Some(ReplayVerdict::Different)),
+        ("a summary first", TWO, &[user("summary"), tool(), user("two")], Some(ReplayVerdict::Different)),
+        ("a prompt cut off", TWO, &[user("on"), agent("1")], Some(ReplayVerdict::Different)),
+        ("output alone", TWO, &[agent("1"), tool()], Some(ReplayVerdict::Shorter)),
         (
             "an interrupted one is gone",
             &[("one", true, ""), ("x", false, "")],
             &[user("one")],
-            Some(Verdict::Same),
+            Some(ReplayVerdict::Same),
         ),
         (
             "an interrupted one is gone, later ones are there",
             &[("one", true, ""), ("x", false, ""), ("two", true, "")],
             &[user("one"), user("two")],
-            Some(Verdict::Same),
+            Some(ReplayVerdict::Same),
         ),
-        ("ours is empty", &[], &[user("one")], Some(Verdict::Different)),
+        ("ours is empty", &[], &[user("one")], Some(ReplayVerdict::Different)),
     ];
     for (name, exchanges, updates, verdict) in cases {
         let mut alignment = ours(exchanges);
@@ -95,14 +95,14 @@ fn only_what_follows_an_exact_match_of_the_last_prompt_is_kept() {
 
     let mut unmatched_last = ours(&[("one", true, ""), ("lost", false, "")]);
     assert_eq!(replay(&mut unmatched_last, &[user("one"), tool(), user("three")]), [false; 3]);
-    assert_eq!(unmatched_last.verdict(), Some(Verdict::Different));
+    assert_eq!(unmatched_last.verdict(), Some(ReplayVerdict::Different));
 }
 
 #[test]
 fn late_updates_are_owed_while_they_continue_the_replay() {
     let mut alignment = ours(&[("one", true, "first"), ("two", true, "second")]);
     replay(&mut alignment, &[user("one"), agent("fi")]);
-    assert_eq!(alignment.verdict(), Some(Verdict::Shorter));
+    assert_eq!(alignment.verdict(), Some(ReplayVerdict::Shorter));
     for update in [agent("rst"), user("t"), user("wo"), tool(), agent("sec")] {
         assert_eq!(alignment.late(&update), LateStep::Owed, "{update:?}");
     }
@@ -135,7 +135,7 @@ fn the_half_of_an_answer_that_was_cut_off_is_not_owed() {
     let interrupted = &[("one", true, "1"), ("two", false, "tick0 ")];
     let mut alignment = ours(interrupted);
     replay(&mut alignment, &[user("one"), agent("1"), user("two")]);
-    assert_eq!(alignment.verdict(), Some(Verdict::Same));
+    assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same));
     assert!(!alignment.is_owed());
     assert_eq!(alignment.late(&agent("tick0 ")), LateStep::New);
 
@@ -163,7 +163,7 @@ fn what_agents_add_to_a_prompt_is_part_of_it() {
         second(&mut updates);
         let dropped = vec![false; updates.len()];
         assert_eq!(replay(&mut alignment, &updates), dropped, "{name}");
-        assert_eq!(alignment.verdict(), Some(Verdict::Same), "{name}");
+        assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same), "{name}");
     }
     // The last prompt is where something added could be taken for a prompt made elsewhere.
     let mut alignment = ours(&[("two", false, "")]);
@@ -174,11 +174,11 @@ fn what_agents_add_to_a_prompt_is_part_of_it() {
 
 #[test]
 fn messages_that_are_none_of_ours_are_forgiven_if_ours_go_on() {
-    let cases: &[(&str, &[Update], Verdict)] = &[
-        ("between", &[user("one"), agent("1"), user("x"), agent("?"), user("two")], Verdict::Same),
-        ("first", &[user("x"), tool(), user("one"), agent("1"), user("two")], Verdict::Same),
-        ("instead", &[user("one"), agent("1"), user("x"), agent("?")], Verdict::Different),
-        ("for one of ours", &[user("x"), agent("?"), user("two"), agent("2")], Verdict::Different),
+    let cases: &[(&str, &[Update], ReplayVerdict)] = &[
+        ("between", &[user("one"), agent("1"), user("x"), agent("?"), user("two")], ReplayVerdict::Same),
+        ("first", &[user("x"), tool(), user("one"), agent("1"), user("two")], ReplayVerdict::Same),
+        ("instead", &[user("one"), agent("1"), user("x"), agent("?")], ReplayVerdict::Different),
+        ("for one of ours", &[user("x"), agent("?"), user("two"), agent("2")], ReplayVerdict::Different),
     ];
     for (name, updates, verdict) in cases {
         let mut alignment = ours(TWO);
@@ -192,7 +192,7 @@ fn notes_of_the_agent_are_nobodys_prompts() {
     for note in ["[Request interrupted by user]", "[Requestinterrupted", "<session_context>\nx"] {
         let mut alignment = ours(&[("one", false, "half")]);
         replay(&mut alignment, &[user("one"), agent("half"), user(note)]);
-        assert_eq!(alignment.verdict(), Some(Verdict::Same), "{note}");
+        assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same), "{note}");
         assert_eq!(replay(&mut alignment, &[agent("?"), user("two")]), [false, true], "{note}");
     }
 }
@@ -203,7 +203,7 @@ fn a_prompt_that_was_cut_off_and_given_again_may_be_remembered_once_or_twice() {
     for updates in [vec![user("one"), agent("half")], vec![user("one"), user("one"), agent("half")]] {
         let mut alignment = ours(again);
         replay(&mut alignment, &updates);
-        assert_eq!(alignment.verdict(), Some(Verdict::Same), "{updates:?}");
+        assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same), "{updates:?}");
         assert_eq!(replay(&mut alignment, &[user("elsewhere")]), [true], "{updates:?}");
     }
 }
@@ -212,7 +212,7 @@ fn a_prompt_that_was_cut_off_and_given_again_may_be_remembered_once_or_twice() {
 fn a_prompt_without_text_cannot_be_told_and_is_not_missed() {
     let mut alignment = ours(&[("one", true, "1"), ("", true, "a cat")]);
     replay(&mut alignment, &[user("one"), agent("1")]);
-    assert_eq!(alignment.verdict(), Some(Verdict::Same));
+    assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same));
     assert_eq!(replay(&mut alignment, &[identified("m", image()), agent("a cat")]), [false, false]);
-    assert_eq!(alignment.verdict(), Some(Verdict::Same));
+    assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same));
 }

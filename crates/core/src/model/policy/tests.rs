@@ -10,7 +10,7 @@ fn tool(kind: &str, title: &str, name: &str) -> ToolUse {
 
 fn policy(mode: PermissionMode, rules: &Value) -> PermissionPolicy {
     let tools = Some(Arc::new(ToolPolicy::of(rules).unwrap()));
-    PermissionPolicy { mode, tools, unasked: Unasked::Deny }
+    PermissionPolicy { mode, tools, unasked: UnattendedPolicy::Deny }
 }
 
 #[test]
@@ -27,8 +27,11 @@ fn every_mode_decides_by_kind_and_is_read_as_it_is_written() {
     let read = PermissionMode::ALL.map(|mode| PermissionMode::parse(mode.as_str()));
     assert_eq!(read, PermissionMode::ALL.map(Some));
     assert_eq!(PermissionMode::parse("perhaps"), None);
-    assert_eq!(Unasked::ALL.map(|rule| Unasked::parse(rule.as_str())), Unasked::ALL.map(Some));
-    assert_eq!(Unasked::parse("perhaps"), None);
+    assert_eq!(
+        UnattendedPolicy::ALL.map(|rule| UnattendedPolicy::parse(rule.as_str())),
+        UnattendedPolicy::ALL.map(Some)
+    );
+    assert_eq!(UnattendedPolicy::parse("perhaps"), None);
 }
 
 #[test]

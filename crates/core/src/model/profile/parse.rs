@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{AgentProfile, ErrorRow, LoadWait};
-use crate::model::Reading;
+use crate::model::ErrorMeaning;
 
 /// Nobody waits longer for an agent to start.
 const LONGEST_START: f64 = 24.0 * 60.0 * 60.0;
@@ -23,12 +23,12 @@ pub struct ProfileError {
 }
 
 /// What an error can be said to mean. That a session was never written down follows from its history alone.
-const READINGS: [(&str, Reading); 5] = [
-    ("lost", Reading::Lost),
-    ("busy-elsewhere", Reading::BusyElsewhere),
-    ("login-needed", Reading::LoginNeeded),
-    ("worker-died", Reading::WorkerDied),
-    ("broken", Reading::Broken),
+const READINGS: [(&str, ErrorMeaning); 5] = [
+    ("lost", ErrorMeaning::Lost),
+    ("busy-elsewhere", ErrorMeaning::BusyElsewhere),
+    ("login-needed", ErrorMeaning::LoginNeeded),
+    ("worker-died", ErrorMeaning::WorkerDied),
+    ("broken", ErrorMeaning::Broken),
 ];
 
 const WAITS: [(&str, LoadWait); 2] = [("none", LoadWait::None), ("next-minute", LoadWait::NextMinute)];
@@ -63,7 +63,7 @@ impl AgentProfile {
 
     /// Reads a profile.
     pub fn parse(value: &Value) -> Result<Self, ProfileError> {
-        Member::root(value).profile()
+        ProfileMember::root(value).profile()
     }
 
     /// The profile as it is read.
@@ -105,12 +105,12 @@ fn word_for<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'sta
 }
 
 /// A value and the way to it.
-pub(super) struct Member<'a> {
+pub(super) struct ProfileMember<'a> {
     value: &'a Value,
     path: String,
 }
 
-impl<'a> Member<'a> {
+impl<'a> ProfileMember<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
@@ -120,24 +120,24 @@ impl<'a> Member<'a> {
     }
 
     /// A member of an object, if it is there.
-    pub(super) fn get(&self, name: &str) -> Result<Option<Member<'a>>, ProfileError> {
+    pub(super) fn get(&self, name: &str) -> Result<Option<ProfileMember<'a>>, ProfileError> {
         let members = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
         let dot = if self.path.is_empty() { "" } else { "." };
-        let member = |value| Member { value, path: format!("{}{dot}{name}", self.path) };
+        let member = |value| ProfileMember { value, path: format!("{}{dot}{name}", self.path) };
         Ok(members.get(name).map(member))
     }
 
     /// A member that must be there.
-    pub(super) fn needed(&self, name: &str) -> Result<Member<'a>, ProfileError> {
+    pub(super) fn needed(&self, name: &str) -> Result<ProfileMember<'a>, ProfileError> {
         static NOTHING: Value = Value::Null;
         let dot = if self.path.is_empty() { "" } else { "." };
-        let missing = || Member { value: &NOTHING, path: format!("{}{dot}{name}", self.path) };
+        let missing = || ProfileMember { value: &NOTHING, path: format!("{}{dot}{name}", self.path) };
         Ok(self.get(name)?.unwrap_or_else(missing))
     }
 
-    pub(super) fn items(&self) -> Result<Vec<Member<'a>>, ProfileError> {
+    pub(super) fn items(&self) -> Result<Vec<ProfileMember<'a>>, ProfileError> {
         let items = self.value.as_array().ok_or_else(|| self.wrong("an array"))?;
-        let item = |(index, value)| Member { value, path: format!("{}[{index}]", self.path) };
+        let item = |(index, value)| ProfileMember { value, path: format!("{}[{index}]", self.path) };
         Ok(items.iter().enumerate().map(item).collect())
     }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::{AgentProfile, command, parse};
-use crate::model::{AgentSpec, Reading};
+use crate::model::{AgentSpec, ErrorMeaning};
 
 static BUILT_IN: LazyLock<Profiles> = LazyLock::new(|| {
     let table = serde_json::from_str(include_str!("agents.json")).unwrap_or_default();
@@ -19,12 +19,12 @@ static BUILT_IN: LazyLock<Profiles> = LazyLock::new(|| {
 pub struct Profiles {
     /// What holds for any agent.
     any: AgentProfile,
-    agents: Vec<Known>,
+    agents: Vec<KnownAgent>,
 }
 
 /// One agent that is known, and how it is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
+struct KnownAgent {
     name: String,
     /// Programs it is started as, and packages it is in.
     commands: Vec<String>,
@@ -45,13 +45,13 @@ impl Profiles {
     }
 
     pub(super) fn of_table(table: &Value) -> Result<Self, super::ProfileError> {
-        let root = parse::Member::root(table);
+        let root = parse::ProfileMember::root(table);
         let any = match root.get("any")? {
             Some(any) => any.profile()?,
             None => AgentProfile::default(),
         };
-        let known = |entry: &parse::Member<'_>| {
-            Ok(Known {
+        let known = |entry: &parse::ProfileMember<'_>| {
+            Ok(KnownAgent {
                 name: entry.needed("agent")?.word()?,
                 commands: entry.needed("commands")?.words()?,
                 info: entry.needed("info")?.words()?,
@@ -69,7 +69,9 @@ impl Profiles {
         let mut known =
             self.known(agent, info).map_or_else(|| self.any.clone(), |known| known.profile.over(&self.any));
         // What holds for any agent is not lost by a row of one: a session that is taken for lost is given up.
-        known.errors.sort_by_key(|row| !matches!(row.reading, Reading::LoginNeeded | Reading::BusyElsewhere));
+        known.errors.sort_by_key(|row| {
+            !matches!(row.reading, ErrorMeaning::LoginNeeded | ErrorMeaning::BusyElsewhere)
+        });
         match &agent.profile {
             Some(said) => said.over(&known),
             None => known,
@@ -86,18 +88,19 @@ impl Profiles {
         self.agents.iter().map(|known| known.name.as_str())
     }
 
-    fn known(&self, agent: &AgentSpec, info: Option<&str>) -> Option<&Known> {
+    fn known(&self, agent: &AgentSpec, info: Option<&str>) -> Option<&KnownAgent> {
         let argv: Vec<String> = match agent.url() {
             Some(_) => Vec::new(),
             None => agent.command(),
         };
-        let by_command = |known: &&Known| known.commands.iter().any(|name| command::starts(&argv, name));
-        let by_name = |known: &&Known| agent.name.as_deref() == Some(known.name.as_str());
-        let by_info = |known: &&Known| {
+        let by_command = |known: &&KnownAgent| known.commands.iter().any(|name| command::starts(&argv, name));
+        let by_name = |known: &&KnownAgent| agent.name.as_deref() == Some(known.name.as_str());
+        let by_info = |known: &&KnownAgent| {
             info.is_some_and(|info| known.info.iter().any(|name| name.eq_ignore_ascii_case(info)))
         };
-        let find =
-            |agents: &[Known], is_it: &dyn Fn(&&Known) -> bool| agents.iter().position(|known| is_it(&known));
+        let find = |agents: &[KnownAgent], is_it: &dyn Fn(&&KnownAgent) -> bool| {
+            agents.iter().position(|known| is_it(&known))
+        };
         let index = find(&self.agents, &by_command)
             .or_else(|| find(&self.agents, &by_name))
             .or_else(|| find(&self.agents, &by_info))?;

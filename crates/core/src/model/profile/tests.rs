@@ -78,20 +78,23 @@ fn what_a_user_says_comes_before_what_is_known_and_that_before_what_holds_for_an
     let known = of(&vibe);
     assert_eq!(
         (known.ignores_terminate, known.reading(-32602, "session not found")),
-        (Some(true), Reading::Lost)
+        (Some(true), ErrorMeaning::Lost)
     );
     let said = of(&vibe.with_profile(Some(Arc::new(said))));
     assert_eq!(
         (said.ignores_terminate, said.reading(-32602, "session not found")),
-        (Some(false), Reading::Broken)
+        (Some(false), ErrorMeaning::Broken)
     );
     assert_eq!(
         (said.needs_prompt_before_load, said.reading(-32000, "x")),
-        (Some(true), Reading::LoginNeeded)
+        (Some(true), ErrorMeaning::LoginNeeded)
     );
     assert_eq!(of(&AgentSpec::new("own", [""; 0])), *Profiles::built_in().any());
-    let Habits { notes, .. } = Profiles::built_in().any().habits();
-    assert_eq!(Profiles::built_in().any().habits(), Habits { notes: notes.clone(), ..Habits::default() });
+    let RestoreProfile { notes, .. } = Profiles::built_in().any().habits();
+    assert_eq!(
+        Profiles::built_in().any().habits(),
+        RestoreProfile { notes: notes.clone(), ..RestoreProfile::default() }
+    );
     let more = parse(&json!({"notes": ["[Note"]})).unwrap();
     let own = AgentSpec::new("own", [""; 0]).with_profile(Some(Arc::new(more)));
     assert_eq!(of(&own).habits().notes, [vec!["[Note".to_owned()], notes].concat());
@@ -190,11 +193,11 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 fn any_profile() -> impl Strategy<Value = AgentProfile> {
     let reading = prop_oneof![
-        Just(Reading::Lost),
-        Just(Reading::BusyElsewhere),
-        Just(Reading::LoginNeeded),
-        Just(Reading::WorkerDied),
-        Just(Reading::Broken)
+        Just(ErrorMeaning::Lost),
+        Just(ErrorMeaning::BusyElsewhere),
+        Just(ErrorMeaning::LoginNeeded),
+        Just(ErrorMeaning::WorkerDied),
+        Just(ErrorMeaning::Broken)
     ];
     let words = prop::collection::vec("[a-z]{1,8}", 0..3);
     let row = (any::<i64>(), any::<bool>(), words, reading).prop_map(|(code, any_code, words, reading)| {

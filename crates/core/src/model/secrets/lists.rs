@@ -23,34 +23,34 @@ impl Value<'_> {
 }
 
 #[derive(Deserialize)]
-struct Setup<'a> {
+struct SetupSecretLists<'a> {
     #[serde(borrow, default, rename = "mcpServers")]
-    servers: Option<Vec<Server<'a>>>,
+    servers: Option<Vec<ServerSecretLists<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Server<'a> {
+struct ServerSecretLists<'a> {
     #[serde(borrow, default)]
-    env: Option<Vec<Named<'a>>>,
+    env: Option<Vec<SecretListEntry<'a>>>,
     #[serde(borrow, default)]
-    headers: Option<Vec<Named<'a>>>,
+    headers: Option<Vec<SecretListEntry<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Terminal<'a> {
+struct TerminalSecretLists<'a> {
     #[serde(borrow, default)]
-    env: Option<Vec<Named<'a>>>,
+    env: Option<Vec<SecretListEntry<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Named<'a> {
+struct SecretListEntry<'a> {
     #[serde(borrow, default)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
     value: &'a RawValue,
 }
 
-impl Named<'_> {
+impl SecretListEntry<'_> {
     /// Whether its name marks a secret. One without a name may be anything.
     fn is_secret(&self) -> bool {
         let name = self.name.and_then(|name| serde_json::from_str::<Cow<'_, str>>(name.get()).ok());
@@ -62,16 +62,17 @@ impl Named<'_> {
 pub(super) fn values<'a>(method: &str, params: &'a str) -> Option<Vec<Value<'a>>> {
     match method {
         "session/new" | "session/load" | "session/resume" | "session/fork" => {
-            let setup: Option<Setup<'a>> = serde_json::from_str(params).ok()?;
+            let setup: Option<SetupSecretLists<'a>> = serde_json::from_str(params).ok()?;
             let servers = setup.and_then(|setup| setup.servers).unwrap_or_default();
             let lists = servers.into_iter().flat_map(|server| [server.env, server.headers]);
-            let value = |named: Named<'a>| Value { raw: named.value.get(), is_secret: true };
+            let value = |named: SecretListEntry<'a>| Value { raw: named.value.get(), is_secret: true };
             Some(lists.flatten().flatten().map(value).collect())
         }
         "terminal/create" => {
-            let terminal: Option<Terminal<'a>> = serde_json::from_str(params).ok()?;
+            let terminal: Option<TerminalSecretLists<'a>> = serde_json::from_str(params).ok()?;
             let env = terminal.and_then(|terminal| terminal.env).unwrap_or_default();
-            let value = |named: Named<'a>| Value { raw: named.value.get(), is_secret: named.is_secret() };
+            let value =
+                |named: SecretListEntry<'a>| Value { raw: named.value.get(), is_secret: named.is_secret() };
             Some(env.into_iter().map(value).collect())
         }
         _ => Some(Vec::new()),

@@ -49,7 +49,7 @@ pub(super) fn find(json: &str, secrets: &[&Secret]) -> Vec<Range<usize>> {
         (Strings { json, at: 0, depth: 0, member: None, branch: [None; 2], offers: None, aside: None })
     {
         let Some(raw) = json.get(inside.clone()) else { continue };
-        let reading = Reading::of(raw);
+        let reading = UnescapedString::of(raw);
         for secret in secrets {
             secret.find(&reading.text, &mut found);
         }
@@ -160,14 +160,14 @@ fn end_of_string(json: &str, mut at: usize) -> Option<usize> {
 }
 
 /// A string as it reads, and where each byte of that comes from.
-struct Reading<'a> {
+struct UnescapedString<'a> {
     text: Cow<'a, [u8]>,
     /// By byte of the text; without, each byte is its own.
     origins: Vec<usize>,
     length: usize,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> UnescapedString<'a> {
     fn of(raw: &'a str) -> Self {
         let bytes = raw.as_bytes();
         if memchr(b'\\', bytes).is_none() {

@@ -116,7 +116,7 @@ fn a_wish_is_open_while_the_session_is_known_to_stand_otherwise() {
     assert_eq!(settings.open_wishes().count(), 0);
 
     settings.shown = OfferedSettings(vec![mode("ask")]);
-    let unmet = UnmetWish { name: named("effort"), reason: "it is gone".into() };
+    let unmet = UnmetSetting { name: named("effort"), reason: "it is gone".into() };
     settings.unmet = vec![unmet];
     let (effort, plan) = (&settings.wished[0], &settings.wished[1]);
     let ask = SettingValue::Id("ask".into());

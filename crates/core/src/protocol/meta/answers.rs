@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::is_false;
-use crate::model::{SettingValue, Verdict};
+use crate::model::{ReplayVerdict, SettingValue};
 
 /// The three ids of a record as they stand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct SessionMeta {
     pub memory: Option<MemoryMeta>,
     /// The wishes for its settings that could not be restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet_settings: Vec<UnmetMeta>,
+    pub unmet_settings: Vec<UnmetSettingMeta>,
     /// What became of the MCP servers that this request named; absent if the agent has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_servers: Option<KeptMeta>,
@@ -54,7 +54,7 @@ pub struct SessionMeta {
 /// A setting that was wished and could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UnmetMeta {
+pub struct UnmetSettingMeta {
     /// The option's id; absent, it is the mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
@@ -90,7 +90,7 @@ pub struct AwakeningMeta {
     pub by: String,
     /// How what the agent replayed compares with what is kept, if it replayed anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<Verdict>,
+    pub replay: Option<ReplayVerdict>,
     /// Why a fresh session took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -139,7 +139,7 @@ pub struct TurnMeta {
     pub memory: Option<MemoryMeta>,
     /// The wishes for the session's settings that could not be restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet_settings: Vec<UnmetMeta>,
+    pub unmet_settings: Vec<UnmetSettingMeta>,
     /// The record's last event when the turn was over: whoever follows goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
@@ -167,7 +167,7 @@ pub struct InsertedMeta {
     pub memory: Option<MemoryMeta>,
     /// The wishes for the session's settings that could not be restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet_settings: Vec<UnmetMeta>,
+    pub unmet_settings: Vec<UnmetSettingMeta>,
 }
 
 /// In the answer to `session/delete`.

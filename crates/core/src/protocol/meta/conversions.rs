@@ -5,15 +5,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::machine::Awakening;
+use crate::machine::WakeOutcome;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory,
+    AbsolutePath, AcpSessionId, AgentMemory, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy,
     ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
 };
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, ProfileMeta,
-    ProtocolMeta, SecretVariablesMeta, StartMeta, TermsMeta, UnmetMeta, VariablesMeta, WishMeta,
+    ProtocolMeta, SecretVariablesMeta, StartMeta, TurnTermsMeta, UnmetSettingMeta, VariablesMeta,
+    WakeOptionsMeta,
 };
 
 impl From<OsString> for OsText {
@@ -57,13 +58,13 @@ impl ClientMeta {
             login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
-            terms: TermsMeta::default(),
+            terms: TurnTermsMeta::default(),
         }
     }
 
     /// The same with these terms for turns that say none of their own.
     #[must_use]
-    pub fn with_terms(self, terms: TermsMeta) -> Self {
+    pub fn with_terms(self, terms: TurnTermsMeta) -> Self {
         Self { terms, ..self }
     }
 }
@@ -88,7 +89,7 @@ impl StartMeta {
     }
 }
 
-impl From<WakeOptions> for WishMeta {
+impl From<WakeOptions> for WakeOptionsMeta {
     fn from(options: WakeOptions) -> Self {
         let fallback = match options.fallback {
             Fallback::Auto => None,
@@ -121,8 +122,8 @@ impl IdsMeta {
     }
 }
 
-impl From<WishMeta> for WakeOptions {
-    fn from(wishes: WishMeta) -> Self {
+impl From<WakeOptionsMeta> for WakeOptions {
+    fn from(wishes: WakeOptionsMeta) -> Self {
         let fallback = match wishes.fallback {
             None | Some(FallbackMeta::Auto) => Fallback::Auto,
             Some(FallbackMeta::Always) => Fallback::Always,
@@ -208,14 +209,14 @@ impl AgentMeta {
 
 impl MemoryMeta {
     /// What there is to say of a memory; nothing, if it is whole.
-    pub fn of(memory: Memory) -> Option<Self> {
+    pub fn of(memory: AgentMemory) -> Option<Self> {
         let how = |how: &str| Some(Self { how: how.to_owned(), from: None, reason: None });
         match memory {
-            Memory::Whole => None,
-            Memory::Compacted => how("compacted"),
-            Memory::Part => how("shorter"),
-            Memory::Another => how("different"),
-            Memory::Since { from, reason } => {
+            AgentMemory::Whole => None,
+            AgentMemory::Compacted => how("compacted"),
+            AgentMemory::Part => how("shorter"),
+            AgentMemory::Another => how("different"),
+            AgentMemory::Since { from, reason } => {
                 let reason = reason.map(|reason| reason.as_str().to_owned());
                 Some(Self { how: "fresh".to_owned(), from: Some(from.0), reason })
             }
@@ -223,23 +224,23 @@ impl MemoryMeta {
     }
 }
 
-impl From<&(Setting, Box<str>)> for UnmetMeta {
+impl From<&(Setting, Box<str>)> for UnmetSettingMeta {
     fn from((wish, reason): &(Setting, Box<str>)) -> Self {
         let option = wish.name.option().map(str::to_owned);
         Self { option, value: wish.value.clone(), reason: reason.to_string() }
     }
 }
 
-impl From<Awakening> for AwakeningMeta {
-    fn from(how: Awakening) -> Self {
+impl From<WakeOutcome> for AwakeningMeta {
+    fn from(how: WakeOutcome) -> Self {
         let by = |by: &str| Self { by: by.to_owned(), replay: None, reason: None, announced: false };
         match how {
-            Awakening::Live => by("live"),
-            Awakening::Created => by("created"),
-            Awakening::Forked => by("session/fork"),
-            Awakening::Returned => by("returned"),
-            Awakening::Restored { rung, replay } => Self { replay, ..by(rung.method()) },
-            Awakening::Fresh { reason, announced } => {
+            WakeOutcome::Live => by("live"),
+            WakeOutcome::Created => by("created"),
+            WakeOutcome::Forked => by("session/fork"),
+            WakeOutcome::Returned => by("returned"),
+            WakeOutcome::Restored { rung, replay } => Self { replay, ..by(rung.method()) },
+            WakeOutcome::Fresh { reason, announced } => {
                 Self { reason: Some(reason.as_str().to_owned()), announced, ..by("fresh") }
             }
         }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{PermissionMode, ToolPolicy, TurnLimits, Unasked};
+use crate::model::{PermissionMode, ToolPolicy, TurnLimits, UnattendedPolicy};
 
 /// The terms of a turn. Each member that is absent is left to the next who has a say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TermsMeta {
+pub struct TurnTermsMeta {
     /// What the agent may do meanwhile; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyMeta>,
@@ -22,7 +22,7 @@ pub struct TermsMeta {
     /// What becomes of a permission request where nobody can be asked; absent, it stays pending if the client of the
     /// turn can be asked while it is connected, and otherwise the answer is no.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unasked: Option<UnaskedMeta>,
+    pub unasked: Option<UnattendedMeta>,
     /// How long the turn may take, from the acceptance of the prompt on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -34,7 +34,7 @@ pub struct TermsMeta {
 /// What becomes of a question that nobody can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum UnaskedMeta {
+pub enum UnattendedMeta {
     /// The answer is no.
     Deny,
     /// The turn fails.
@@ -55,12 +55,12 @@ pub enum PolicyMeta {
     ApproveAll,
 }
 
-impl TermsMeta {
+impl TurnTermsMeta {
     /// Builds terms; mode and `unasked` are optional.
     pub fn of(
         mode: Option<PermissionMode>,
         tools: Option<&ToolPolicy>,
-        unasked: Option<Unasked>,
+        unasked: Option<UnattendedPolicy>,
         limits: TurnLimits,
     ) -> Self {
         let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -145,22 +145,22 @@ impl PolicyMeta {
     }
 }
 
-impl From<UnaskedMeta> for Unasked {
-    fn from(unasked: UnaskedMeta) -> Self {
+impl From<UnattendedMeta> for UnattendedPolicy {
+    fn from(unasked: UnattendedMeta) -> Self {
         match unasked {
-            UnaskedMeta::Deny => Self::Deny,
-            UnaskedMeta::Fail => Self::Fail,
-            UnaskedMeta::Wait => Self::Wait,
+            UnattendedMeta::Deny => Self::Deny,
+            UnattendedMeta::Fail => Self::Fail,
+            UnattendedMeta::Wait => Self::Wait,
         }
     }
 }
 
-impl From<Unasked> for UnaskedMeta {
-    fn from(unasked: Unasked) -> Self {
+impl From<UnattendedPolicy> for UnattendedMeta {
+    fn from(unasked: UnattendedPolicy) -> Self {
         match unasked {
-            Unasked::Deny => Self::Deny,
-            Unasked::Fail => Self::Fail,
-            Unasked::Wait => Self::Wait,
+            UnattendedPolicy::Deny => Self::Deny,
+            UnattendedPolicy::Fail => Self::Fail,
+            UnattendedPolicy::Wait => Self::Wait,
         }
     }
 }

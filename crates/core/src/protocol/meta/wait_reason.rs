@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{QuestionKind, Waiting};
-use crate::machine::Awaited;
+use crate::engine::{QuestionKind, WaitReason};
+use crate::machine::WaitCondition;
 
 /// The answer to `_acpx/waiting`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WaitingAnswer {
+pub struct WaitReasonAnswer {
     /// What a session waits for, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting_for: Option<WaitingMeta>,
+    pub waiting_for: Option<WaitReasonMeta>,
 }
 
 /// What a session waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WaitingMeta {
+pub struct WaitReasonMeta {
     /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command`, `agent-read`,
     /// `agent-away` or `agent-end`.
     pub what: String,
@@ -34,27 +34,29 @@ pub struct WaitingMeta {
     pub last_line_at: Option<String>,
 }
 
-impl WaitingMeta {
+impl WaitReasonMeta {
     /// What a session waits for whose agent is being ended.
     pub const AGENT_END: &str = "agent-end";
 }
 
-impl From<Waiting> for WaitingMeta {
-    fn from(waiting: Waiting) -> Self {
-        let Waiting { what, is_served, is_unread, is_away, question, since, heard } = waiting;
+impl From<WaitReason> for WaitReasonMeta {
+    fn from(waiting: WaitReason) -> Self {
+        let WaitReason { what, is_served, is_unread, is_away, question, since, heard } = waiting;
         let (what, method) = match what {
             // Nothing else comes before it is found.
             _ if is_away => ("agent-away", None),
             // What it wants is not looked at before it has read.
             _ if is_unread => ("agent-read", None),
             _ if is_served => ("command", None),
-            Awaited::AgentStart => ("agent-start", None),
-            Awaited::LoadTime => ("load-time", None),
-            Awaited::Answer(method) => ("answer", Some(method.into_string())),
-            Awaited::TurnEnd => ("turn-end", None),
-            Awaited::Questions { .. } if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
-            Awaited::Questions { .. } => ("permission", None),
-            Awaited::AgentEnd => (Self::AGENT_END, None),
+            WaitCondition::AgentStart => ("agent-start", None),
+            WaitCondition::LoadTime => ("load-time", None),
+            WaitCondition::Answer(method) => ("answer", Some(method.into_string())),
+            WaitCondition::TurnEnd => ("turn-end", None),
+            WaitCondition::Questions { .. } if question == Some(QuestionKind::Elicitation) => {
+                ("elicitation", None)
+            }
+            WaitCondition::Questions { .. } => ("permission", None),
+            WaitCondition::AgentEnd => (Self::AGENT_END, None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
         Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }

@@ -9,12 +9,12 @@ use crate::model::{AgentSessionId, StopReason, TurnError};
 
 /// What an agent answered to a prompt.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum JournalAnswer {
     Stopped { reason: StopReason, usage: Option<Arc<str>> },
     Refused { acp: Arc<str> },
 }
 
-impl Answer {
+impl JournalAnswer {
     pub(super) fn read(result: Option<&RawValue>, error: Option<&RawValue>) -> Option<Self> {
         #[derive(Deserialize)]
         struct Stopped<'a> {

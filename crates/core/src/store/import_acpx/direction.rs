@@ -31,7 +31,7 @@ const OF_THE_CLIENT: &[&str] = &[
 
 /// A request that has no answer yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct JournalRequest {
     pub(super) method: Box<str>,
     /// Its params, where the answer must be read together with them.
     pub(super) params: Option<Box<str>>,
@@ -41,36 +41,36 @@ pub(super) struct Asked {
 
 /// A line's direction and kind, and for an answer the request it answers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct LineOrigin {
     pub(super) direction: Direction,
     pub(super) kind: EventKind,
-    pub(super) answers: Option<Asked>,
+    pub(super) answers: Option<JournalRequest>,
 }
 
 /// The requests that wait for an answer, by who asked.
 #[derive(Debug, Default)]
 pub(super) struct Directions {
-    ours: HashMap<Box<str>, Asked>,
-    agents: HashMap<Box<str>, Asked>,
+    ours: HashMap<Box<str>, JournalRequest>,
+    agents: HashMap<Box<str>, JournalRequest>,
     number: u64,
 }
 
 impl Directions {
     /// Says who said a message. Messages must come in the journal's order.
-    pub(super) fn place(&mut self, message: &JournalMessage<'_>) -> Placed {
+    pub(super) fn place(&mut self, message: &JournalMessage<'_>) -> LineOrigin {
         match message {
             JournalMessage::Request { id, method, params } => self.request(id, method, *params),
             JournalMessage::Notification { method, .. } => {
                 let method = string(method.get()).unwrap_or_default();
                 let is_update = method == "session/update";
                 let kind = if is_update { EventKind::Update } else { EventKind::Notification };
-                Placed { direction: said_by(&method), kind, answers: None }
+                LineOrigin { direction: said_by(&method), kind, answers: None }
             }
             JournalMessage::Response { id, result, .. } => self.response(id, *result),
         }
     }
 
-    fn request(&mut self, id: &str, method: &RawValue, params: Option<&RawValue>) -> Placed {
+    fn request(&mut self, id: &str, method: &RawValue, params: Option<&RawValue>) -> LineOrigin {
         let method = string(method.get()).unwrap_or_default();
         let direction = said_by(&method);
         if method == "initialize" {
@@ -81,15 +81,16 @@ impl Directions {
         self.number += 1;
         let params =
             (method == "session/request_permission").then(|| params.map(|params| params.get().into()));
-        let asked = Asked { method: (&*method).into(), params: params.flatten(), number: self.number };
+        let asked =
+            JournalRequest { method: (&*method).into(), params: params.flatten(), number: self.number };
         match direction {
             Direction::ToAgent => self.ours.insert(id.into(), asked),
             Direction::FromAgent | Direction::Ours => self.agents.insert(id.into(), asked),
         };
-        Placed { direction, kind: EventKind::Request, answers: None }
+        LineOrigin { direction, kind: EventKind::Request, answers: None }
     }
 
-    fn response(&mut self, id: &str, result: Option<&RawValue>) -> Placed {
+    fn response(&mut self, id: &str, result: Option<&RawValue>) -> LineOrigin {
         let to_us = match (self.ours.get(id), self.agents.get(id)) {
             (Some(ours), Some(agents)) => answers_ours(ours, agents, result),
             (None, Some(_)) => false,
@@ -101,13 +102,13 @@ impl Directions {
         } else {
             (Direction::ToAgent, self.agents.remove(id))
         };
-        Placed { direction, kind: EventKind::Response, answers: asked }
+        LineOrigin { direction, kind: EventKind::Response, answers: asked }
     }
 }
 
 /// Whether an answer that could be to either of two requests is to ours. Its shape tells for the two requests
 /// that stay open for long; otherwise the younger request is answered first, since it is asked within the other.
-fn answers_ours(ours: &Asked, agents: &Asked, result: Option<&RawValue>) -> bool {
+fn answers_ours(ours: &JournalRequest, agents: &JournalRequest, result: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
     struct Shape {
         #[serde(default, rename = "stopReason")]
@@ -136,7 +137,7 @@ mod tests {
         let mut directions = Directions::default();
         let place = |line: &&str| {
             let Some(JournalLine::Message(message)) = JournalLine::read(line) else { panic!("{line}") };
-            let Placed { direction, kind, answers } = directions.place(&message);
+            let LineOrigin { direction, kind, answers } = directions.place(&message);
             (direction, kind, answers.map(|asked| asked.method.into()))
         };
         lines.iter().map(place).collect()

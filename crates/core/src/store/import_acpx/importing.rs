@@ -11,8 +11,8 @@ use std::pin::Pin;
 use super::directory::{self, Ledger, RecordFile, Stamp};
 use super::owner::{self, LeaseFiles};
 use super::record::{NpmRecord, file_stem};
-use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason};
-use super::taking::{Outcome, Taker};
+use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, SkipReason, SkippedFile};
+use super::taking::{ImportContext, ImportOutcome};
 use crate::model::{AbsolutePath, HostId, Lifecycle, ProcessIdentity, RecordId, SessionName, Timestamp};
 use crate::store::regular_file;
 use crate::store::{ImportedFile, SqliteStore};
@@ -39,7 +39,7 @@ pub struct ImportOptions<'a> {
 }
 
 /// A record that nobody else writes to as long as the value lives.
-pub type Reserved = Box<dyn Any + Send>;
+pub type RecordReservation = Box<dyn Any + Send>;
 
 /// Who knows which records are in use.
 pub trait Reserve: Sync {
@@ -47,7 +47,7 @@ pub trait Reserve: Sync {
     fn reserve<'a>(
         &'a self,
         record: &'a RecordId,
-    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Option<RecordReservation>> + Send + 'a>>;
 }
 
 /// Where nobody else can be at work, only these are in use.
@@ -55,8 +55,8 @@ impl<S: BuildHasher + Sync> Reserve for HashSet<RecordId, S> {
     fn reserve<'a>(
         &'a self,
         record: &'a RecordId,
-    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>> {
-        Box::pin(async move { (!self.contains(record)).then(|| Box::new(()) as Reserved) })
+    ) -> Pin<Box<dyn Future<Output = Option<RecordReservation>> + Send + 'a>> {
+        Box::pin(async move { (!self.contains(record)).then(|| Box::new(()) as RecordReservation) })
     }
 }
 
@@ -165,7 +165,7 @@ pub async fn import(
     let (records, real) = looked.map_err(not_read)?;
     let directory = &*real;
     let ledger = ledger(store, directory).await?;
-    let taker = Taker { store, directory, options, given: HashMap::new() };
+    let taker = ImportContext { store, directory, options, given: HashMap::new() };
     let mut importing = Importing { taker, ledger, report: ImportReport::default(), noted: Vec::new() };
     let outcome = importing.take_all(records).await;
     // What was taken before something failed need not be read again.
@@ -186,7 +186,7 @@ async fn ledger(store: &SqliteStore, directory: &Path) -> Result<Ledger, ImportE
 }
 
 struct Importing<'a> {
-    taker: Taker<'a>,
+    taker: ImportContext<'a>,
     ledger: Ledger,
     report: ImportReport,
     noted: Vec<ImportedFile>,
@@ -204,13 +204,13 @@ impl Importing<'_> {
             match self.read(&files).await {
                 Ok(npm) if npm.notes.contains(&ImportNote::FileName) => others.push(files),
                 Ok(npm) => self.take(files, npm).await?,
-                Err(damage) => self.note(&files, Outcome::Damaged(damage)),
+                Err(damage) => self.note(&files, ImportOutcome::Damaged(damage)),
             }
         }
         for files in others {
             match self.read(&files).await {
                 Ok(npm) => self.take(files, npm).await?,
-                Err(damage) => self.note(&files, Outcome::Damaged(damage)),
+                Err(damage) => self.note(&files, ImportOutcome::Damaged(damage)),
             }
         }
         Ok(())
@@ -224,13 +224,13 @@ impl Importing<'_> {
         };
         let reason = match (&*noted.outcome, noted.record.clone()) {
             (TAKEN, _) => None,
-            (GONE_ON, Some(record)) => Some(LeftReason::GoneOn { record }),
-            (ID_TAKEN, Some(record)) => Some(LeftReason::IdTaken { record }),
+            (GONE_ON, Some(record)) => Some(SkipReason::GoneOn { record }),
+            (ID_TAKEN, Some(record)) => Some(SkipReason::IdTaken { record }),
             _ => return false,
         };
         match reason {
             None => self.report.unchanged += 1,
-            Some(reason) => self.report.left.push(LeftAlone { file: files.name.clone(), reason }),
+            Some(reason) => self.report.left.push(SkippedFile { file: files.name.clone(), reason }),
         }
         true
     }
@@ -256,18 +256,18 @@ impl Importing<'_> {
         let owner = match blocking(look).await {
             Ok(owner) => owner,
             Err(damage) => {
-                self.note(&files, Outcome::Damaged(damage));
+                self.note(&files, ImportOutcome::Damaged(damage));
                 return Ok(());
             }
         };
         let outcome = if let Some(pid) = owner {
-            Outcome::Left(LeftReason::OwnerAlive { pid })
+            ImportOutcome::Left(SkipReason::OwnerAlive { pid })
         } else if let Some(_reserved) = self.taker.options.reserve.reserve(&record).await {
             self.taker.take(&files, npm).await?
         } else {
-            Outcome::Left(LeftReason::InUse { record })
+            ImportOutcome::Left(SkipReason::InUse { record })
         };
-        if let Outcome::Left(reason @ (LeftReason::GoneOn { .. } | LeftReason::InUse { .. })) = &outcome
+        if let ImportOutcome::Left(reason @ (SkipReason::GoneOn { .. } | SkipReason::InUse { .. })) = &outcome
             && !is_copy
         {
             self.report.continued.push(reason.clone());
@@ -277,34 +277,34 @@ impl Importing<'_> {
     }
 
     /// Puts an outcome into the report and, unless the next import may find another, into the ledger.
-    fn note(&mut self, files: &RecordFile, outcome: Outcome) {
+    fn note(&mut self, files: &RecordFile, outcome: ImportOutcome) {
         let file = files.name.clone();
         let (record, words) = match outcome {
-            Outcome::Taken(taken) => {
+            ImportOutcome::Taken(taken) => {
                 let record = taken.record.clone();
                 self.report.taken.push(taken);
                 (Some(record), TAKEN.to_owned())
             }
-            Outcome::Grown(grown) => {
+            ImportOutcome::Grown(grown) => {
                 let record = grown.record.clone();
                 self.report.grown.push(grown);
                 (Some(record), TAKEN.to_owned())
             }
-            Outcome::Unchanged(record) => {
+            ImportOutcome::Unchanged(record) => {
                 self.report.unchanged += 1;
                 (Some(record), TAKEN.to_owned())
             }
-            Outcome::Left(reason) => {
+            ImportOutcome::Left(reason) => {
                 let noted = match &reason {
-                    LeftReason::OwnerAlive { .. } | LeftReason::InUse { .. } => None,
-                    LeftReason::GoneOn { record } => Some((record.clone(), GONE_ON)),
-                    LeftReason::IdTaken { record } => Some((record.clone(), ID_TAKEN)),
+                    SkipReason::OwnerAlive { .. } | SkipReason::InUse { .. } => None,
+                    SkipReason::GoneOn { record } => Some((record.clone(), GONE_ON)),
+                    SkipReason::IdTaken { record } => Some((record.clone(), ID_TAKEN)),
                 };
-                self.report.left.push(LeftAlone { file, reason });
+                self.report.left.push(SkippedFile { file, reason });
                 let Some((record, words)) = noted else { return };
                 (Some(record), words.to_owned())
             }
-            Outcome::Damaged(damage) => {
+            ImportOutcome::Damaged(damage) => {
                 let words = format!("{DAMAGED}: {damage}");
                 self.report.damaged.push(ImportProblem { file, damage });
                 (None, words)

@@ -58,7 +58,7 @@ pub(super) enum JournalMessage<'a> {
 }
 
 #[derive(Deserialize)]
-struct Members<'a> {
+struct JournalMembers<'a> {
     #[serde(borrow, default)]
     schema: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "type")]
@@ -85,7 +85,7 @@ fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>,
 impl<'a> JournalLine<'a> {
     /// Reads a line; `None` for one that is neither a message nor a marker.
     pub(super) fn read(line: &'a str) -> Option<Self> {
-        let members: Members<'a> = serde_json::from_str(line).ok()?;
+        let members: JournalMembers<'a> = serde_json::from_str(line).ok()?;
         match members.schema {
             Some(schema) if schema.get() == SCHEMA => members.marker(),
             _ => members.message().map(Self::Message),
@@ -93,7 +93,7 @@ impl<'a> JournalLine<'a> {
     }
 }
 
-impl<'a> Members<'a> {
+impl<'a> JournalMembers<'a> {
     fn marker(&self) -> Option<JournalLine<'a>> {
         let request = self.request_id.and_then(|id| string(id.get()));
         Some(match self.kind?.get() {

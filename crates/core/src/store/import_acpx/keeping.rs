@@ -2,9 +2,9 @@
 
 use super::importing::ImportMode;
 use super::report::ImportNote;
-use super::taking::Taker;
-use super::telling::Telling;
-use super::transcript::Line;
+use super::taking::ImportContext;
+use super::telling::RecordImport;
+use super::transcript::ImportEvent;
 use crate::model::{Event, Lineage, Record, RecordId, Seq};
 use crate::store::{Change, Durability, Lease, SqliteStore, Store, StoreError};
 
@@ -34,7 +34,7 @@ impl Destination {
     /// one a record begins with. A dry run writes nothing.
     pub(super) async fn write(
         &mut self,
-        taker: &Taker<'_>,
+        taker: &ImportContext<'_>,
         lineage: Lineage,
         changes: Vec<Change>,
         durability: Durability,
@@ -80,12 +80,12 @@ impl Destination {
 
 /// The events that are kept of a record, read in order.
 #[derive(Debug)]
-pub(super) struct KeptEvents {
+pub(super) struct RecordEventReader {
     record: RecordId,
     page: std::vec::IntoIter<Event>,
 }
 
-impl KeptEvents {
+impl RecordEventReader {
     pub(super) fn of(record: RecordId) -> Self {
         Self { record, page: Vec::new().into_iter() }
     }
@@ -95,33 +95,33 @@ impl KeptEvents {
     pub(super) async fn find(
         &mut self,
         store: &SqliteStore,
-        telling: &mut Telling,
-        line: &Line,
-    ) -> Result<Found, StoreError> {
+        telling: &mut RecordImport,
+        line: &ImportEvent,
+    ) -> Result<JournalMatch, StoreError> {
         while let Some(seq) = telling.next_kept() {
-            let Some(event) = self.next(store, seq).await? else { return Ok(Found::Diverged) };
-            let Line { turn, direction, kind, body } = line;
+            let Some(event) = self.next(store, seq).await? else { return Ok(JournalMatch::Diverged) };
+            let ImportEvent { turn, direction, kind, body } = line;
             let is_same = event.turn == *turn
                 && event.direction == *direction
                 && event.kind == *kind
                 && event.body == *body;
             if is_same {
                 telling.pass_event();
-                return Ok(Found::Kept);
+                return Ok(JournalMatch::Kept);
             }
             if event.turn.is_some() {
-                return Ok(Found::Diverged);
+                return Ok(JournalMatch::Diverged);
             }
             telling.pass_own_event();
         }
-        Ok(if telling.has_other_session() { Found::Diverged } else { Found::New })
+        Ok(if telling.has_other_session() { JournalMatch::Diverged } else { JournalMatch::New })
     }
 
     /// Passes by the kept events after the last line of the journal; whether acpx added them all without a turn.
     pub(super) async fn has_no_own_turn(
         &mut self,
         store: &SqliteStore,
-        telling: &mut Telling,
+        telling: &mut RecordImport,
     ) -> Result<bool, StoreError> {
         while let Some(seq) = telling.next_kept() {
             if self.next(store, seq).await?.is_none_or(|event| event.turn.is_some()) {
@@ -142,7 +142,7 @@ impl KeptEvents {
 
 /// Where a line of the journal belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum JournalMatch {
     /// It is kept already.
     Kept,
     /// It comes after everything that is kept.

@@ -9,15 +9,16 @@ use crate::model::AcpSessionId;
 
 /// A journal made from messages.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct MadeJournal {
+pub(super) struct MessageJournal {
     pub(super) lines: Vec<String>,
     /// How many messages, or parts of them, were of a shape that is not known.
     pub(super) unknown: u64,
 }
 
 /// Writes messages as journal lines. A prompt counts as answered when the agent has said something after it.
-pub(super) fn journal(messages: &[Value], session: &AcpSessionId) -> MadeJournal {
-    let mut writer = Writer { session, made: MadeJournal::default(), prompts: 0, turn: None };
+pub(super) fn journal(messages: &[Value], session: &AcpSessionId) -> MessageJournal {
+    let mut writer =
+        MessageJournalWriter { session, made: MessageJournal::default(), prompts: 0, turn: None };
     for message in messages {
         let known = match message {
             Value::String(text) => text == "Resume",
@@ -30,15 +31,15 @@ pub(super) fn journal(messages: &[Value], session: &AcpSessionId) -> MadeJournal
     writer.made
 }
 
-struct Writer<'a> {
+struct MessageJournalWriter<'a> {
     session: &'a AcpSessionId,
-    made: MadeJournal,
+    made: MessageJournal,
     prompts: u64,
     /// The turn that is open, and whether it was answered.
     turn: Option<(String, bool)>,
 }
 
-impl Writer<'_> {
+impl MessageJournalWriter<'_> {
     fn message(&mut self, fields: &Map<String, Value>) -> bool {
         let content = |name: &str| Some((fields.get(name)?, fields.get(name)?.get("content")?.as_array()?));
         if let Some((user, content)) = content("User") {

@@ -22,8 +22,9 @@ mod telling;
 mod transcript;
 
 pub use importing::{
-    HeldSession, ImportMode, ImportOptions, LivingProcess, NameOf, NpmSessions, Reserve, Reserved, import,
+    HeldSession, ImportMode, ImportOptions, LivingProcess, NameOf, NpmSessions, RecordReservation, Reserve,
+    import,
 };
 pub use report::{
-    Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason, Taken,
+    Damage, ImportError, ImportNote, ImportProblem, ImportReport, ImportedRecord, SkipReason, SkippedFile,
 };

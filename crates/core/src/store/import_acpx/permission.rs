@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::direction::Asked;
+use super::direction::JournalRequest;
 use crate::model::PermissionCount;
 
 /// Counts an answered permission. Whatever did not choose an option that allows is a refusal.
-pub(super) fn count(count: &mut PermissionCount, asked: &Asked, result: Option<&RawValue>) {
+pub(super) fn count(count: &mut PermissionCount, asked: &JournalRequest, result: Option<&RawValue>) {
     let sum =
         if is_given(asked, result).unwrap_or(false) { &mut count.approved } else { &mut count.rejected };
     *sum = sum.saturating_add(1);
 }
 
-fn is_given(asked: &Asked, result: Option<&RawValue>) -> Option<bool> {
+fn is_given(asked: &JournalRequest, result: Option<&RawValue>) -> Option<bool> {
     #[derive(Deserialize)]
     struct Question<'a> {
         #[serde(borrow)]

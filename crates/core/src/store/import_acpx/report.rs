@@ -12,23 +12,23 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportReport {
     /// Records that are new here.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<ImportedRecord>,
     /// Records that were taken before and have grown since.
-    pub grown: Vec<Taken>,
+    pub grown: Vec<ImportedRecord>,
     /// How many record files are as they were when they were taken.
     pub unchanged: usize,
     /// Files that were left alone, each with the reason.
-    pub left: Vec<LeftAlone>,
+    pub left: Vec<SkippedFile>,
     /// Why turns that npm acpx has added to imported records are not here. Each is also in `left`, and is here only until
     /// it is noted in the ledger.
-    pub continued: Vec<LeftReason>,
+    pub continued: Vec<SkipReason>,
     /// Files that cannot be read as a record.
     pub damaged: Vec<ImportProblem>,
 }
 
 /// A record that was taken, or its growth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct ImportedRecord {
     /// The record's file, without its directory.
     pub file: String,
     /// The record, under the id it had.
@@ -110,17 +110,17 @@ impl fmt::Display for ImportNote {
 
 /// A file that was left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftAlone {
+pub struct SkippedFile {
     /// The record's file, without its directory.
     pub file: String,
     /// Why.
-    pub reason: LeftReason,
+    pub reason: SkipReason,
 }
 
 /// Why a readable file was left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeftReason {
+pub enum SkipReason {
     /// An npm acpx holds the session. It is tried again by itself.
     OwnerAlive {
         /// Its process.
@@ -143,7 +143,7 @@ pub enum LeftReason {
     },
 }
 
-impl fmt::Display for LeftReason {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OwnerAlive { pid } => {

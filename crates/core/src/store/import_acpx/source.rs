@@ -11,7 +11,7 @@ use super::directory::{JournalFile, RecordFile};
 use super::messages;
 use super::record::NpmRecord;
 use super::report::{Damage, ImportNote};
-use super::transcript::{Step, Transcript};
+use super::transcript::{ImportStep, Transcript};
 use crate::model::AcpSessionId;
 use crate::store::regular_file;
 
@@ -24,7 +24,7 @@ const BUFFER: usize = 256 * 1024;
 
 /// A conversation on its way in.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ConversationSource {
     /// The segments that are left, the next one last.
     segments: Vec<Segment>,
     messages: Vec<Value>,
@@ -44,7 +44,7 @@ struct Segment {
     reader: BufReader<File>,
 }
 
-impl Source {
+impl ConversationSource {
     /// Opens the journals of a record, all at once: what cannot be read is known before anything is kept.
     pub(super) fn open(directory: &Path, files: &RecordFile, record: &mut NpmRecord) -> Result<Self, Damage> {
         let open =
@@ -63,7 +63,7 @@ impl Source {
     }
 
     /// The next steps, or `None` after the last. This blocks.
-    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Step>>, Damage> {
+    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<ImportStep>>, Damage> {
         if self.is_over {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Source {
         }
     }
 
-    fn finish(&mut self, batch: &mut Vec<Step>) {
+    fn finish(&mut self, batch: &mut Vec<ImportStep>) {
         self.is_over = true;
         self.transcript.finish();
         batch.extend(self.transcript.drain());

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use super::directory::RecordFile;
 use super::importing::{ImportOptions, blocking};
-use super::keeping::{Destination, Found, KeptEvents};
+use super::keeping::{Destination, JournalMatch, RecordEventReader};
 use super::record::NpmRecord;
-use super::report::{Damage, ImportError, ImportNote, LeftReason, Taken};
-use super::source::Source;
-use super::telling::Telling;
-use super::transcript::Step;
+use super::report::{Damage, ImportError, ImportNote, ImportedRecord, SkipReason};
+use super::source::ConversationSource;
+use super::telling::RecordImport;
+use super::transcript::ImportStep;
 use crate::model::{
     AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, RecordSettings, Scope,
 };
@@ -21,16 +21,16 @@ use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_
 
 /// What became of one record.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    Taken(Taken),
-    Grown(Taken),
+pub(super) enum ImportOutcome {
+    Taken(ImportedRecord),
+    Grown(ImportedRecord),
     Unchanged(RecordId),
-    Left(LeftReason),
+    Left(SkipReason),
     Damaged(Damage),
 }
 
 /// What is the same for all records of an import.
-pub(super) struct Taker<'a> {
+pub(super) struct ImportContext<'a> {
     pub(super) store: &'a SqliteStore,
     pub(super) directory: &'a Path,
     pub(super) options: ImportOptions<'a>,
@@ -39,48 +39,58 @@ pub(super) struct Taker<'a> {
 }
 
 /// Why a record does not come, or not all of it.
-enum Stop {
-    Left(LeftReason),
+enum ImportAbort {
+    Left(SkipReason),
     Damaged(Damage),
     Store(StoreError),
 }
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for ImportAbort {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl Taker<'_> {
+impl ImportContext<'_> {
     /// Takes a record, whatever is kept of it already.
-    pub(super) async fn take(&mut self, files: &RecordFile, npm: NpmRecord) -> Result<Outcome, ImportError> {
+    pub(super) async fn take(
+        &mut self,
+        files: &RecordFile,
+        npm: NpmRecord,
+    ) -> Result<ImportOutcome, ImportError> {
         match self.try_take(files, npm).await {
             Ok(outcome) => Ok(outcome),
-            Err(Stop::Left(reason)) => Ok(Outcome::Left(reason)),
-            Err(Stop::Damaged(damage)) => Ok(Outcome::Damaged(damage)),
-            Err(Stop::Store(error)) => Err(error.into()),
+            Err(ImportAbort::Left(reason)) => Ok(ImportOutcome::Left(reason)),
+            Err(ImportAbort::Damaged(damage)) => Ok(ImportOutcome::Damaged(damage)),
+            Err(ImportAbort::Store(error)) => Err(error.into()),
         }
     }
 
-    async fn try_take(&mut self, files: &RecordFile, mut npm: NpmRecord) -> Result<Outcome, Stop> {
+    async fn try_take(
+        &mut self,
+        files: &RecordFile,
+        mut npm: NpmRecord,
+    ) -> Result<ImportOutcome, ImportAbort> {
         let (directory, its_files) = (self.directory.to_owned(), files.clone());
-        let open = move || Source::open(&directory, &its_files, &mut npm).map(|source| (npm, source));
-        let (npm, source) = blocking(open).await.map_err(Stop::Damaged)?;
+        let open =
+            move || ConversationSource::open(&directory, &its_files, &mut npm).map(|source| (npm, source));
+        let (npm, source) = blocking(open).await.map_err(ImportAbort::Damaged)?;
         match self.store.record(npm.id.clone()).await? {
             None => {
                 let mut notes = npm.notes.clone();
                 let record = self.new_record(&npm, &mut notes).await?;
                 let destination = Destination::Unborn(Box::new(record));
-                let (taken, _) = self.tell(files, source, Telling::of_new(&npm), destination, notes).await?;
-                Ok(Outcome::Taken(taken))
+                let (taken, _) =
+                    self.tell(files, source, RecordImport::of_new(&npm), destination, notes).await?;
+                Ok(ImportOutcome::Taken(taken))
             }
             Some(record) if was_imported(&record) && !record.lifecycle.is_deleted() => {
-                let (id, telling) = (record.id.clone(), Telling::of_kept(&npm, &record));
+                let (id, telling) = (record.id.clone(), RecordImport::of_kept(&npm, &record));
                 let destination = Destination::Kept(Box::new(record));
                 let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;
-                Ok(if is_news { Outcome::Grown(grown) } else { Outcome::Unchanged(id) })
+                Ok(if is_news { ImportOutcome::Grown(grown) } else { ImportOutcome::Unchanged(id) })
             }
-            Some(record) => Err(Stop::Left(LeftReason::IdTaken { record: record.id })),
+            Some(record) => Err(ImportAbort::Left(SkipReason::IdTaken { record: record.id })),
         }
     }
 
@@ -90,14 +100,14 @@ impl Taker<'_> {
     async fn tell(
         &self,
         files: &RecordFile,
-        mut source: Source,
-        mut telling: Telling,
+        mut source: ConversationSource,
+        mut telling: RecordImport,
         mut destination: Destination,
         mut notes: Vec<ImportNote>,
-    ) -> Result<(Taken, bool), Stop> {
+    ) -> Result<(ImportedRecord, bool), ImportAbort> {
         let record = destination.id();
-        let gone_on = || Stop::Left(LeftReason::GoneOn { record: record.clone() });
-        let mut kept = KeptEvents::of(record.clone());
+        let gone_on = || ImportAbort::Left(SkipReason::GoneOn { record: record.clone() });
+        let mut kept = RecordEventReader::of(record.clone());
         // Steps since the last kept event. Whether they are new is known from the event after them.
         let mut between = Vec::new();
         loop {
@@ -107,13 +117,13 @@ impl Taker<'_> {
             let mut changes = Vec::new();
             for step in batch {
                 match &step {
-                    Step::Line(line) => match kept.find(self.store, &mut telling, line).await? {
-                        Found::Kept => between.drain(..).for_each(|step| telling.pass(step)),
-                        Found::New => {
+                    ImportStep::Line(line) => match kept.find(self.store, &mut telling, line).await? {
+                        JournalMatch::Kept => between.drain(..).for_each(|step| telling.pass(step)),
+                        JournalMatch::New => {
                             let steps = between.drain(..).chain([step]);
                             changes.extend(steps.filter_map(|step| telling.take(step)));
                         }
-                        Found::Diverged => return Err(gone_on()),
+                        JournalMatch::Diverged => return Err(gone_on()),
                     },
                     _ if telling.next_kept().is_some() => between.push(step),
                     _ => changes.extend(telling.take(step)),
@@ -139,14 +149,18 @@ impl Taker<'_> {
         let current = lineage.current();
         let (session, agent_session) = (current.session.clone(), current.agent_session.clone());
         let (file, record) = (files.name.clone(), destination.id());
-        let taken = Taken { file, record, session, agent_session, turns, events, notes };
+        let taken = ImportedRecord { file, record, session, agent_session, turns, events, notes };
         Ok((taken, is_news))
     }
 
-    async fn new_record(&mut self, npm: &NpmRecord, notes: &mut Vec<ImportNote>) -> Result<Record, Stop> {
+    async fn new_record(
+        &mut self,
+        npm: &NpmRecord,
+        notes: &mut Vec<ImportNote>,
+    ) -> Result<Record, ImportAbort> {
         let agent = self.agent(npm);
         let cwd = npm.cwd.clone();
-        let real_cwd = blocking(move || Ok(real_path_or_written(cwd))).await.map_err(Stop::Damaged)?;
+        let real_cwd = blocking(move || Ok(real_path_or_written(cwd))).await.map_err(ImportAbort::Damaged)?;
         let scope = match &npm.name {
             Ok(name) => {
                 let scope = Scope { agent: agent.key(), name: name.clone() };
@@ -164,7 +178,7 @@ impl Taker<'_> {
             mcp_servers: Vec::new(),
             agent_run: None,
             settings: RecordSettings { wished: npm.wished.clone(), ..RecordSettings::default() },
-            memory: crate::model::Memory::default(),
+            memory: crate::model::AgentMemory::default(),
             restore_error: None,
             // It is told last, when all that it must not say is known.
             title: None,
@@ -196,7 +210,7 @@ impl Taker<'_> {
         real_cwd: &AbsolutePath,
         npm: &NpmRecord,
         notes: &mut Vec<ImportNote>,
-    ) -> Result<Option<Scope>, Stop> {
+    ) -> Result<Option<Scope>, ImportAbort> {
         if npm.lifecycle != Lifecycle::Open {
             return Ok(Some(scope));
         }
@@ -225,7 +239,9 @@ fn was_imported(record: &Record) -> bool {
 }
 
 /// Reads the next batch on a thread that may block.
-async fn next_batch(mut source: Source) -> Result<(Source, Option<Vec<Step>>), Stop> {
+async fn next_batch(
+    mut source: ConversationSource,
+) -> Result<(ConversationSource, Option<Vec<ImportStep>>), ImportAbort> {
     let read = move || source.next_batch().map(|batch| (source, batch));
-    blocking(read).await.map_err(Stop::Damaged)
+    blocking(read).await.map_err(ImportAbort::Damaged)
 }

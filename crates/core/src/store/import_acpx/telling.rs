@@ -4,10 +4,10 @@
 //! them was found to be the same.
 
 use super::record::NpmRecord;
-use super::transcript::{Line, Step};
+use super::transcript::{ImportEvent, ImportStep};
 use crate::model::{
-    AcpSessionId, Event, KeptServer, Lifecycle, Lineage, LineageIndex, LineageReason, Record, RecordSettings,
-    Seq, Timestamp,
+    AcpSessionId, Event, Lifecycle, Lineage, LineageIndex, LineageReason, McpServerRef, Record,
+    RecordSettings, Seq, Timestamp,
 };
 use crate::store::Change;
 
@@ -16,7 +16,7 @@ const PROTOCOL: u16 = 1;
 
 /// A record being told to the store.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct RecordImport {
     created_at: Timestamp,
     used_at: Timestamp,
     /// How many events have been told, those that are kept already included.
@@ -28,7 +28,7 @@ pub(super) struct Telling {
     /// The ACP session of the last line that is kept, as the journal names it.
     passed_session: Option<AcpSessionId>,
     lineage: Option<Lineage>,
-    servers: Vec<KeptServer>,
+    servers: Vec<McpServerRef>,
     turns: u64,
     /// The row of the session that the record's file names.
     row: Lineage,
@@ -40,7 +40,7 @@ pub(super) struct Telling {
     pending: Vec<Change>,
 }
 
-impl Telling {
+impl RecordImport {
     /// Tells a record that is not kept yet.
     pub(super) fn of_new(npm: &NpmRecord) -> Self {
         Self {
@@ -86,8 +86,8 @@ impl Telling {
     }
 
     /// Passes by a step between two events that are kept.
-    pub(super) fn pass(&mut self, step: Step) {
-        if let Step::Session { session, .. } = step {
+    pub(super) fn pass(&mut self, step: ImportStep) {
+        if let ImportStep::Session { session, .. } = step {
             self.passed_session = Some(session);
         }
     }
@@ -123,9 +123,9 @@ impl Telling {
     }
 
     /// Takes a step, as the change it is. The first session makes no change: the record begins with it.
-    pub(super) fn take(&mut self, step: Step) -> Option<Change> {
+    pub(super) fn take(&mut self, step: ImportStep) -> Option<Change> {
         match step {
-            Step::Session { session, inner, reason } => {
+            ImportStep::Session { session, inner, reason } => {
                 // What the record says of its current session counts as recorded.
                 let row = self.row.current();
                 let inner = if row.session == session { row.agent_session.clone() } else { inner };
@@ -141,25 +141,25 @@ impl Telling {
                     }
                 }
             }
-            Step::Servers(names) => {
-                let servers: Vec<KeptServer> =
-                    names.into_iter().map(|name| KeptServer { name, source: None }).collect();
+            ImportStep::Servers(names) => {
+                let servers: Vec<McpServerRef> =
+                    names.into_iter().map(|name| McpServerRef { name, source: None }).collect();
                 let is_news = servers != self.servers;
                 self.servers.clone_from(&servers);
                 is_news.then_some(Change::McpServers(servers))
             }
-            Step::Turn(turn) => {
+            ImportStep::Turn(turn) => {
                 self.turns += 1;
                 Some(Change::Turn(*turn))
             }
-            Step::Line(line) => Some(Change::Event(self.event(line))),
+            ImportStep::Line(line) => Some(Change::Event(self.event(line))),
         }
     }
 
     /// The journal tells no times: the first event has the record's first, and all others its last.
-    fn event(&mut self, line: Line) -> Event {
+    fn event(&mut self, line: ImportEvent) -> Event {
         self.told += 1;
-        let Line { turn, direction, kind, body } = line;
+        let ImportEvent { turn, direction, kind, body } = line;
         Event {
             seq: Seq(self.told),
             at: if self.told == 1 { self.created_at } else { self.used_at },

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, failure, made_session};
-use super::direction::{Asked, Directions};
+use super::answer::{JournalAnswer, failure, made_session};
+use super::direction::{Directions, JournalRequest};
 use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
 use super::permission;
 use crate::model::{
@@ -27,7 +27,7 @@ const OUTCOME_UNKNOWN: &str = "WATCH_OUTCOME_UNKNOWN";
 
 /// One thing to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ImportStep {
     /// The conversation is in this ACP session from here on.
     Session {
         session: AcpSessionId,
@@ -41,12 +41,12 @@ pub(super) enum Step {
     /// A turn that is over. Its fact follows.
     Turn(Box<Turn>),
     /// An event.
-    Line(Line),
+    Line(ImportEvent),
 }
 
 /// An event without its number and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ImportEvent {
     pub(super) turn: Option<TurnId>,
     pub(super) direction: Direction,
     pub(super) kind: EventKind,
@@ -62,7 +62,7 @@ pub(super) struct NotALine;
 pub(super) struct Transcript {
     /// The time of every turn: journals tell none.
     at: Timestamp,
-    out: Vec<Step>,
+    out: Vec<ImportStep>,
     directions: Directions,
     secrets: Secrets,
     /// The session of the last prompt.
@@ -74,18 +74,18 @@ pub(super) struct Transcript {
     requests: HashSet<Box<str>>,
     /// A turn that was announced and whose prompt has not been sent.
     announced: Option<RequestId>,
-    open: Option<OpenTurn>,
+    open: Option<ImportTurn>,
 }
 
 #[derive(Debug)]
-struct OpenTurn {
+struct ImportTurn {
     id: TurnId,
     request: RequestId,
     prompt: Arc<str>,
     /// Whether a marker will end it; without, the answer does.
     is_marked: bool,
     /// What the agent answered to the prompt.
-    answer: Option<Answer>,
+    answer: Option<JournalAnswer>,
     permissions: PermissionCount,
 }
 
@@ -136,7 +136,7 @@ impl Transcript {
     }
 
     /// What is to be kept of the lines since the last call, in order.
-    pub(super) fn drain(&mut self) -> std::vec::Drain<'_, Step> {
+    pub(super) fn drain(&mut self) -> std::vec::Drain<'_, ImportStep> {
         self.out.drain(..)
     }
 
@@ -186,7 +186,7 @@ impl Transcript {
         if let (EventKind::Request, Some((method, params))) = (placed.kind, kept.as_ref().and_then(call)) {
             self.request(&method, params);
         }
-        self.out.push(Step::Line(Line {
+        self.out.push(ImportStep::Line(ImportEvent {
             turn: self.open.as_ref().map(|turn| turn.id),
             direction: placed.direction,
             kind: placed.kind,
@@ -216,7 +216,7 @@ impl Transcript {
             name: String,
         }
         if let Some(Ok(setup)) = params.map(|params| serde_json::from_str::<Setup>(params.get())) {
-            self.out.push(Step::Servers(setup.servers.into_iter().map(|server| server.name).collect()));
+            self.out.push(ImportStep::Servers(setup.servers.into_iter().map(|server| server.name).collect()));
         }
     }
 
@@ -256,7 +256,7 @@ impl Transcript {
         let made = self.made.take().filter(|(made, _)| made == session.as_str());
         let inner = made.and_then(|(_, inner)| inner);
         let told = inner.as_ref().map(|inner| inner.as_str().to_owned());
-        self.out.push(Step::Session { session: session.clone(), inner, reason });
+        self.out.push(ImportStep::Session { session: session.clone(), inner, reason });
         if let Some(before) = self.session.replace(session.clone()) {
             let fact = Fact::SessionReset {
                 reason: reason.as_str().to_owned(),
@@ -276,10 +276,10 @@ impl Transcript {
         let request_id = request.to_string();
         self.fact(Some(id), &Fact::TurnStarted { turn: id.0, request_id, client: None });
         let permissions = PermissionCount::default();
-        self.open = Some(OpenTurn { id, request, prompt, is_marked, answer: None, permissions });
+        self.open = Some(ImportTurn { id, request, prompt, is_marked, answer: None, permissions });
     }
 
-    fn answer(&mut self, asked: &Asked, result: Option<&RawValue>, error: Option<&RawValue>) {
+    fn answer(&mut self, asked: &JournalRequest, result: Option<&RawValue>, error: Option<&RawValue>) {
         if &*asked.method == "session/new" {
             self.made = result.and_then(made_session);
         }
@@ -287,7 +287,7 @@ impl Transcript {
         match &*asked.method {
             "session/request_permission" => permission::count(&mut turn.permissions, asked, result),
             "session/prompt" => {
-                turn.answer = Answer::read(result, error);
+                turn.answer = JournalAnswer::read(result, error);
                 if !turn.is_marked {
                     self.interrupt();
                 }
@@ -296,7 +296,7 @@ impl Transcript {
         }
     }
 
-    fn end_marked(&mut self, turn: OpenTurn, result: MarkedResult) {
+    fn end_marked(&mut self, turn: ImportTurn, result: MarkedResult) {
         let error = result.error.unwrap_or_default();
         let outcome = match (&*result.status, result.stop_reason) {
             ("cancelled", _) => TurnOutcome::Stopped(StopReason::cancelled()),
@@ -308,8 +308,8 @@ impl Transcript {
             }
             _ => {
                 let acp = match &turn.answer {
-                    Some(Answer::Refused { acp }) => Some(acp.clone()),
-                    Some(Answer::Stopped { .. }) | None => None,
+                    Some(JournalAnswer::Refused { acp }) => Some(acp.clone()),
+                    Some(JournalAnswer::Stopped { .. }) | None => None,
                 };
                 TurnOutcome::Failed(failure(error.detail_code.or(error.code), error.message, acp))
             }
@@ -321,7 +321,10 @@ impl Transcript {
     fn end_unsent(&mut self, request: RequestId, result: MarkedResult) {
         let (id, prompt) = (self.next_turn(), "[]".into());
         let permissions = PermissionCount::default();
-        self.end_marked(OpenTurn { id, request, prompt, is_marked: true, answer: None, permissions }, result);
+        self.end_marked(
+            ImportTurn { id, request, prompt, is_marked: true, answer: None, permissions },
+            result,
+        );
     }
 
     /// Ends the open turn with what is known of it. A turn that was only announced leaves nothing.
@@ -329,11 +332,11 @@ impl Transcript {
         self.announced = None;
         let Some(turn) = self.open.take() else { return };
         match &turn.answer {
-            Some(Answer::Stopped { reason, .. }) => {
+            Some(JournalAnswer::Stopped { reason, .. }) => {
                 let outcome = TurnOutcome::Stopped(reason.clone());
                 self.end(turn, outcome);
             }
-            Some(Answer::Refused { acp }) => {
+            Some(JournalAnswer::Refused { acp }) => {
                 let message = format!("the agent refused session/prompt: {acp}");
                 let outcome = TurnOutcome::Failed(failure(None, Some(message), Some(acp.clone())));
                 self.end(turn, outcome);
@@ -347,7 +350,7 @@ impl Transcript {
         }
     }
 
-    fn end(&mut self, turn: OpenTurn, outcome: TurnOutcome) {
+    fn end(&mut self, turn: ImportTurn, outcome: TurnOutcome) {
         let (stop_reason, error) = match &outcome {
             TurnOutcome::Stopped(reason) => (Some(reason.as_str().to_owned()), None),
             TurnOutcome::Failed(TurnError { code, message, .. }) => {
@@ -358,10 +361,10 @@ impl Transcript {
         self.keep_turn(turn, TurnState::Ended { at: self.at, outcome }, &fact);
     }
 
-    fn keep_turn(&mut self, turn: OpenTurn, state: TurnState, fact: &Fact) {
+    fn keep_turn(&mut self, turn: ImportTurn, state: TurnState, fact: &Fact) {
         let usage = match turn.answer {
-            Some(Answer::Stopped { usage, .. }) => usage,
-            Some(Answer::Refused { .. }) | None => None,
+            Some(JournalAnswer::Stopped { usage, .. }) => usage,
+            Some(JournalAnswer::Refused { .. }) | None => None,
         };
         let turn = Turn {
             id: turn.id,
@@ -378,13 +381,13 @@ impl Transcript {
         };
         self.answered |= turn.is_answered();
         let id = turn.id;
-        self.out.push(Step::Turn(Box::new(turn)));
+        self.out.push(ImportStep::Turn(Box::new(turn)));
         self.fact(Some(id), fact);
     }
 
     fn fact(&mut self, turn: Option<TurnId>, fact: &Fact) {
         let (direction, kind) = (Direction::Ours, EventKind::Fact);
-        self.out.push(Step::Line(Line { turn, direction, kind, body: fact.to_body() }));
+        self.out.push(ImportStep::Line(ImportEvent { turn, direction, kind, body: fact.to_body() }));
     }
 
     fn next_turn(&mut self) -> TurnId {
@@ -415,12 +418,12 @@ fn call<'a>(message: &JournalMessage<'a>) -> Option<(Cow<'a, str>, Option<&'a Ra
     }
 }
 
-impl OpenTurn {
+impl ImportTurn {
     /// Why the agent stopped, if it said so.
     fn stop_reason(&self) -> StopReason {
         match &self.answer {
-            Some(Answer::Stopped { reason, .. }) => reason.clone(),
-            Some(Answer::Refused { .. }) | None => StopReason::new("unknown"),
+            Some(JournalAnswer::Stopped { reason, .. }) => reason.clone(),
+            Some(JournalAnswer::Refused { .. }) | None => StopReason::new("unknown"),
         }
     }
 }

@@ -2,27 +2,33 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Kept, Records};
-use crate::model::{AgentSpec, Event, Lifecycle, Memory, Record, RecordSettings, RequestId, Turn, TurnId};
-use crate::store::progress::Progress;
+use super::{MemoryRecord, Records};
+use crate::model::{
+    AgentMemory, AgentSpec, Event, Lifecycle, Record, RecordSettings, RequestId, Turn, TurnId,
+};
+use crate::store::progress::RecordProgress;
 use crate::store::{Change, StoreError};
 
 /// A record with its changes, not yet written.
-pub(super) struct Draft {
+pub(super) struct RecordDraft {
     record: Record,
-    progress: Progress,
+    progress: RecordProgress,
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
     /// Nothing that was kept before is left.
     erases: bool,
 }
 
-impl Draft {
+impl RecordDraft {
     /// Applies changes to a copy of a record, among all that are kept.
-    pub(super) fn check(others: &Records, kept: &Kept, changes: Vec<Change>) -> Result<Self, StoreError> {
+    pub(super) fn check(
+        others: &Records,
+        kept: &MemoryRecord,
+        changes: Vec<Change>,
+    ) -> Result<Self, StoreError> {
         let record = kept.record.clone();
         let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
-        let progress = Progress::resume(last_seq, last_turn, answered_turns, updated_at);
+        let progress = RecordProgress::resume(last_seq, last_turn, answered_turns, updated_at);
         let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new(), erases: false };
         for change in changes {
             draft.take(others, kept, change)?;
@@ -30,7 +36,7 @@ impl Draft {
         Ok(draft)
     }
 
-    fn take(&mut self, others: &Records, kept: &Kept, change: Change) -> Result<(), StoreError> {
+    fn take(&mut self, others: &Records, kept: &MemoryRecord, change: Change) -> Result<(), StoreError> {
         match change {
             Change::Event(event) => {
                 self.progress.event(&self.record.id, &event)?;
@@ -88,7 +94,7 @@ impl Draft {
         self.record.title = None;
         self.record.mcp_servers = Vec::new();
         self.record.settings = RecordSettings::default();
-        self.record.memory = Memory::default();
+        self.record.memory = AgentMemory::default();
         self.record.restore_error = None;
         self.events = Vec::new();
         self.turns = BTreeMap::new();
@@ -96,7 +102,7 @@ impl Draft {
     }
 
     /// The turn that has a request id, as things will stand.
-    fn holder(&self, kept: &Kept, request: &RequestId) -> Option<TurnId> {
+    fn holder(&self, kept: &MemoryRecord, request: &RequestId) -> Option<TurnId> {
         let drafted = self.turns.values().find(|turn| turn.request == *request).map(|turn| turn.id);
         let as_kept =
             kept.requests.get(request).filter(|turn| !self.erases && !self.turns.contains_key(turn));
@@ -104,7 +110,7 @@ impl Draft {
     }
 
     /// Makes the record what the draft says.
-    pub(super) fn write(mut self, kept: &mut Kept) {
+    pub(super) fn write(mut self, kept: &mut MemoryRecord) {
         self.record.last_seq = self.progress.last_seq;
         self.record.last_turn = self.progress.last_turn;
         self.record.answered_turns = self.progress.answered_turns;

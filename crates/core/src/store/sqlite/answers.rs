@@ -4,14 +4,14 @@
 use rusqlite::Connection;
 
 use super::cells::{self, Cells, Columns, columns};
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use super::rows;
 use crate::model::{AgentAnswer, AgentBuild};
 
 pub(super) const ANSWER: Columns<3> = columns!["agent_answers": "command", "program", "answer"; "checksum"];
 
 /// What was last answered under a command line.
-pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option<AgentAnswer>, Fault> {
+pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option<AgentAnswer>, SqliteFault> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM agent_answers WHERE command = ?1", ANSWER.list))?;
     let mut found = statement.query([rows::list(command)])?;
@@ -22,7 +22,7 @@ pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option
 }
 
 /// Keeps an answer in the place of the one before.
-pub(super) fn keep(connection: &Connection, agent: &AgentBuild, answer: &str) -> Result<(), Fault> {
+pub(super) fn keep(connection: &Connection, agent: &AgentBuild, answer: &str) -> Result<(), SqliteFault> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO agent_answers (command, program, answer, checksum) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (command) DO UPDATE SET \

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
-use super::fault::Fault;
+use super::fault::SqliteFault;
 
 /// Longer texts go to `blobs`.
 const INLINE_BYTES: usize = 64 * 1024;
@@ -37,7 +37,7 @@ impl Reference<'_> {
 }
 
 /// Makes sure a text is kept, and says how to refer to it.
-pub(super) fn keep<'a>(connection: &Connection, text: &'a str) -> Result<Reference<'a>, Fault> {
+pub(super) fn keep<'a>(connection: &Connection, text: &'a str) -> Result<Reference<'a>, SqliteFault> {
     if text.len() <= INLINE_BYTES {
         return Ok(Reference::Text(text));
     }
@@ -49,7 +49,11 @@ pub(super) fn keep<'a>(connection: &Connection, text: &'a str) -> Result<Referen
 }
 
 /// How many bytes a text has, by the two columns that refer to it. A blob is not read for this.
-pub(super) fn size(connection: &Connection, text: ValueRef<'_>, blob: ValueRef<'_>) -> Result<usize, Fault> {
+pub(super) fn size(
+    connection: &Connection,
+    text: ValueRef<'_>,
+    blob: ValueRef<'_>,
+) -> Result<usize, SqliteFault> {
     match (text, blob) {
         (ValueRef::Text(bytes), ValueRef::Null) => Ok(bytes.len()),
         (ValueRef::Null, ValueRef::Blob(hash)) => {
@@ -67,7 +71,7 @@ pub(super) fn read(
     connection: &Connection,
     text: ValueRef<'_>,
     blob: ValueRef<'_>,
-) -> Result<Arc<str>, Fault> {
+) -> Result<Arc<str>, SqliteFault> {
     match (text, blob) {
         (ValueRef::Text(bytes), ValueRef::Null) => unicode(bytes),
         (ValueRef::Null, ValueRef::Blob(hash)) => read_blob(connection, hash),
@@ -75,7 +79,7 @@ pub(super) fn read(
     }
 }
 
-fn read_blob(connection: &Connection, hash: &[u8]) -> Result<Arc<str>, Fault> {
+fn read_blob(connection: &Connection, hash: &[u8]) -> Result<Arc<str>, SqliteFault> {
     let mut statement = connection.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
     let body = statement.query_row([hash], |row| {
         let bytes = row.get_ref(0)?.as_blob()?;
@@ -83,20 +87,20 @@ fn read_blob(connection: &Connection, hash: &[u8]) -> Result<Arc<str>, Fault> {
     });
     match body.optional()? {
         Some(Some(body)) => body,
-        Some(None) => Err(Fault::Damaged("a blob is not what its hash says".to_owned())),
+        Some(None) => Err(SqliteFault::Damaged("a blob is not what its hash says".to_owned())),
         None => Err(missing_blob()),
     }
 }
 
-fn neither() -> Fault {
-    Fault::Damaged("a body is neither in its row nor in a blob".to_owned())
+fn neither() -> SqliteFault {
+    SqliteFault::Damaged("a body is neither in its row nor in a blob".to_owned())
 }
 
-fn missing_blob() -> Fault {
-    Fault::Damaged("a blob is missing".to_owned())
+fn missing_blob() -> SqliteFault {
+    SqliteFault::Damaged("a blob is missing".to_owned())
 }
 
-fn unicode(bytes: &[u8]) -> Result<Arc<str>, Fault> {
+fn unicode(bytes: &[u8]) -> Result<Arc<str>, SqliteFault> {
     let text = std::str::from_utf8(bytes);
-    text.map(Arc::from).map_err(|_| Fault::Damaged("a body is not Unicode".to_owned()))
+    text.map(Arc::from).map_err(|_| SqliteFault::Damaged("a body is not Unicode".to_owned()))
 }

@@ -6,7 +6,7 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, Statement, params_from_iter};
 
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use crate::model::Timestamp;
 
 /// The columns that one checksum is over, in its order.
@@ -49,7 +49,11 @@ pub(super) struct Cells<'a, const N: usize> {
 
 impl<'a, const N: usize> Cells<'a, N> {
     /// Takes the columns from `first` on, and compares them with the checksum that follows them.
-    pub(super) fn read(row: &'a Row<'_>, first: usize, columns: &'static Columns<N>) -> Result<Self, Fault> {
+    pub(super) fn read(
+        row: &'a Row<'_>,
+        first: usize,
+        columns: &'static Columns<N>,
+    ) -> Result<Self, SqliteFault> {
         let mut values = [ValueRef::Null; N];
         for (index, value) in (first..).zip(&mut values) {
             *value = row.get_ref(index)?;
@@ -60,7 +64,7 @@ impl<'a, const N: usize> Cells<'a, N> {
         } else {
             let Columns { table, names, .. } = columns;
             let problem = format!("a row of {table} ({} {:?}) is not what was written", names[0], values[0]);
-            Err(Fault::Damaged(problem))
+            Err(SqliteFault::Damaged(problem))
         }
     }
 
@@ -79,11 +83,11 @@ impl<'a, const N: usize> Cells<'a, N> {
         self.values[index]
     }
 
-    pub(super) fn integer(&self, index: usize) -> Result<i64, Fault> {
+    pub(super) fn integer(&self, index: usize) -> Result<i64, SqliteFault> {
         self.optional_integer(index)?.ok_or_else(|| self.unknown(index))
     }
 
-    pub(super) fn optional_integer(&self, index: usize) -> Result<Option<i64>, Fault> {
+    pub(super) fn optional_integer(&self, index: usize) -> Result<Option<i64>, SqliteFault> {
         match self.values[index] {
             ValueRef::Null => Ok(None),
             ValueRef::Integer(value) => Ok(Some(value)),
@@ -92,27 +96,27 @@ impl<'a, const N: usize> Cells<'a, N> {
     }
 
     /// A count or number of the model.
-    pub(super) fn number(&self, index: usize) -> Result<u64, Fault> {
+    pub(super) fn number(&self, index: usize) -> Result<u64, SqliteFault> {
         u64::try_from(self.integer(index)?).map_err(|_| self.unknown(index))
     }
 
-    pub(super) fn optional_number(&self, index: usize) -> Result<Option<u64>, Fault> {
+    pub(super) fn optional_number(&self, index: usize) -> Result<Option<u64>, SqliteFault> {
         self.optional_integer(index)?.map(|_| self.number(index)).transpose()
     }
 
-    pub(super) fn time(&self, index: usize) -> Result<Timestamp, Fault> {
+    pub(super) fn time(&self, index: usize) -> Result<Timestamp, SqliteFault> {
         Timestamp::from_millis(self.integer(index)?).map_err(|_| self.unknown(index))
     }
 
-    pub(super) fn optional_time(&self, index: usize) -> Result<Option<Timestamp>, Fault> {
+    pub(super) fn optional_time(&self, index: usize) -> Result<Option<Timestamp>, SqliteFault> {
         self.optional_integer(index)?.map(|_| self.time(index)).transpose()
     }
 
-    pub(super) fn text(&self, index: usize) -> Result<&'a str, Fault> {
+    pub(super) fn text(&self, index: usize) -> Result<&'a str, SqliteFault> {
         self.optional_text(index)?.ok_or_else(|| self.unknown(index))
     }
 
-    pub(super) fn optional_text(&self, index: usize) -> Result<Option<&'a str>, Fault> {
+    pub(super) fn optional_text(&self, index: usize) -> Result<Option<&'a str>, SqliteFault> {
         self.values[index].as_str_or_null().map_err(|_| self.unknown(index))
     }
 
@@ -121,14 +125,14 @@ impl<'a, const N: usize> Cells<'a, N> {
         &self,
         index: usize,
         parse: impl FnOnce(&'a str) -> Option<T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, SqliteFault> {
         parse(self.text(index)?).ok_or_else(|| self.unknown(index))
     }
 
     /// The column says what no program of this format writes.
-    pub(super) fn unknown(&self, index: usize) -> Fault {
+    pub(super) fn unknown(&self, index: usize) -> SqliteFault {
         let Columns { table, names, .. } = self.columns;
-        Fault::Damaged(format!("{table}.{} holds what no version of ours writes", names[index]))
+        SqliteFault::Damaged(format!("{table}.{} holds what no version of ours writes", names[index]))
     }
 }
 
@@ -144,11 +148,11 @@ pub(super) fn write<const N: usize>(
 }
 
 /// A number of the model as a column holds it.
-pub(super) fn number<'a>(number: u64) -> Result<ValueRef<'a>, Fault> {
+pub(super) fn number<'a>(number: u64) -> Result<ValueRef<'a>, SqliteFault> {
     Ok(ValueRef::Integer(i64::try_from(number)?))
 }
 
-pub(super) fn optional_number<'a>(value: Option<u64>) -> Result<ValueRef<'a>, Fault> {
+pub(super) fn optional_number<'a>(value: Option<u64>) -> Result<ValueRef<'a>, SqliteFault> {
     value.map_or(Ok(ValueRef::Null), number)
 }
 

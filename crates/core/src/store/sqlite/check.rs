@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::fault::Fault;
+use super::fault::SqliteFault;
 
 /// How many problems are told.
 const MOST: usize = 8;
@@ -23,7 +23,7 @@ pub struct StoreCheck {
     pub is_whole: bool,
 }
 
-pub(super) fn check(connection: &Connection, limit: Duration) -> Result<StoreCheck, Fault> {
+pub(super) fn check(connection: &Connection, limit: Duration) -> Result<StoreCheck, SqliteFault> {
     let format = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let interrupt = connection.get_interrupt_handle();
     let (done, wait) = mpsc::sync_channel::<()>(1);
@@ -47,7 +47,7 @@ pub(super) fn check(connection: &Connection, limit: Duration) -> Result<StoreChe
 }
 
 /// Whether it came to the end.
-fn look(connection: &Connection, problems: &mut Vec<String>) -> Result<bool, Fault> {
+fn look(connection: &Connection, problems: &mut Vec<String>) -> Result<bool, SqliteFault> {
     let mut statement = connection.prepare(&format!("PRAGMA quick_check({MOST})"))?;
     let mut rows = statement.query([])?;
     loop {

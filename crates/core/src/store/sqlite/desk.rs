@@ -11,26 +11,26 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::threads::{Answer, QUEUE, Writer};
-use super::write::Write;
+use super::threads::{QUEUE, WriteConnection, WriteResult};
+use super::write::WriteOperation;
 
 /// What the writer's thread is asked to do.
 pub(super) enum WriteRequest {
     /// To write, and where the answer goes.
-    Write(Write, Waiting),
+    Write(WriteOperation, WriteWaiter),
     /// To see whether the log is to be copied into the file: someone else has written to it.
     LookAtLog,
 }
 
 /// Whoever waits for the writer's thread, counted as such until it is dropped.
-pub(super) struct Waiting {
-    reply: Option<oneshot::Sender<Answer>>,
-    desk: Arc<Desk>,
+pub(super) struct WriteWaiter {
+    reply: Option<oneshot::Sender<WriteResult>>,
+    desk: Arc<WriteQueue>,
 }
 
-impl Waiting {
+impl WriteWaiter {
     /// Answers, once nobody waits here any more.
-    fn tell(mut self, answer: Answer) {
+    fn tell(mut self, answer: WriteResult) {
         let reply = self.reply.take();
         drop(self);
         // A requester that has gone needs no answer.
@@ -38,15 +38,15 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WriteWaiter {
     fn drop(&mut self) {
         self.desk.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// The connection that writes, for the thread that serves the queue and for whoever need not go there.
-pub(super) struct Desk {
-    writer: Mutex<Writer>,
+pub(super) struct WriteQueue {
+    writer: Mutex<WriteConnection>,
     /// How many wait for the thread. Nobody overtakes them.
     waiting: AtomicUsize,
     /// How many commits there were.
@@ -57,22 +57,25 @@ pub(super) struct Desk {
     rests: AtomicBool,
 }
 
-impl Desk {
+impl WriteQueue {
     /// With nothing queued.
-    pub(super) fn new(writer: Writer, idle: Duration) -> Self {
+    pub(super) fn new(writer: WriteConnection, idle: Duration) -> Self {
         let (waiting, commits, rests) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
         Self { writer: Mutex::new(writer), waiting, commits, idle, rests }
     }
 
     /// A request for the thread, and where its answer will be.
-    pub(super) fn request(self: &Arc<Self>, write: Write) -> (WriteRequest, oneshot::Receiver<Answer>) {
+    pub(super) fn request(
+        self: &Arc<Self>,
+        write: WriteOperation,
+    ) -> (WriteRequest, oneshot::Receiver<WriteResult>) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let (reply, answer) = oneshot::channel();
-        (WriteRequest::Write(write, Waiting { reply: Some(reply), desk: Arc::clone(self) }), answer)
+        (WriteRequest::Write(write, WriteWaiter { reply: Some(reply), desk: Arc::clone(self) }), answer)
     }
 
     /// Writes on this thread and says whether the writer's is to look at the log; a request that might wait comes back.
-    pub(super) fn try_now(&self, write: Write) -> Result<(Answer, bool), Write> {
+    pub(super) fn try_now(&self, write: WriteOperation) -> Result<(WriteResult, bool), WriteOperation> {
         if !write.is_quick() || self.waiting.load(Ordering::SeqCst) > 0 {
             return Err(write);
         }
@@ -84,7 +87,7 @@ impl Desk {
         Ok((answer, self.rests.swap(false, Ordering::SeqCst) || has_log))
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    fn writer(&self) -> MutexGuard<'_, WriteConnection> {
         // A write that panicked was rolled back on the way out, or the next one begins with an error.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,7 +108,7 @@ impl Desk {
         }
     }
 
-    fn serve(&self, writes: &[Write], replies: Vec<Waiting>) {
+    fn serve(&self, writes: &[WriteOperation], replies: Vec<WriteWaiter>) {
         let mut held = self.writer();
         let (answers, is_long) = if writes.is_empty() {
             (Vec::new(), held.has_log())

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, params};
 
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use super::rows::RecordKey;
 
 /// The hashes of the long texts of a record.
@@ -20,7 +20,7 @@ pub(super) const DELETE_BLOB: &str = "DELETE FROM blobs WHERE hash = ?1 \
      AND NOT EXISTS (SELECT 1 FROM turns WHERE prompt_blob = ?1)";
 
 /// Erases what was said in a record.
-pub(super) fn erase(connection: &Connection, key: RecordKey) -> Result<(), Fault> {
+pub(super) fn erase(connection: &Connection, key: RecordKey) -> Result<(), SqliteFault> {
     let (first, last) = (key.first_event(), key.last_event());
     let mut select = connection.prepare_cached(BLOBS)?;
     let hashes = select.query_map(params![first, last, key.0], |row| row.get(0))?;

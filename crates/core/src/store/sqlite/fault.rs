@@ -23,7 +23,7 @@ enum Cause {
 
 /// Why a statement or a request failed, before it is known for which file.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum SqliteFault {
     /// The request goes against the contract; the store is well.
     Refused(StoreError),
     /// SQLite's own.
@@ -34,25 +34,25 @@ pub(super) enum Fault {
     TooLarge(TryFromIntError),
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for SqliteFault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for SqliteFault {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<TryFromIntError> for Fault {
+impl From<TryFromIntError> for SqliteFault {
     fn from(error: TryFromIntError) -> Self {
         Self::TooLarge(error)
     }
 }
 
-impl Fault {
+impl SqliteFault {
     /// Whether another connection is in the way.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_number_too_large_for_a_column_is_a_failure_with_its_reason_said_once() {
-        let fault = Fault::from(i64::try_from(u64::MAX).unwrap_err());
+        let fault = SqliteFault::from(i64::try_from(u64::MAX).unwrap_err());
         let error = fault.into_error("write", Path::new("/s.db"));
         let mut said = vec![error.to_string()];
         let mut cause = error.source();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn whoever_moves_a_damaged_store_away_is_told_of_the_files_beside_it() {
-        let error = Fault::Damaged("it is cut short".to_owned()).into_error("open", Path::new("/s.db"));
+        let error = SqliteFault::Damaged("it is cut short".to_owned()).into_error("open", Path::new("/s.db"));
         let hint = "the file was left as it is; see whether the disk reports errors, then restore a copy, or move it \
                     away with its -wal and -shm files to begin a new store";
         assert_eq!((error.code(), error.hint()), ("STORE_CORRUPT", Some(hint)));

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::Fault;
-use super::schema::{self, Found, Migrations};
+use super::fault::SqliteFault;
+use super::schema::{self, Migrations, SchemaStatus};
 use super::{SqliteOptions, filesystem};
 use crate::store::StoreError;
 use crate::store::private_directory::{make_private_directory, sync_entry};
@@ -35,7 +35,7 @@ const RETRY: Duration = Duration::from_millis(5);
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// How a file is opened, with all that this depends on.
-pub(super) struct Opening<'a> {
+pub(super) struct StoreOpener<'a> {
     pub(super) path: &'a Path,
     pub(super) options: &'a SqliteOptions,
     pub(super) migrations: Migrations,
@@ -43,7 +43,7 @@ pub(super) struct Opening<'a> {
     pub(super) network_kind: fn(&Path) -> Option<&'static str>,
 }
 
-impl<'a> Opening<'a> {
+impl<'a> StoreOpener<'a> {
     /// As this program opens files.
     pub(super) fn new(path: &'a Path, options: &'a SqliteOptions) -> Self {
         Self { path, options, migrations: Migrations::OURS, network_kind: filesystem::network_kind }
@@ -59,7 +59,7 @@ impl<'a> Opening<'a> {
         opened.map_err(|fault| fault.into_error("open", self.path))
     }
 
-    fn prepare_writer(&self) -> Result<Connection, Fault> {
+    fn prepare_writer(&self) -> Result<Connection, SqliteFault> {
         let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // SQLite quietly opens a file that is write-protected for reading.
         if connection.is_readonly("main")? {
@@ -95,22 +95,24 @@ impl<'a> Opening<'a> {
         opened.map_err(|fault| fault.into_error("open", self.path))
     }
 
-    fn prepare_reader(&self) -> Result<Connection, Fault> {
+    fn prepare_reader(&self) -> Result<Connection, SqliteFault> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let known = self.migrations.known();
         let found = schema::inspect(&connection, known)?;
         refuse_partial_page(self.path)?;
         match found {
-            Found::Current | Found::Newer(_) => Ok(connection),
-            Found::Older(found) => Err(StoreError::Older { path: self.path.to_owned(), found, known }.into()),
+            SchemaStatus::Current | SchemaStatus::Newer(_) => Ok(connection),
+            SchemaStatus::Older(found) => {
+                Err(StoreError::Older { path: self.path.to_owned(), found, known }.into())
+            }
             // To a reader a store that has yet to be made is one that is not there.
-            Found::Unfinished => {
+            SchemaStatus::Unfinished => {
                 Err(self.not_opened(io::Error::new(io::ErrorKind::NotFound, "the file is empty")).into())
             }
         }
     }
 
-    fn connect(&self, access: OpenFlags) -> Result<Connection, Fault> {
+    fn connect(&self, access: OpenFlags) -> Result<Connection, SqliteFault> {
         // Each connection has one thread, so SQLite need not guard it.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = if self.is_on_read_only_disk() {
@@ -167,7 +169,10 @@ fn immutable(path: &Path) -> String {
 
 /// Tries again while others are in the way. SQLite waits for most locks by itself, but not for the one that
 /// turns the log on.
-fn patiently<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+fn patiently<T>(
+    patience: Duration,
+    mut attempt: impl FnMut() -> Result<T, SqliteFault>,
+) -> Result<T, SqliteFault> {
     let begin = Instant::now();
     loop {
         match attempt() {
@@ -205,21 +210,21 @@ fn refuse_other_kinds(found: &Metadata) -> io::Result<()> {
 
 /// A file without a byte is a new store, unless a log beside it says that there was one: SQLite would throw
 /// the log away.
-fn refuse_emptied(path: &Path) -> Result<(), Fault> {
+fn refuse_emptied(path: &Path) -> Result<(), SqliteFault> {
     let (file, log) = sizes(path);
     if file > 0 || log == 0 {
         return Ok(());
     }
-    Err(Fault::Damaged("it is empty, but its log is not".to_owned()))
+    Err(SqliteFault::Damaged("it is empty, but its log is not".to_owned()))
 }
 
 /// SQLite takes a last page that ends early for a whole one. Only a log that is yet to be copied explains it.
-fn refuse_partial_page(path: &Path) -> Result<(), Fault> {
+fn refuse_partial_page(path: &Path) -> Result<(), SqliteFault> {
     let (file, log) = sizes(path);
     if log > 0 || file.is_multiple_of(schema::PAGE_SIZE) {
         return Ok(());
     }
-    Err(Fault::Damaged("it is cut short".to_owned()))
+    Err(SqliteFault::Damaged("it is cut short".to_owned()))
 }
 
 /// The sizes of the file and its log. The log comes first: it goes away when the file is whole.

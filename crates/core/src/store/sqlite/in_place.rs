@@ -13,13 +13,13 @@ use super::file::log_of;
 pub(super) struct OpenFiles {
     path: PathBuf,
     log: PathBuf,
-    file: Option<FileId>,
+    file: Option<InodeId>,
     /// SQLite makes the log when it needs it, and leaves it in place while the store is open.
-    log_file: OnceLock<FileId>,
+    log_file: OnceLock<InodeId>,
 }
 
 /// The device and the number of a file on it.
-type FileId = (u64, u64);
+type InodeId = (u64, u64);
 
 impl OpenFiles {
     /// The files of a store that was opened just now.
@@ -38,6 +38,6 @@ impl OpenFiles {
     }
 }
 
-fn id(path: &Path) -> Option<FileId> {
+fn id(path: &Path) -> Option<InodeId> {
     fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::cells::{self, Cells, Columns, columns};
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use crate::model::RecordId;
 
 /// One file of npm acpx that was looked at.
@@ -30,7 +30,7 @@ pub(super) const IMPORT: Columns<6> = columns!["imports":
     "directory", "file", "modified_ns", "size", "record", "outcome"; "checksum"];
 
 /// What was noted of a directory, by file name.
-pub(super) fn read(connection: &Connection, directory: &Path) -> Result<Vec<ImportedFile>, Fault> {
+pub(super) fn read(connection: &Connection, directory: &Path) -> Result<Vec<ImportedFile>, SqliteFault> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM imports WHERE directory = ?1 ORDER BY file", IMPORT.list))?;
     let mut found = statement.query([directory.as_os_str().as_bytes()])?;
@@ -41,7 +41,7 @@ pub(super) fn read(connection: &Connection, directory: &Path) -> Result<Vec<Impo
     Ok(files)
 }
 
-fn imported_file(cells: &Cells<'_, 6>) -> Result<ImportedFile, Fault> {
+fn imported_file(cells: &Cells<'_, 6>) -> Result<ImportedFile, SqliteFault> {
     let record = cells.optional_text(4)?;
     Ok(ImportedFile {
         file: cells.text(1)?.to_owned(),
@@ -53,7 +53,11 @@ fn imported_file(cells: &Cells<'_, 6>) -> Result<ImportedFile, Fault> {
 }
 
 /// Notes files of a directory, each in the place of what was noted of it before.
-pub(super) fn note(connection: &Connection, directory: &Path, files: &[ImportedFile]) -> Result<(), Fault> {
+pub(super) fn note(
+    connection: &Connection,
+    directory: &Path,
+    files: &[ImportedFile],
+) -> Result<(), SqliteFault> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO imports (directory, file, modified_ns, size, record, outcome, checksum) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (directory, file) DO UPDATE SET \

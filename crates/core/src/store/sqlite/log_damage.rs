@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use super::file::companion;
 use super::schema::PAGE_SIZE;
 
@@ -41,7 +41,7 @@ pub(super) struct OpenStore(PathBuf);
 
 impl OpenStore {
     /// Counts a store that is about to be opened. The error is that its log is damaged.
-    pub(super) fn new(path: &Path) -> Result<Self, Fault> {
+    pub(super) fn new(path: &Path) -> Result<Self, SqliteFault> {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let mut open = open_stores();
         let count = open.get_or_insert_default().entry(real.clone()).or_insert(0);
@@ -95,7 +95,7 @@ struct Log {
     goes_on: bool,
 }
 
-fn refuse_damaged_log(path: &Path) -> Result<(), Fault> {
+fn refuse_damaged_log(path: &Path) -> Result<(), SqliteFault> {
     let (log_path, index_path) = (companion(path, "-wal"), companion(path, "-shm"));
     let (index, written) = match File::open(&index_path) {
         Ok(file) if is_open_elsewhere(&file) => return Ok(()),
@@ -124,7 +124,7 @@ fn refuse_damaged_log(path: &Path) -> Result<(), Fault> {
     }
     let readable = log.committed;
     let of = index.map(|index| format!(" of {}", index.committed)).unwrap_or_default();
-    Err(Fault::Damaged(format!(
+    Err(SqliteFault::Damaged(format!(
         "only {readable}{of} pages of its log, the -wal file, can be read; \
          without its -wal and -shm files it is as it was before the log"
     )))

@@ -34,18 +34,18 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::check::StoreCheck;
-use self::desk::{Desk, WriteRequest};
-use self::fault::Fault;
+use self::desk::{WriteQueue, WriteRequest};
 pub use self::fault::SqliteFailure;
-use self::file::Opening;
+use self::fault::SqliteFault;
+use self::file::StoreOpener;
 pub use self::filesystem::FileSystem;
 use self::in_place::OpenFiles;
 pub use self::ledger::ImportedFile;
 use self::log_damage::OpenStore;
-use self::threads::{QUEUE, ReadRequest, Writer};
-use self::write::Write;
+use self::threads::{QUEUE, ReadRequest, WriteConnection};
+use self::write::WriteOperation;
 use super::{
-    Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture,
+    Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError, StoreFuture,
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Record, RecordId, RequestId,
@@ -67,7 +67,7 @@ pub enum Access {
 
 /// On which thread a store is read. SQLite blocks while the disk does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reads {
+pub enum ReadThread {
     /// On one of its own, so that none of a runtime's is blocked.
     OnOwnThread,
     /// On the one that asks. For a command that reads a little and ends, the start of a thread is much of the
@@ -81,7 +81,7 @@ pub struct SqliteOptions {
     /// What for.
     pub access: Access,
     /// Where reads run.
-    pub reads: Reads,
+    pub reads: ReadThread,
     /// How long to wait for another process before the store is [`StoreError::Locked`].
     pub busy_timeout: Duration,
     /// The most bytes the file may have; `None` for as many as the disk has.
@@ -94,7 +94,7 @@ impl SqliteOptions {
     /// The usual patience, no limit, and reads on a thread of their own.
     pub fn new(access: Access) -> Self {
         let (busy_timeout, idle) = (Duration::from_secs(5), Duration::from_secs(1));
-        Self { access, reads: Reads::OnOwnThread, busy_timeout, size_limit: None, idle }
+        Self { access, reads: ReadThread::OnOwnThread, busy_timeout, size_limit: None, idle }
     }
 }
 
@@ -106,8 +106,8 @@ pub struct SqliteStore {
     /// The format we know.
     known: i64,
     // Dropped first: the connection that closes last empties the log, and only the writer's can.
-    reader: Reader,
-    writer: Option<(Arc<Desk>, Worker<WriteRequest>)>,
+    reader: ReadExecutor,
+    writer: Option<(Arc<WriteQueue>, QueueThread<WriteRequest>)>,
     files: Option<Arc<OpenFiles>>,
     /// Dropped last, when no connection is left.
     _open: OpenStore,
@@ -136,25 +136,25 @@ impl SqliteStore {
             );
             return Err(not_opened(io::Error::new(io::ErrorKind::InvalidFilename, words)));
         }
-        Self::open_as(&Opening::new(&path, options))
+        Self::open_as(&StoreOpener::new(&path, options))
     }
 
-    fn open_as(opening: &Opening<'_>) -> Result<Self, StoreError> {
+    fn open_as(opening: &StoreOpener<'_>) -> Result<Self, StoreError> {
         let path = opening.path.to_owned();
         let known = opening.migrations.known();
         let not_opened = |source| StoreError::Open { path: path.clone(), source };
         let open = OpenStore::new(&path).map_err(|fault| fault.into_error("open", &path))?;
         let writer = match opening.options.access {
             Access::ReadOnly => None,
-            Access::ReadWrite => Some(Writer::open(opening)?),
+            Access::ReadWrite => Some(WriteConnection::open(opening)?),
         };
-        let files = writer.as_ref().map(Writer::files);
+        let files = writer.as_ref().map(WriteConnection::files);
         let connection = opening.reader()?;
         let idle = opening.options.idle;
         let writer = writer.map(|writer| start_writer(writer, idle)).transpose().map_err(not_opened)?;
         let reader = match opening.options.reads {
-            Reads::OnCallersThread => Reader::Here(Mutex::new(connection)),
-            Reads::OnOwnThread => Reader::Thread(start_reader(connection).map_err(not_opened)?),
+            ReadThread::OnCallersThread => ReadExecutor::Here(Mutex::new(connection)),
+            ReadThread::OnOwnThread => ReadExecutor::Thread(start_reader(connection).map_err(not_opened)?),
         };
         Ok(Self { path, known, reader, writer, files, _open: open })
     }
@@ -182,15 +182,15 @@ impl SqliteStore {
 
     /// Notes that files of a directory have been looked at; each takes the place of what was noted of it before.
     pub async fn note_imports(&self, directory: PathBuf, files: Vec<ImportedFile>) -> Result<(), StoreError> {
-        self.write(Write::NoteImports { directory, files }).await.map(drop)
+        self.write(WriteOperation::NoteImports { directory, files }).await.map(drop)
     }
 
     /// Writes to a record.
-    async fn write_under_lease(&self, write: Write) -> Result<Lease, StoreError> {
+    async fn write_under_lease(&self, write: WriteOperation) -> Result<Lease, StoreError> {
         Ok(self.write(write).await?.expect("what is written to a record ends with its lease in force"))
     }
 
-    async fn write(&self, write: Write) -> Result<Option<Lease>, StoreError> {
+    async fn write(&self, write: WriteOperation) -> Result<Option<Lease>, StoreError> {
         let Some((desk, thread)) = &self.writer else {
             return Err(StoreError::ReadOnly { path: self.path.clone() });
         };
@@ -210,11 +210,11 @@ impl SqliteStore {
 
     async fn read<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        query: impl FnOnce(&Connection) -> Result<T, SqliteFault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let worker = match &self.reader {
-            Reader::Thread(worker) => worker,
-            Reader::Here(connection) => {
+            ReadExecutor::Thread(worker) => worker,
+            ReadExecutor::Here(connection) => {
                 // A read that panicked has changed nothing, and its transaction was rolled back on the way out.
                 let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
                 return threads::read_once(&connection, &self.path, self.known, query);
@@ -236,34 +236,41 @@ impl SqliteStore {
     }
 }
 
-fn start_reader(connection: Connection) -> io::Result<Worker<ReadRequest>> {
-    Worker::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
+fn start_reader(connection: Connection) -> io::Result<QueueThread<ReadRequest>> {
+    QueueThread::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
 }
 
-fn start_writer(writer: Writer, idle: Duration) -> io::Result<(Arc<Desk>, Worker<WriteRequest>)> {
+fn start_writer(
+    writer: WriteConnection,
+    idle: Duration,
+) -> io::Result<(Arc<WriteQueue>, QueueThread<WriteRequest>)> {
     let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let desk = Arc::new(Desk::new(writer, idle));
+    let desk = Arc::new(WriteQueue::new(writer, idle));
     let served = Arc::clone(&desk);
-    let worker = Worker::start("acpx-store-write", move |queue| served.run(queue, &timer))?;
+    let worker = QueueThread::start("acpx-store-write", move |queue| served.run(queue, &timer))?;
     Ok((desk, worker))
 }
 
 impl Store for SqliteStore {
     fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease> {
-        Box::pin(self.write_under_lease(Write::Create { record: Box::new(record), changes, host }))
+        Box::pin(self.write_under_lease(WriteOperation::Create { record: Box::new(record), changes, host }))
     }
 
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
-        Box::pin(self.write_under_lease(Write::Lease { record, host }))
+        Box::pin(self.write_under_lease(WriteOperation::Lease { record, host }))
     }
 
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.write(Write::Append { lease, changes, durability }).await.map(drop) })
+        Box::pin(
+            async move { self.write(WriteOperation::Append { lease, changes, durability }).await.map(drop) },
+        )
     }
 
     fn append_both(&self, one: Append, other: Append, durability: Durability) -> StoreFuture<'_, ()> {
         let appends = Box::new([one, other]);
-        Box::pin(async move { self.write(Write::AppendBoth { appends, durability }).await.map(drop) })
+        Box::pin(
+            async move { self.write(WriteOperation::AppendBoth { appends, durability }).await.map(drop) },
+        )
     }
 
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
@@ -298,7 +305,7 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| scope::find(connection, &query)))
     }
 
-    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>> {
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
     }
 
@@ -331,23 +338,23 @@ impl Store for SqliteStore {
     }
 
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.write(Write::KeepAgentAnswer { agent, answer }).await.map(drop) })
+        Box::pin(async move { self.write(WriteOperation::KeepAgentAnswer { agent, answer }).await.map(drop) })
     }
 }
 
 /// Where reads run.
-enum Reader {
-    Thread(Worker<ReadRequest>),
+enum ReadExecutor {
+    Thread(QueueThread<ReadRequest>),
     Here(Mutex<Connection>),
 }
 
 /// A thread and the queue it serves. Dropping it lets the thread finish what is queued and waits for it.
-struct Worker<T> {
+struct QueueThread<T> {
     queue: Option<mpsc::Sender<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<T: Send + 'static> Worker<T> {
+impl<T: Send + 'static> QueueThread<T> {
     fn start(name: &str, serve: impl FnOnce(mpsc::Receiver<T>) + Send + 'static) -> io::Result<Self> {
         let (queue, requests) = mpsc::channel(QUEUE);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || serve(requests))?;
@@ -365,7 +372,7 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-impl<T> Drop for Worker<T> {
+impl<T> Drop for QueueThread<T> {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {

@@ -8,18 +8,18 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::cells::Cells;
-use super::fault::Fault;
-use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
+use super::fault::SqliteFault;
+use super::rows::{self, EVENT, RECORD, RecordKey, RecordRowState, STANDING, TURN};
 use super::scope;
 use crate::model::{
     AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, LineageReason, Record, RecordId, RequestId, Seq,
     Timestamp, Turn, TurnId,
 };
-use crate::store::page::Page;
-use crate::store::{Owner, RecordFilter, StoreError};
+use crate::store::page::EventPage;
+use crate::store::{RecordFilter, SessionOwner, StoreError};
 
 /// One record.
-pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Record>, Fault> {
+pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Record>, SqliteFault> {
     let mut statement = connection.prepare_cached(&format!("{} WHERE id = ?1", select_records()))?;
     let mut found = statement.query([id.as_str()])?;
     found.next()?.map(|row| rows::record(connection, row)).transpose()
@@ -36,7 +36,7 @@ pub(super) fn records(
     filter: &RecordFilter,
     after: Option<&(Timestamp, RecordId)>,
     limit: usize,
-) -> Result<Vec<Record>, Fault> {
+) -> Result<Vec<Record>, SqliteFault> {
     let mut conditions = vec![NOT_DELETED];
     let mut values: Vec<Value> = Vec::new();
     if let Some((at, id)) = after {
@@ -54,7 +54,7 @@ pub(super) fn records_by_making(
     filter: &RecordFilter,
     after: Option<&RecordId>,
     limit: usize,
-) -> Result<Vec<Record>, Fault> {
+) -> Result<Vec<Record>, SqliteFault> {
     let mut conditions = vec![NOT_DELETED];
     let mut values: Vec<Value> = Vec::new();
     if let Some(after) = after {
@@ -90,7 +90,7 @@ pub(super) fn owners(
     connection: &Connection,
     agent: &AgentSpec,
     sessions: &[AcpSessionId],
-) -> Result<Vec<Owner>, Fault> {
+) -> Result<Vec<SessionOwner>, SqliteFault> {
     let mut statement = connection.prepare_cached(
         "SELECT DISTINCT session, id, agent_name, program, args FROM lineage JOIN records ON key = record \
          WHERE (agent_name = ?1 OR ((agent_name IS NULL OR ?1 IS NULL) AND program = ?2 AND args = ?3)) \
@@ -106,12 +106,12 @@ pub(super) fn owners(
         let args: Option<Vec<String>> = serde_json::from_str(&args).ok();
         let (Ok(session), Ok(record), Some(args)) = (AcpSessionId::new(session), RecordId::new(record), args)
         else {
-            return Err(Fault::Damaged(
+            return Err(SqliteFault::Damaged(
                 "a session or a record has no id, or an agent no arguments".to_owned(),
             ));
         };
         let agent = AgentSpec { name, ..AgentSpec::new(program, args) }.key();
-        owners.push(Owner { session, record, agent });
+        owners.push(SessionOwner { session, record, agent });
     }
     Ok(owners)
 }
@@ -121,7 +121,7 @@ pub(super) fn made_after(
     connection: &Connection,
     than: &RecordId,
     records: &[RecordId],
-) -> Result<Vec<RecordId>, Fault> {
+) -> Result<Vec<RecordId>, SqliteFault> {
     let mut statement = connection.prepare_cached(
         "SELECT id FROM records WHERE id IN (SELECT value FROM json_each(?)) \
          AND key > (SELECT key FROM records WHERE id = ?) ORDER BY key",
@@ -131,7 +131,7 @@ pub(super) fn made_after(
     let mut later = Vec::new();
     while let Some(row) = found.next()? {
         let id = RecordId::new(row.get::<_, String>(0)?);
-        later.push(id.map_err(|_| Fault::Damaged("a record has no id".to_owned()))?);
+        later.push(id.map_err(|_| SqliteFault::Damaged("a record has no id".to_owned()))?);
     }
     Ok(later)
 }
@@ -141,7 +141,7 @@ fn json_list(texts: &[&str]) -> String {
 }
 
 /// The records of a list, none of which may be deleted.
-fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Result<Vec<Record>, Fault> {
+fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Result<Vec<Record>, SqliteFault> {
     let mut statement = connection.prepare_cached(statement)?;
     let mut found = statement.query(params_from_iter(values))?;
     let mut records = Vec::new();
@@ -187,7 +187,7 @@ pub(super) fn unprompted(
     connection: &Connection,
     before: Timestamp,
     limit: usize,
-) -> Result<Vec<RecordId>, Fault> {
+) -> Result<Vec<RecordId>, SqliteFault> {
     let mut statement = connection.prepare_cached(
         "SELECT id FROM records WHERE deleted_at IS NULL AND updated_at < ? AND last_turn IS NULL \
          AND scope_agent IS NULL AND ? = (SELECT reason FROM lineage WHERE record = key AND row = 1) \
@@ -198,20 +198,22 @@ pub(super) fn unprompted(
     let mut records = Vec::new();
     while let Some(row) = found.next()? {
         let id: String = row.get(0)?;
-        records.push(RecordId::new(id).map_err(|_| Fault::Damaged("a record has no id".to_owned()))?);
+        records.push(RecordId::new(id).map_err(|_| SqliteFault::Damaged("a record has no id".to_owned()))?);
     }
     Ok(records)
 }
 
 /// The records whose last run has no end.
-pub(super) fn running(connection: &Connection) -> Result<Vec<(RecordId, AgentRun)>, Fault> {
+pub(super) fn running(connection: &Connection) -> Result<Vec<(RecordId, AgentRun)>, SqliteFault> {
     let mut statement = connection.prepare_cached(&select_running())?;
     let mut found = statement.query([])?;
     let mut running = Vec::new();
     while let Some(row) = found.next()? {
         match rows::agent_run(row)? {
             (id, Some(run)) if run.ended.is_none() => running.push((id, run)),
-            (id, _) => return Err(Fault::Damaged(format!("an index has a run of {id} that is not there"))),
+            (id, _) => {
+                return Err(SqliteFault::Damaged(format!("an index has a run of {id} that is not there")));
+            }
         }
     }
     Ok(running)
@@ -239,13 +241,13 @@ pub(super) fn events(
     id: &RecordId,
     from: Seq,
     limit: usize,
-) -> Result<Vec<Event>, Fault> {
-    let Standing { key, progress, .. } = rows::with_events(connection, existing(connection, id)?)?;
+) -> Result<Vec<Event>, SqliteFault> {
+    let RecordRowState { key, progress, .. } = rows::with_events(connection, existing(connection, id)?)?;
     let first = Seq(from.0.max(Seq::FIRST.0));
     let Some(first_key) = key.event(first) else { return Ok(Vec::new()) };
     let mut statement = connection.prepare_cached(&SELECT_EVENTS)?;
     let mut found = statement.query(params![first_key, key.last_event(), bounded(limit)])?;
-    let mut page = Page::new(limit);
+    let mut page = EventPage::new(limit);
     let mut next = first;
     while let Some(row) = found.next()? {
         let cells = Cells::read(row, 0, &EVENT)?;
@@ -264,12 +266,12 @@ pub(super) fn events(
     if complete { Ok(page.into_events()) } else { Err(missing_event(next)) }
 }
 
-fn missing_event(seq: Seq) -> Fault {
-    Fault::Damaged(format!("event {seq} is missing"))
+fn missing_event(seq: Seq) -> SqliteFault {
+    SqliteFault::Damaged(format!("event {seq} is missing"))
 }
 
 /// The turns that still wait for the agent, in order.
-pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<Turn>, Fault> {
+pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<Turn>, SqliteFault> {
     let standing = existing(connection, id)?;
     // Mostly there is none, and the statement is long to read for a command that reads little else.
     if standing.open_turns == 0 {
@@ -285,7 +287,7 @@ pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<T
         turns.push(rows::turn(connection, &Cells::read(row, 0, &TURN)?)?);
     }
     let complete = turns.len() as u64 == standing.open_turns;
-    if complete { Ok(turns) } else { Err(Fault::Damaged("an open turn is missing".to_owned())) }
+    if complete { Ok(turns) } else { Err(SqliteFault::Damaged("an open turn is missing".to_owned())) }
 }
 
 /// The turn a client named so.
@@ -293,8 +295,8 @@ pub(super) fn turn_by_request(
     connection: &Connection,
     id: &RecordId,
     request: &RequestId,
-) -> Result<Option<Turn>, Fault> {
-    let Standing { key, .. } = existing(connection, id)?;
+) -> Result<Option<Turn>, SqliteFault> {
+    let RecordRowState { key, .. } = existing(connection, id)?;
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND request = ?2", TURN.list))?;
     let mut found = statement.query(params![key.0, request.as_str()])?;
@@ -307,8 +309,8 @@ pub(super) fn turn_by_number(
     connection: &Connection,
     id: &RecordId,
     turn: TurnId,
-) -> Result<Option<Turn>, Fault> {
-    let Standing { key, .. } = existing(connection, id)?;
+) -> Result<Option<Turn>, SqliteFault> {
+    let RecordRowState { key, .. } = existing(connection, id)?;
     // No column holds a larger number.
     let Ok(number) = i64::try_from(turn.0) else { return Ok(None) };
     let mut statement = connection
@@ -319,18 +321,18 @@ pub(super) fn turn_by_number(
 }
 
 /// The key of a record, if it is there.
-pub(super) fn key_of(connection: &Connection, id: &RecordId) -> Result<Option<RecordKey>, Fault> {
+pub(super) fn key_of(connection: &Connection, id: &RecordId) -> Result<Option<RecordKey>, SqliteFault> {
     let mut statement = connection.prepare_cached("SELECT key FROM records WHERE id = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| row.get(0).map(RecordKey)).optional()?)
 }
 
 /// The highest key of a record.
-pub(super) fn last_key(connection: &Connection) -> Result<Option<RecordKey>, Fault> {
+pub(super) fn last_key(connection: &Connection) -> Result<Option<RecordKey>, SqliteFault> {
     let mut statement = connection.prepare_cached("SELECT max(key) FROM records")?;
     Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(RecordKey))
 }
 
-fn existing(connection: &Connection, id: &RecordId) -> Result<Standing, Fault> {
+fn existing(connection: &Connection, id: &RecordId) -> Result<RecordRowState, SqliteFault> {
     let mut statement = connection.prepare_cached(&SELECT_STANDING)?;
     let mut found = statement.query([id.as_str()])?;
     match found.next()? {

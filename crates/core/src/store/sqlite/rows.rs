@@ -11,12 +11,12 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::body;
 use super::cells::{Cells, Columns, columns};
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex, LineageReason,
     LineageRow, Seq, TurnId,
 };
-use crate::store::progress::Progress;
+use crate::store::progress::RecordProgress;
 
 pub(super) use self::memory::memory_text;
 pub(super) use self::record::{
@@ -68,8 +68,11 @@ pub(super) fn seq_of(key: i64) -> Seq {
 }
 
 /// After eight million records, or a million million events of one, the numbers are used up.
-pub(super) fn no_key_left() -> Fault {
-    Fault::Sql(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None))
+pub(super) fn no_key_left() -> SqliteFault {
+    SqliteFault::Sql(rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
+        None,
+    ))
 }
 
 /// Where a record stood when something else than an event was last added to it.
@@ -80,29 +83,32 @@ pub(super) const STANDING: Columns<7> = columns!["records":
 /// Where a record stands: what follows from its changes, and how many rows of other tables belong to it, so that
 /// one that was lost is missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct RecordRowState {
     pub(super) key: RecordKey,
-    pub(super) progress: Progress,
+    pub(super) progress: RecordProgress,
     pub(super) lineage_rows: u64,
     pub(super) open_turns: u64,
 }
 
 /// Where a record stands by its own row, with columns that begin with the one at `first`. Events may have been added
 /// since: see [`with_events`].
-pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<Standing, Fault> {
+pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<RecordRowState, SqliteFault> {
     let cells = Cells::read(row, first, &STANDING)?;
     let last_seq = cells.optional_number(2)?.map(Seq);
     let last_turn = cells.optional_number(3)?.map(TurnId);
-    Ok(Standing {
+    Ok(RecordRowState {
         key: RecordKey(cells.integer(0)?),
-        progress: Progress::resume(last_seq, last_turn, cells.number(4)?, cells.time(1)?),
+        progress: RecordProgress::resume(last_seq, last_turn, cells.number(4)?, cells.time(1)?),
         lineage_rows: cells.number(5)?,
         open_turns: cells.number(6)?,
     })
 }
 
 /// Where a record stands once the events that its row does not tell of are counted.
-pub(super) fn with_events(connection: &Connection, standing: Standing) -> Result<Standing, Fault> {
+pub(super) fn with_events(
+    connection: &Connection,
+    standing: RecordRowState,
+) -> Result<RecordRowState, SqliteFault> {
     let key = standing.key;
     let mut select = connection
         .prepare_cached("SELECT key FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key DESC LIMIT 1")?;
@@ -110,7 +116,7 @@ pub(super) fn with_events(connection: &Connection, standing: Standing) -> Result
     Ok(standing.ending_with(last.map(seq_of)))
 }
 
-impl Standing {
+impl RecordRowState {
     /// The same with the last event that there is. One that is missing is noticed by whoever reads it.
     pub(super) fn ending_with(mut self, last: Option<Seq>) -> Self {
         self.progress.last_seq = self.progress.last_seq.max(last);
@@ -134,7 +140,7 @@ impl Standing {
 pub(super) const LEASE: Columns<3> = columns!["leases": "record", "host", "generation"; "leases.checksum"];
 
 /// The generation of a lease, its columns beginning with the one at `first`.
-pub(super) fn generation(row: &Row<'_>, first: usize) -> Result<u64, Fault> {
+pub(super) fn generation(row: &Row<'_>, first: usize) -> Result<u64, SqliteFault> {
     Cells::read(row, first, &LEASE)?.number(2)
 }
 
@@ -143,7 +149,7 @@ pub(super) const LINEAGE: Columns<8> = columns!["lineage":
     "record", "row", "session", "agent_session", "began_at", "replaced_at", "reason"; added "error"; "checksum"];
 
 /// The lineage of a record.
-pub(super) fn lineage(connection: &Connection, standing: &Standing) -> Result<Lineage, Fault> {
+pub(super) fn lineage(connection: &Connection, standing: &RecordRowState) -> Result<Lineage, SqliteFault> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM lineage WHERE record = ?1 ORDER BY row", LINEAGE.list))?;
     let mut found = statement.query([standing.key.0])?;
@@ -157,10 +163,10 @@ pub(super) fn lineage(connection: &Connection, standing: &Standing) -> Result<Li
     }
     let complete = rows.len() as u64 == standing.lineage_rows;
     let lineage = if complete { Lineage::from_rows(rows) } else { None };
-    lineage.ok_or_else(|| Fault::Damaged("rows of a lineage are missing".to_owned()))
+    lineage.ok_or_else(|| SqliteFault::Damaged("rows of a lineage are missing".to_owned()))
 }
 
-fn lineage_row(cells: &Cells<'_, 8>) -> Result<LineageRow, Fault> {
+fn lineage_row(cells: &Cells<'_, 8>) -> Result<LineageRow, SqliteFault> {
     let agent_session = cells.optional_text(3)?;
     let agent_session = agent_session
         .map(|text| AgentSessionId::from_agent(text).ok_or_else(|| cells.unknown(3)))
@@ -180,12 +186,12 @@ pub(super) const EVENT: Columns<9> = columns!["events":
     "key", "at", "turn", "lineage", "protocol", "direction", "kind", "body", "blob"; "checksum"];
 
 /// How many bytes an event's body has, found out without reading it.
-pub(super) fn body_size(connection: &Connection, cells: &Cells<'_, 9>) -> Result<usize, Fault> {
+pub(super) fn body_size(connection: &Connection, cells: &Cells<'_, 9>) -> Result<usize, SqliteFault> {
     body::size(connection, cells.value(7), cells.value(8))
 }
 
 /// An event.
-pub(super) fn event(connection: &Connection, cells: &Cells<'_, 9>) -> Result<Event, Fault> {
+pub(super) fn event(connection: &Connection, cells: &Cells<'_, 9>) -> Result<Event, SqliteFault> {
     Ok(Event {
         seq: seq_of(cells.integer(0)?),
         at: cells.time(1)?,

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use crate::store::StoreError;
 
 /// "acpx" as a number: what `file` and other programs see in the header.
@@ -49,7 +49,7 @@ impl Migrations {
 
 /// What a file turned out to be. Finding out writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SchemaStatus {
     /// Nothing yet, or a store whose making was cut short.
     Unfinished,
     /// A store of a format that we can bring up to ours.
@@ -61,7 +61,7 @@ pub(super) enum Found {
 }
 
 /// Looks at a file without changing it.
-pub(super) fn inspect(connection: &Connection, known: i64) -> Result<Found, Fault> {
+pub(super) fn inspect(connection: &Connection, known: i64) -> Result<SchemaStatus, SqliteFault> {
     // One look: between two, someone else may make the store.
     let look = connection.unchecked_transaction()?;
     let application_id: i32 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -73,35 +73,37 @@ pub(super) fn inspect(connection: &Connection, known: i64) -> Result<Found, Faul
     look.commit()?;
     match (application_id, format) {
         // The mark is the first thing ever written, so a file with pages and without it is not ours.
-        (0, _) if pages == 0 => Ok(Found::Unfinished),
-        (APPLICATION_ID, 0) if has_tables => Err(Fault::Damaged("it has tables and no format".to_owned())),
-        (APPLICATION_ID, 0) => Ok(Found::Unfinished),
-        (APPLICATION_ID, ..0) => Err(Fault::Damaged(format!("its format is {format}"))),
+        (0, _) if pages == 0 => Ok(SchemaStatus::Unfinished),
+        (APPLICATION_ID, 0) if has_tables => {
+            Err(SqliteFault::Damaged("it has tables and no format".to_owned()))
+        }
+        (APPLICATION_ID, 0) => Ok(SchemaStatus::Unfinished),
+        (APPLICATION_ID, ..0) => Err(SqliteFault::Damaged(format!("its format is {format}"))),
         (APPLICATION_ID, _) => Ok(match format.cmp(&known) {
-            Ordering::Less => Found::Older(format),
-            Ordering::Equal => Found::Current,
-            Ordering::Greater => Found::Newer(format),
+            Ordering::Less => SchemaStatus::Older(format),
+            Ordering::Equal => SchemaStatus::Current,
+            Ordering::Greater => SchemaStatus::Newer(format),
         }),
-        _ => Err(Fault::Damaged("it is not a store of acpx".to_owned())),
+        _ => Err(SqliteFault::Damaged("it is not a store of acpx".to_owned())),
     }
 }
 
 /// Brings a file to the format we write, with its write-ahead log on.
 pub(super) fn migrate(
     connection: &mut Connection,
-    found: Found,
+    found: SchemaStatus,
     migrations: Migrations,
     path: &Path,
-) -> Result<(), Fault> {
+) -> Result<(), SqliteFault> {
     let known = migrations.known();
-    if let Found::Newer(found) = found {
+    if let SchemaStatus::Newer(found) = found {
         return Err(other_format(path, found, known).into());
     }
-    if found == Found::Unfinished {
+    if found == SchemaStatus::Unfinished {
         mark(connection)?;
     }
     turn_log_on(connection)?;
-    if found == Found::Current {
+    if found == SchemaStatus::Current {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -130,7 +132,7 @@ pub(super) fn other_format(path: &Path, found: i64, known: i64) -> StoreError {
 
 /// Makes an empty file ours. The mark is committed before anything else, and before the write-ahead log comes
 /// in, so that no later state of the file is without it.
-fn mark(connection: &mut Connection) -> Result<(), Fault> {
+fn mark(connection: &mut Connection) -> Result<(), SqliteFault> {
     connection.pragma_update(None, "page_size", PAGE_SIZE.cast_signed())?;
     // The vacuum mode must be set before the first page is written, and setting it writes that page. So the
     // transaction begins as one that reads.
@@ -140,9 +142,9 @@ fn mark(connection: &mut Connection) -> Result<(), Fault> {
     Ok(transaction.commit()?)
 }
 
-fn turn_log_on(connection: &Connection) -> Result<(), Fault> {
+fn turn_log_on(connection: &Connection) -> Result<(), SqliteFault> {
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-    if mode == "wal" { Ok(()) } else { Err(Fault::Damaged(format!("its journal mode stays {mode}"))) }
+    if mode == "wal" { Ok(()) } else { Err(SqliteFault::Damaged(format!("its journal mode stays {mode}"))) }
 }
 
 /// The format a file has now. Others may have it open, so it can go up at any time outside a transaction.

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::cells::Cells;
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use super::read::select_records;
 use super::rows::{self, RECORD};
 use crate::model::{AbsolutePath, Lifecycle, Record, RecordId, Scope};
@@ -15,7 +15,7 @@ pub(super) const OPEN: &str = "closed_at IS NULL AND deleted_at IS NULL";
 pub(super) const CLOSED_LAST: &str = "closed_at IS NOT NULL ORDER BY closed_at DESC, key DESC LIMIT 1";
 
 /// The record that has a scope, in the nearest directory that has one.
-pub(super) fn find(connection: &Connection, query: &ScopeQuery) -> Result<Option<Record>, Fault> {
+pub(super) fn find(connection: &Connection, query: &ScopeQuery) -> Result<Option<Record>, SqliteFault> {
     let scope = Scope { agent: query.agent.clone(), name: query.name.clone() };
     for directory in &query.directories {
         if let Some(found) = find_in(connection, &scope, directory, OPEN)? {
@@ -35,7 +35,7 @@ fn find_in(
     scope: &Scope,
     directory: &AbsolutePath,
     which: &'static str,
-) -> Result<Option<Record>, Fault> {
+) -> Result<Option<Record>, SqliteFault> {
     let mut statement = connection.prepare_cached(&select_in_scope(which))?;
     let name = rows::name_text(scope);
     let mut found = statement.query(params![scope.agent.as_str(), directory.as_str(), name])?;
@@ -60,7 +60,7 @@ pub(super) fn refuse_taken(
     record: &RecordId,
     scope: Option<&Scope>,
     directory: &AbsolutePath,
-) -> Result<(), Fault> {
+) -> Result<(), SqliteFault> {
     let Some(scope) = scope else { return Ok(()) };
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM records WHERE {IN_SCOPE} AND {OPEN}", RECORD.list))?;
@@ -78,8 +78,8 @@ pub(super) fn refuse_taken(
 }
 
 /// An index has a record that does not belong there.
-pub(super) fn misled(record: &RecordId) -> Fault {
-    Fault::Damaged(format!(
+pub(super) fn misled(record: &RecordId) -> SqliteFault {
+    SqliteFault::Damaged(format!(
         "an index and the record {record} do not agree whether it is open, closed or deleted"
     ))
 }

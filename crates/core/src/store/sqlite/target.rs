@@ -6,27 +6,28 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_fr
 use super::body;
 use super::cells::{self, Cells};
 use super::erase;
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use super::rows::{
-    self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, STANDING, Standing, StateColumns, TURN,
+    self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, RecordRowState, STANDING,
+    StateColumns, TURN,
 };
 use super::scope;
 use crate::model::{
     AbsolutePath, AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState,
 };
-use crate::store::progress::Progress;
+use crate::store::progress::RecordProgress;
 use crate::store::{Change, StoreError};
 
 /// A record that is written to.
-pub(super) struct Target<'a> {
+pub(super) struct RecordWriter<'a> {
     pub(super) connection: &'a Connection,
     pub(super) id: &'a RecordId,
-    pub(super) standing: Standing,
+    pub(super) standing: RecordRowState,
 }
 
-impl Target<'_> {
+impl RecordWriter<'_> {
     /// Writes changes in their order. Where the record then stands is left to be written at the end.
-    pub(super) fn write_all(&mut self, changes: &[Change]) -> Result<(), Fault> {
+    pub(super) fn write_all(&mut self, changes: &[Change]) -> Result<(), SqliteFault> {
         let mut insert_event = self.connection.prepare_cached(
             "INSERT INTO events (key, at, turn, lineage, protocol, direction, kind, body, blob, checksum) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
@@ -74,7 +75,7 @@ impl Target<'_> {
     }
 
     /// Puts other values into some of the columns that say what the record is.
-    fn replace(&self, others: &[(&'static str, ValueRef<'_>)]) -> Result<(), Fault> {
+    fn replace(&self, others: &[(&'static str, ValueRef<'_>)]) -> Result<(), SqliteFault> {
         let checksum = self.read_row(|cells| Ok(cells.checksum_with(others)))?;
         let columns: Vec<&str> = others.iter().map(|(column, _)| *column).collect();
         let mut update = self.connection.prepare_cached(&format!(
@@ -88,7 +89,10 @@ impl Target<'_> {
     }
 
     /// Reads what the record is.
-    fn read_row<T>(&self, read: impl FnOnce(&RecordRow<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn read_row<T>(
+        &self,
+        read: impl FnOnce(&RecordRow<'_>) -> Result<T, SqliteFault>,
+    ) -> Result<T, SqliteFault> {
         let mut select =
             self.connection.prepare_cached(&format!("SELECT {} FROM records WHERE key = ?1", RECORD.list))?;
         let mut found = select.query([self.standing.key.0])?;
@@ -98,7 +102,7 @@ impl Target<'_> {
         }
     }
 
-    fn write_lifecycle(&mut self, lifecycle: Lifecycle) -> Result<(), Fault> {
+    fn write_lifecycle(&mut self, lifecycle: Lifecycle) -> Result<(), SqliteFault> {
         if lifecycle == Lifecycle::Open {
             let place = self.read_row(rows::place)?;
             scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), &place.real_cwd)?;
@@ -119,7 +123,7 @@ impl Target<'_> {
         self.replace(&rows::lifecycle_values(lifecycle))
     }
 
-    fn write_scope(&self, scope: Option<&Scope>) -> Result<(), Fault> {
+    fn write_scope(&self, scope: Option<&Scope>) -> Result<(), SqliteFault> {
         let place = self.read_row(rows::place)?;
         if place.lifecycle == Lifecycle::Open {
             scope::refuse_taken(self.connection, self.id, scope, &place.real_cwd)?;
@@ -127,7 +131,7 @@ impl Target<'_> {
         self.replace(&rows::scope_values(scope))
     }
 
-    fn write_place(&self, cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> Result<(), Fault> {
+    fn write_place(&self, cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> Result<(), SqliteFault> {
         let place = self.read_row(rows::place)?;
         if place.lifecycle == Lifecycle::Open {
             scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), real_cwd)?;
@@ -135,7 +139,7 @@ impl Target<'_> {
         self.replace(&[("cwd", cwd.as_str().into()), ("real_cwd", real_cwd.as_str().into())])
     }
 
-    fn write_event(&mut self, insert: &mut CachedStatement<'_>, event: &Event) -> Result<(), Fault> {
+    fn write_event(&mut self, insert: &mut CachedStatement<'_>, event: &Event) -> Result<(), SqliteFault> {
         self.standing.progress.event(self.id, event)?;
         let key = self.standing.key.event(event.seq).ok_or_else(rows::no_key_left)?;
         let body = body::keep(self.connection, &event.body)?;
@@ -153,7 +157,7 @@ impl Target<'_> {
         Ok(cells::write(insert, &EVENT, values)?)
     }
 
-    fn write_turn(&mut self, turn: &Turn) -> Result<(), Fault> {
+    fn write_turn(&mut self, turn: &Turn) -> Result<(), SqliteFault> {
         self.refuse_taken(turn)?;
         let before = self.turn_before(turn)?;
         let dispatched_before = before.as_ref().and_then(|(_, dispatched_at)| *dispatched_at);
@@ -196,7 +200,7 @@ impl Target<'_> {
         Ok(cells::write(&mut upsert, &TURN, values)?)
     }
 
-    fn refuse_taken(&self, turn: &Turn) -> Result<(), Fault> {
+    fn refuse_taken(&self, turn: &Turn) -> Result<(), SqliteFault> {
         let holder: Option<i64> = self
             .connection
             .prepare_cached("SELECT turn FROM turns WHERE record = ?1 AND request = ?2")?
@@ -210,7 +214,7 @@ impl Target<'_> {
     }
 
     /// How far a turn had come, and when it was dispatched. A prompt that is in a blob is not read for this.
-    fn turn_before(&self, turn: &Turn) -> Result<Option<(TurnState, Option<i64>)>, Fault> {
+    fn turn_before(&self, turn: &Turn) -> Result<Option<(TurnState, Option<i64>)>, SqliteFault> {
         let mut statement = self
             .connection
             .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND turn = ?2", TURN.list))?;
@@ -225,7 +229,7 @@ impl Target<'_> {
         self.standing.open_turns = others + u64::from(now);
     }
 
-    fn write_lineage(&mut self, lineage: &Lineage) -> Result<(), Fault> {
+    fn write_lineage(&mut self, lineage: &Lineage) -> Result<(), SqliteFault> {
         let before = rows::lineage(self.connection, &self.standing)?;
         self.standing.progress.lineage(self.id, &before, lineage)?;
         self.standing.lineage_rows = lineage.rows().len() as u64;
@@ -233,9 +237,9 @@ impl Target<'_> {
     }
 
     /// Writes where the record stands.
-    pub(super) fn write_standing(&self) -> Result<(), Fault> {
-        let Standing { key, progress, lineage_rows, open_turns } = self.standing;
-        let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = progress;
+    pub(super) fn write_standing(&self) -> Result<(), SqliteFault> {
+        let RecordRowState { key, progress, lineage_rows, open_turns } = self.standing;
+        let RecordProgress { last_seq, last_turn, answered_turns, updated_at, .. } = progress;
         let values = [
             ValueRef::Integer(key.0),
             ValueRef::Integer(updated_at.as_millis()),
@@ -273,7 +277,7 @@ pub(super) fn write_lineage(
     record: RecordKey,
     before: Option<&Lineage>,
     now: &Lineage,
-) -> Result<(), Fault> {
+) -> Result<(), SqliteFault> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO lineage (record, row, session, agent_session, began_at, replaced_at, reason, error, \
          checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (record, row) DO UPDATE SET \

@@ -15,8 +15,8 @@ use super::cells::Columns;
 use super::schema::Migrations;
 use super::*;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionCount, PermissionMode, TurnId, TurnLimits, TurnState, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, Lifecycle, Lineage, LineageIndex,
+    LineageReason, McpServerRef, PermissionCount, PermissionMode, TurnId, TurnLimits, TurnState, WakeOptions,
 };
 use crate::store::PAGE_BYTES;
 
@@ -40,13 +40,13 @@ pub(super) fn record(name: &str) -> Record {
         real_cwd: AbsolutePath::new("/work").unwrap(),
         additional_directories: Vec::new(),
         scope: None,
-        mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
+        mcp_servers: vec![McpServerRef { name: "files".to_owned(), source: None }],
         title: None,
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(5)),
         agent_run: None,
         settings: crate::model::RecordSettings::default(),
-        memory: crate::model::Memory::default(),
+        memory: crate::model::AgentMemory::default(),
         restore_error: None,
         created_at: at(5),
         updated_at: at(5),
@@ -118,7 +118,7 @@ fn formats() -> (i64, i64) {
 
 fn open(path: &Path, access: Access, migrations: Migrations) -> Result<SqliteStore, StoreError> {
     let options = SqliteOptions { busy_timeout: Duration::from_millis(50), ..SqliteOptions::new(access) };
-    SqliteStore::open_as(&Opening { migrations, ..Opening::new(path, &options) })
+    SqliteStore::open_as(&StoreOpener { migrations, ..StoreOpener::new(path, &options) })
 }
 
 async fn fill(path: &Path, migrations: Migrations) -> Record {
@@ -271,7 +271,7 @@ fn a_file_on_a_network_is_refused_before_anything_is_made_or_opened() {
     {
         let options = SqliteOptions::new(access);
         let network_kind: fn(&Path) -> _ = |_| Some("nfs");
-        let refused = SqliteStore::open_as(&Opening { network_kind, ..Opening::new(path, &options) });
+        let refused = SqliteStore::open_as(&StoreOpener { network_kind, ..StoreOpener::new(path, &options) });
         let said = format!(
             "the store {} is on a network file system (nfs), where its locks cannot be trusted",
             path.display()

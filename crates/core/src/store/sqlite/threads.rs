@@ -15,11 +15,11 @@ use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::mpsc;
 
-use super::fault::{Fault, sql_error};
-use super::file::Opening;
+use super::fault::{SqliteFault, sql_error};
+use super::file::StoreOpener;
 use super::in_place::OpenFiles;
 use super::schema;
-use super::write::{Heads, Write};
+use super::write::{RecordHeads, WriteOperation};
 use crate::store::{Durability, Lease, StoreError};
 
 /// How many requests may wait for each thread. Whoever comes next waits until there is room.
@@ -38,10 +38,10 @@ const FREE_PAGES_STEP: u32 = 256;
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The answer to a request to write: the lease in force, if it was for a record.
-pub(super) type Answer = Result<Option<Lease>, StoreError>;
+pub(super) type WriteResult = Result<Option<Lease>, StoreError>;
 
 /// The connection that writes.
-pub(super) struct Writer {
+pub(super) struct WriteConnection {
     connection: Connection,
     path: PathBuf,
     files: Arc<OpenFiles>,
@@ -56,13 +56,13 @@ pub(super) struct Writer {
     /// The log may still have what was erased from the file.
     has_traces: bool,
     /// What this connection has left in the file, and the state of the file that this holds for.
-    heads: Heads,
+    heads: RecordHeads,
     state: Option<i64>,
 }
 
-impl Writer {
+impl WriteConnection {
     /// Opens the file to write to it.
-    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, StoreError> {
+    pub(super) fn open(opening: &StoreOpener<'_>) -> Result<Self, StoreError> {
         let mut connection = opening.writer()?;
         let log = Arc::new(AtomicU32::new(0));
         let noted = Arc::clone(&log);
@@ -80,7 +80,7 @@ impl Writer {
             durability: None,
             log,
             has_traces: false,
-            heads: Heads::default(),
+            heads: RecordHeads::default(),
             state: None,
         })
     }
@@ -146,7 +146,7 @@ impl Writer {
     }
 
     /// Writes alone and without waiting for anybody; `None` if that cannot be, and then nothing is written.
-    pub(super) fn commit_now(&mut self, write: &Write) -> Option<Answer> {
+    pub(super) fn commit_now(&mut self, write: &WriteOperation) -> Option<WriteResult> {
         if self.has_long_log() || self.connection.busy_timeout(Duration::ZERO).is_err() {
             return None;
         }
@@ -162,7 +162,7 @@ impl Writer {
 
     /// Writes a group in one transaction; an answer for each. If one of them may have spoilt it for the others,
     /// each gets a transaction of its own.
-    pub(super) fn commit(&mut self, group: &[Write]) -> Vec<Answer> {
+    pub(super) fn commit(&mut self, group: &[WriteOperation]) -> Vec<WriteResult> {
         let answers = match self.try_commit(group) {
             Ok(answers) => answers,
             Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
@@ -176,7 +176,7 @@ impl Writer {
         answers
     }
 
-    fn commit_one_by_one(&mut self, group: &[Write]) -> Vec<Answer> {
+    fn commit_one_by_one(&mut self, group: &[WriteOperation]) -> Vec<WriteResult> {
         let mut answers = Vec::with_capacity(group.len());
         for write in group {
             match self.try_commit(slice::from_ref(write)) {
@@ -193,7 +193,7 @@ impl Writer {
         answers
     }
 
-    fn try_commit(&mut self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
+    fn try_commit(&mut self, group: &[WriteOperation]) -> Result<Vec<WriteResult>, Failure> {
         let outcome = self.begin(group).and_then(|()| match group {
             [write] => self.perform_alone(write),
             group => self.perform_all(group),
@@ -209,12 +209,12 @@ impl Writer {
     }
 
     fn forget(&mut self) {
-        self.heads = Heads::default();
+        self.heads = RecordHeads::default();
         self.state = None;
     }
 
-    fn begin(&mut self, group: &[Write]) -> Result<(), Failure> {
-        let durability = group.iter().map(Write::durability).max().unwrap_or(Durability::Process);
+    fn begin(&mut self, group: &[WriteOperation]) -> Result<(), Failure> {
+        let durability = group.iter().map(WriteOperation::durability).max().unwrap_or(Durability::Process);
         let begun = self.make_commits_survive(durability).and_then(|()| {
             self.execute("BEGIN IMMEDIATE")?;
             // It changes with every commit of another connection.
@@ -235,10 +235,10 @@ impl Writer {
     }
 
     /// Does the one request of a group. What it has done is taken back with the transaction.
-    fn perform_alone(&mut self, write: &Write) -> Result<Vec<Answer>, Failure> {
+    fn perform_alone(&mut self, write: &WriteOperation) -> Result<Vec<WriteResult>, Failure> {
         match write.perform(&self.connection, &mut self.heads) {
             Ok(lease) => self.end_with(vec![Ok(lease)]),
-            Err(Fault::Sql(error)) if self.connection.is_autocommit() => Err(Failure::someones(error)),
+            Err(SqliteFault::Sql(error)) if self.connection.is_autocommit() => Err(Failure::someones(error)),
             Err(fault) => {
                 self.forget();
                 self.execute("ROLLBACK").map_err(Failure::everyones)?;
@@ -247,12 +247,12 @@ impl Writer {
         }
     }
 
-    fn perform_all(&mut self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
+    fn perform_all(&mut self, group: &[WriteOperation]) -> Result<Vec<WriteResult>, Failure> {
         let answers = group.iter().map(|write| self.perform(write)).collect::<Result<_, _>>();
         self.end_with(answers.map_err(Failure::someones)?)
     }
 
-    fn end_with(&self, answers: Vec<Answer>) -> Result<Vec<Answer>, Failure> {
+    fn end_with(&self, answers: Vec<WriteResult>) -> Result<Vec<WriteResult>, Failure> {
         match self.execute("COMMIT") {
             Ok(()) if self.files.are_in_place() => Ok(answers),
             Ok(()) => Err(Failure::Gone),
@@ -278,12 +278,12 @@ impl Writer {
     }
 
     /// Does one request of a group. The outer error is the whole group's.
-    fn perform(&mut self, write: &Write) -> Result<Answer, rusqlite::Error> {
+    fn perform(&mut self, write: &WriteOperation) -> Result<WriteResult, rusqlite::Error> {
         self.execute("SAVEPOINT request")?;
         let answer = match write.perform(&self.connection, &mut self.heads) {
             Ok(lease) => Ok(lease),
             // SQLite has given up the transaction, and the group's other requests with it.
-            Err(Fault::Sql(error)) if self.connection.is_autocommit() => return Err(error),
+            Err(SqliteFault::Sql(error)) if self.connection.is_autocommit() => return Err(error),
             Err(fault) => {
                 self.forget();
                 self.execute("ROLLBACK TO request")?;
@@ -325,7 +325,7 @@ impl Failure {
         error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
     }
 
-    fn to_error(&self, writer: &Writer) -> StoreError {
+    fn to_error(&self, writer: &WriteConnection) -> StoreError {
         match self {
             Self::Everyones(error) | Self::Someones(error) => sql_error(error, "write", &writer.path),
             Self::Gone => StoreError::Gone { path: writer.path.clone() },
@@ -351,9 +351,9 @@ pub(super) fn read_once<T>(
     connection: &Connection,
     path: &Path,
     known: i64,
-    query: impl FnOnce(&Connection) -> Result<T, Fault>,
+    query: impl FnOnce(&Connection) -> Result<T, SqliteFault>,
 ) -> Result<T, StoreError> {
-    let read = |fault: Fault| fault.into_error("read", path);
+    let read = |fault: SqliteFault| fault.into_error("read", path);
     let transaction = connection.unchecked_transaction().map_err(|error| read(error.into()))?;
     match query(&transaction) {
         Ok(answer) => transaction.commit().map(|()| answer).map_err(|error| read(error.into())),

@@ -9,14 +9,14 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::cells::{self, Cells};
-use super::fault::Fault;
+use super::fault::SqliteFault;
 use super::ledger::ImportedFile;
 use super::read;
-use super::rows::{self, EVENT, LEASE, RECORD, RecordKey, STANDING, Standing};
-use super::target::{Target, write_lineage};
+use super::rows::{self, EVENT, LEASE, RECORD, RecordKey, RecordRowState, STANDING};
+use super::target::{RecordWriter, write_lineage};
 use super::{answers, ledger, scope};
 use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
-use crate::store::progress::Progress;
+use crate::store::progress::RecordProgress;
 use crate::store::{Append, Change, Durability, Lease, StoreError};
 
 /// How many events, and how many bytes of them, are still written in no time.
@@ -25,7 +25,7 @@ const QUICK_BYTES: usize = 16 * 1024;
 
 /// A request to write. What is written to one record ends with its lease in force.
 #[derive(Debug)]
-pub(super) enum Write {
+pub(super) enum WriteOperation {
     Create { record: Box<Record>, changes: Vec<Change>, host: HostId },
     Lease { record: RecordId, host: HostId },
     Append { lease: Lease, changes: Vec<Change>, durability: Durability },
@@ -34,7 +34,7 @@ pub(super) enum Write {
     KeepAgentAnswer { agent: AgentBuild, answer: String },
 }
 
-impl Write {
+impl WriteOperation {
     /// What the commit that holds this must survive.
     pub(super) fn durability(&self) -> Durability {
         match self {
@@ -71,7 +71,11 @@ impl Write {
     }
 
     /// Does what is asked, or fails; the caller takes back what a failed one has done.
-    pub(super) fn perform(&self, connection: &Connection, heads: &mut Heads) -> Result<Option<Lease>, Fault> {
+    pub(super) fn perform(
+        &self,
+        connection: &Connection,
+        heads: &mut RecordHeads,
+    ) -> Result<Option<Lease>, SqliteFault> {
         match self {
             Self::Create { record, changes, host } => create(connection, record, changes, host).map(Some),
             Self::Lease { record, host } => {
@@ -100,7 +104,7 @@ fn create(
     record: &Record,
     changes: &[Change],
     host: &HostId,
-) -> Result<Lease, Fault> {
+) -> Result<Lease, SqliteFault> {
     if read::key_of(connection, &record.id)?.is_some() {
         return Err(StoreError::RecordExists(record.id.clone()).into());
     }
@@ -112,20 +116,20 @@ fn create(
     let generation = 1;
     write_lease(connection, key, host, generation)?;
     write_lineage(connection, key, None, &record.lineage)?;
-    let standing = Standing {
+    let standing = RecordRowState {
         key,
-        progress: Progress::new(record.updated_at),
+        progress: RecordProgress::new(record.updated_at),
         lineage_rows: record.lineage.rows().len() as u64,
         open_turns: 0,
     };
-    let mut target = Target { connection, id: &record.id, standing };
+    let mut target = RecordWriter { connection, id: &record.id, standing };
     target.write_all(changes)?;
     target.write_standing()?;
     Ok(Lease { record: record.id.clone(), generation })
 }
 
 /// Writes what a record is. Where it stands is written when its first changes are.
-fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Result<(), Fault> {
+fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Result<(), SqliteFault> {
     let agent = &record.agent;
     let (args, mcp_servers) = (rows::list(&agent.args), rows::servers_text(&record.mcp_servers));
     let directories = rows::directories_text(&record.additional_directories);
@@ -174,7 +178,12 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
     Ok(cells::write(&mut insert, &RECORD, values)?)
 }
 
-fn write_lease(connection: &Connection, key: RecordKey, host: &HostId, generation: u64) -> Result<(), Fault> {
+fn write_lease(
+    connection: &Connection,
+    key: RecordKey,
+    host: &HostId,
+    generation: u64,
+) -> Result<(), SqliteFault> {
     let values = [ValueRef::Integer(key.0), host.as_str().into(), cells::number(generation)?];
     let mut upsert = connection.prepare_cached(
         "INSERT INTO leases (record, host, generation, checksum) VALUES (?1, ?2, ?3, ?4) \
@@ -184,8 +193,8 @@ fn write_lease(connection: &Connection, key: RecordKey, host: &HostId, generatio
     Ok(cells::write(&mut upsert, &LEASE, values)?)
 }
 
-fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Result<Lease, Fault> {
-    let Some(head) = Head::read(connection, record)? else {
+fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Result<Lease, SqliteFault> {
+    let Some(head) = RecordHead::read(connection, record)? else {
         return Err(StoreError::NoRecord(record.clone()).into());
     };
     let generation = head.generation + 1;
@@ -195,13 +204,14 @@ fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Resu
 
 fn append(
     connection: &Connection,
-    heads: &mut Heads,
+    heads: &mut RecordHeads,
     lease: &Lease,
     changes: &[Change],
-) -> Result<Lease, Fault> {
+) -> Result<Lease, SqliteFault> {
     // What fails leaves nothing known behind.
     let known = heads.0.remove(&lease.record);
-    let Some(head) = known.map_or_else(|| Head::read(connection, &lease.record), |head| Ok(Some(head)))?
+    let Some(head) =
+        known.map_or_else(|| RecordHead::read(connection, &lease.record), |head| Ok(Some(head)))?
     else {
         return Err(StoreError::NoRecord(lease.record.clone()).into());
     };
@@ -209,12 +219,12 @@ fn append(
         let Lease { record, generation: ours } = lease.clone();
         return Err(StoreError::LeaseLost { record, ours, current: head.generation }.into());
     }
-    let mut target = Target { connection, id: &lease.record, standing: head.standing };
+    let mut target = RecordWriter { connection, id: &lease.record, standing: head.standing };
     target.write_all(changes)?;
     if target.standing.is_news_after(&head.standing) {
         target.write_standing()?;
     }
-    heads.know(&lease.record, Head { standing: target.standing.at_rest(), ..head });
+    heads.know(&lease.record, RecordHead { standing: target.standing.at_rest(), ..head });
     Ok(lease.clone())
 }
 
@@ -229,7 +239,7 @@ static SELECT_LAST_EVENT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The last event that there is, looked over: the next one is built upon it.
-fn last_event(connection: &Connection, key: RecordKey) -> Result<Option<Seq>, Fault> {
+fn last_event(connection: &Connection, key: RecordKey) -> Result<Option<Seq>, SqliteFault> {
     let mut statement = connection.prepare_cached(&SELECT_LAST_EVENT)?;
     let mut found = statement.query([key.first_event(), key.last_event()])?;
     let Some(row) = found.next()? else { return Ok(None) };
@@ -239,13 +249,13 @@ fn last_event(connection: &Connection, key: RecordKey) -> Result<Option<Seq>, Fa
 /// Who may write to which record and where it stands, as this connection has left them. It holds as long as no other
 /// connection has written to the file and nothing was taken back.
 #[derive(Debug, Default)]
-pub(super) struct Heads(HashMap<RecordId, Head>);
+pub(super) struct RecordHeads(HashMap<RecordId, RecordHead>);
 
 /// How many records are known; more than talk at once, as a rule.
 const KNOWN_HEADS: usize = 64;
 
-impl Heads {
-    fn know(&mut self, record: &RecordId, head: Head) {
+impl RecordHeads {
+    fn know(&mut self, record: &RecordId, head: RecordHead) {
         if self.0.len() >= KNOWN_HEADS {
             self.0.clear();
         }
@@ -255,13 +265,13 @@ impl Heads {
 
 /// Who may write to a record, and where it stands.
 #[derive(Debug, Clone, Copy)]
-struct Head {
-    standing: Standing,
+struct RecordHead {
+    standing: RecordRowState,
     generation: u64,
 }
 
-impl Head {
-    fn read(connection: &Connection, id: &RecordId) -> Result<Option<Self>, Fault> {
+impl RecordHead {
+    fn read(connection: &Connection, id: &RecordId) -> Result<Option<Self>, SqliteFault> {
         let mut statement = connection.prepare_cached(&SELECT_HEAD)?;
         let mut found = statement.query([id.as_str()])?;
         let Some(row) = found.next()? else { return Ok(None) };

@@ -37,7 +37,7 @@ impl Place {
     }
 
     fn read(&self, inner: &str) -> Result<String, FileError> {
-        self.roots().locate(&self.text(inner))?.read(Lines::default())
+        self.roots().locate(&self.text(inner))?.read(LineRange::default())
     }
 
     fn write(&self, inner: &str, text: &str) -> Result<(), FileError> {
@@ -89,7 +89,7 @@ fn lines_are_counted_from_one_and_the_last_newline_of_some_is_not_theirs() {
         (Some(u32::MAX), Some(u32::MAX), ""),
     ];
     for (first, count, expected) in cases {
-        assert_eq!(located.read(Lines { first, count }).unwrap(), expected, "{first:?} {count:?}");
+        assert_eq!(located.read(LineRange { first, count }).unwrap(), expected, "{first:?} {count:?}");
     }
 }
 
@@ -133,7 +133,7 @@ fn a_link_that_stays_inside_is_followed_also_from_one_root_to_another() {
     symlink(place.path("root"), place.path("alias")).unwrap();
     assert_eq!(place.read("alias/file").unwrap(), "one\ntwo\nthree\n");
     let through = Roots(vec![root(&place.path("alias"))]).locate(&place.text("root/file")).unwrap();
-    assert_eq!(through.read(Lines::default()).unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(through.read(LineRange::default()).unwrap(), "one\ntwo\nthree\n");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn what_is_too_large_or_no_text_is_said_and_some_lines_of_a_large_file_are_read(
     let error = place.read("root/large").unwrap_err();
     assert_eq!(words(&error), format!("larger than {MAX_TEXT_BYTES} bytes: {}", place.text("root/large")));
     let located = place.roots().locate(&place.text("root/large")).unwrap();
-    assert_eq!(located.read(Lines { first: Some(1_000_000), count: Some(2) }).unwrap(), "line\nline");
+    assert_eq!(located.read(LineRange { first: Some(1_000_000), count: Some(2) }).unwrap(), "line\nline");
     assert!(matches!(place.write("root/new", &large), Err(FileError::TooLarge { .. })));
     assert!(!place.path("root/new").exists());
 }
@@ -203,11 +203,11 @@ fn a_link_that_is_swapped_in_between_the_look_and_the_deed_leads_nowhere() {
     let located = place.roots().locate(&place.text("root/way/secret")).unwrap();
     fs::rename(place.path("root/way"), place.path("root/away")).unwrap();
     symlink(place.path("outside"), place.path("root/way")).unwrap();
-    assert!(matches!(located.read(Lines::default()), Err(FileError::Outside { .. })));
+    assert!(matches!(located.read(LineRange::default()), Err(FileError::Outside { .. })));
     assert!(matches!(located.write("x"), Err(FileError::Outside { .. })));
     fs::remove_file(place.path("root/way")).unwrap();
     symlink("../outside", place.path("root/way")).unwrap();
-    assert!(matches!(located.read(Lines::default()), Err(FileError::Outside { .. })));
+    assert!(matches!(located.read(LineRange::default()), Err(FileError::Outside { .. })));
     assert!(matches!(located.write("x"), Err(FileError::Outside { .. })));
     assert_eq!(place.below("outside"), [("outside/secret".to_owned(), "secret".to_owned())]);
 }
@@ -232,7 +232,7 @@ fn a_link_in_the_place_of_a_root_or_of_a_directory_above_it_leads_nowhere() {
         symlink(place.path("outside"), place.path(name)).unwrap();
     }
     for located in [before, above] {
-        assert!(matches!(located.read(Lines::default()), Err(FileError::Outside { .. })), "{located:?}");
+        assert!(matches!(located.read(LineRange::default()), Err(FileError::Outside { .. })), "{located:?}");
         assert!(matches!(located.write("x"), Err(FileError::Outside { .. })), "{located:?}");
     }
     for inner in ["second/secret", "missing/secret", "missing/new", "alias/deep/secret", "above/deep/new"] {
@@ -252,7 +252,7 @@ fn a_root_that_is_made_later_or_made_again_is_the_same_root() {
         assert!(matches!(located.write("made"), Err(FileError::Missing { .. })), "{name}");
         fs::create_dir(place.path(name)).unwrap();
         located.write("made").unwrap();
-        assert_eq!(located.read(Lines::default()).unwrap(), "made");
+        assert_eq!(located.read(LineRange::default()).unwrap(), "made");
     }
 }
 
@@ -308,7 +308,7 @@ proptest! {
             let real = located.real_path();
             let home = place.home.path().canonicalize().unwrap();
             prop_assert!(real.starts_with(home.join("root")) || real.starts_with(home.join("second")));
-            if let Ok(text) = located.read(Lines::default()) {
+            if let Ok(text) = located.read(LineRange::default()) {
                 prop_assert_ne!(text, "secret");
             }
             drop(located.write("written"));

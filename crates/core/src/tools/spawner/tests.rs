@@ -19,7 +19,7 @@ fn echo() -> Command {
 #[tokio::test]
 async fn an_agent_dies_with_the_thread_that_started_it() {
     let spawner = Spawner::new(None);
-    let (mut leader, _streams) = spawner.start(echo(), Grace::default()).await.unwrap();
+    let (mut leader, _streams) = spawner.start(echo(), GracePeriods::default()).await.unwrap();
     let another = spawner.clone();
     drop(spawner);
     assert_eq!(*leader.phase.borrow(), Phase::Running);
@@ -35,7 +35,7 @@ fn an_agent_does_not_die_with_the_thread_that_asked_for_it() {
     let asking = spawner.clone();
     let asked = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(asking.start(echo(), Grace::default())).unwrap()
+        runtime.block_on(asking.start(echo(), GracePeriods::default())).unwrap()
     });
     let (_leader, mut streams) = asked.join().unwrap();
     streams.stdin.as_mut().unwrap().write_all(b"alive\n").unwrap();
@@ -65,9 +65,9 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
         unwanted.args(["-", "--", &name]);
         // Each time it is given up a bit later: before its fork, after it, or in the midst of it.
         let patience = Duration::from_micros(100) * step;
-        drop(tokio::time::timeout(patience, spawner.start(unwanted, Grace::default())).await);
+        drop(tokio::time::timeout(patience, spawner.start(unwanted, GracePeriods::default())).await);
         // There is one thread, so the unwanted one has been dealt with after this.
-        assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+        assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
         assert_eq!(spawner.threads().count, 1);
         while runs_with(&name) {
             tokio::task::yield_now().await;
@@ -78,15 +78,15 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
 #[tokio::test]
 async fn what_cannot_be_started_is_an_error_and_the_next_start_works() {
     let spawner = Spawner::new(None);
-    let missing = spawner.start(Command::new("/there/is/no/such/program"), Grace::default()).await;
+    let missing = spawner.start(Command::new("/there/is/no/such/program"), GracePeriods::default()).await;
     let is_not_found =
         |error| matches!(error, StartError::System(error) if error.kind() == io::ErrorKind::NotFound);
     assert!(missing.is_err_and(is_not_found));
     let mut nowhere = echo();
     nowhere.current_dir("/there/is/no/such/directory");
-    let lost = spawner.start(nowhere, Grace::default()).await;
+    let lost = spawner.start(nowhere, GracePeriods::default()).await;
     assert!(lost.is_err_and(|error| matches!(error, StartError::NoDirectory)));
-    assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+    assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
 }
 
 /// Work that hangs until its other end is dropped; it tells when it has begun.
@@ -111,7 +111,7 @@ async fn a_start_that_hangs_stops_no_other_and_costs_a_thread() {
     let spawner = Spawner::new(None);
     let hanging = hang(&spawner).await;
     for _ in 0..3 {
-        assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+        assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
     }
     assert_eq!(spawner.threads().count, 2);
     drop(hanging);
@@ -127,12 +127,12 @@ async fn when_too_many_starts_hang_the_next_one_says_so() {
     for _ in 0..THREADS {
         hanging.push(hang(&spawner).await);
     }
-    let error = spawner.start(echo(), Grace::default()).await.unwrap_err();
+    let error = spawner.start(echo(), GracePeriods::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "8 agents before it hang while they are being started, as on a disk that does not answer"
     );
     hanging.pop();
     drop(spawner.0.idle.acquire().await.unwrap());
-    assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+    assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Grace, ProcessIdentity, Swept, SweptProcess};
-use crate::tools::hunt::{Scene, end_found};
+use super::{GracePeriods, ProcessIdentity, SweepReport, SweptProcess};
+use crate::tools::hunt::{ProcessSnapshot, end_found};
 use crate::tools::identity::boot;
 use crate::tools::marks::Marks;
 use crate::tools::namespace;
@@ -15,9 +15,9 @@ pub(super) fn sweep(
     holders: Option<&[ProcessIdentity]>,
     runs: &[ProcessIdentity],
     keep: &[String],
-    grace: Grace,
-) -> Swept {
-    let (Some(boot), Some(namespace)) = (boot(), namespace::ours()) else { return Swept::default() };
+    grace: GracePeriods,
+) -> SweepReport {
+    let (Some(boot), Some(namespace)) = (boot(), namespace::ours()) else { return SweepReport::default() };
     let sweep = Sweep { home, holders, runs, keep, boot, namespace };
     end_found(|| sweep.find(), grace)
 }
@@ -34,7 +34,7 @@ struct Sweep<'a> {
 
 /// What is known about the one who holds a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum HolderStatus {
     /// There is no tag.
     Untold,
     /// By a holder of this home that is dead.
@@ -46,18 +46,18 @@ enum Held {
 impl Sweep<'_> {
     /// Everything that is meant.
     fn find(&self) -> Vec<SweptProcess> {
-        let scene = Scene::look();
+        let scene = ProcessSnapshot::look();
         let candidates: Vec<(&Stat, Marks)> =
             scene.candidates().map(|stat| (stat, Marks::of(stat.pid))).collect();
-        let held: Vec<(&Stat, Held)> =
+        let held: Vec<(&Stat, HolderStatus)> =
             candidates.iter().map(|(stat, marks)| (*stat, self.held(marks.tag.as_ref()))).collect();
         let groups = self.recorded_groups(&scene.processes, &held);
         let mut found = Vec::new();
         for ((stat, marks), (_, held)) in candidates.into_iter().zip(held) {
             let is_meant = match held {
-                Held::ByTheDead => true,
-                Held::Untold => groups.contains(&stat.group),
-                Held::ByOthers => false,
+                HolderStatus::ByTheDead => true,
+                HolderStatus::Untold => groups.contains(&stat.group),
+                HolderStatus::ByOthers => false,
             };
             if is_meant && !scene.is_kept(stat, self.keep) && !scene.is_kept(stat, &marks.keep) {
                 found.push(SweptProcess::seen(stat, self.boot, marks.record));
@@ -68,9 +68,9 @@ impl Sweep<'_> {
 
     /// The groups of recorded agents that are still theirs: the leader is the recorded process, or it is gone and
     /// a member with the tag shows whose group it was. A number that another process has now proves nothing.
-    fn recorded_groups(&self, processes: &[Stat], candidates: &[(&Stat, Held)]) -> HashSet<u32> {
+    fn recorded_groups(&self, processes: &[Stat], candidates: &[(&Stat, HolderStatus)]) -> HashSet<u32> {
         let is_shown = |group: u32| {
-            candidates.iter().any(|(stat, held)| stat.group == group && *held == Held::ByTheDead)
+            candidates.iter().any(|(stat, held)| stat.group == group && *held == HolderStatus::ByTheDead)
         };
         let is_theirs = |run: &&ProcessIdentity| match processes.iter().find(|stat| stat.pid == run.pid) {
             Some(leader) => leader.identity(self.boot) == **run,
@@ -80,14 +80,16 @@ impl Sweep<'_> {
     }
 
     /// What the tag of a process in our namespace says.
-    fn held(&self, tag: Option<&Tag>) -> Held {
+    fn held(&self, tag: Option<&Tag>) -> HolderStatus {
         match tag {
-            None => Held::Untold,
+            None => HolderStatus::Untold,
             // The holder is looked for by its number, which has to be one of ours.
-            Some(tag) if tag.namespace != self.namespace => Held::ByOthers,
-            Some(tag) if self.holders.is_some_and(|meant| !meant.contains(&tag.holder)) => Held::ByOthers,
-            Some(tag) if tag.home == self.home && !tag.holder.is_alive() => Held::ByTheDead,
-            Some(_) => Held::ByOthers,
+            Some(tag) if tag.namespace != self.namespace => HolderStatus::ByOthers,
+            Some(tag) if self.holders.is_some_and(|meant| !meant.contains(&tag.holder)) => {
+                HolderStatus::ByOthers
+            }
+            Some(tag) if tag.home == self.home && !tag.holder.is_alive() => HolderStatus::ByTheDead,
+            Some(_) => HolderStatus::ByOthers,
         }
     }
 }

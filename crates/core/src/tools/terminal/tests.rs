@@ -4,7 +4,7 @@ use super::*;
 use crate::model::ProcessIdentity;
 use crate::tools::Tag;
 
-const GRACE: Grace = Grace { eof: Duration::ZERO, term: Duration::from_millis(300) };
+const GRACE: GracePeriods = GracePeriods { eof: Duration::ZERO, term: Duration::from_millis(300) };
 
 fn line(command: &str, args: &[&str]) -> CommandLine {
     CommandLine {
@@ -20,8 +20,8 @@ fn environment() -> Environment {
     [("PATH".into(), "/usr/bin:/bin".into()), ("GREETING".into(), "hello".into())].into_iter().collect()
 }
 
-async fn start(line: &CommandLine) -> Result<Terminal, TerminalError> {
-    Terminal::start(&Spawner::default(), line, &environment(), GRACE, Arc::default()).await
+async fn start(line: &CommandLine) -> Result<TerminalProcess, TerminalError> {
+    TerminalProcess::start(&Spawner::default(), line, &environment(), GRACE, Arc::default()).await
 }
 
 async fn run(line: &CommandLine) -> (String, bool, String) {
@@ -59,7 +59,8 @@ async fn an_agent_gives_a_command_no_variable_by_which_processes_are_known() {
         (Spawner::keeping(Some(tag), &["tmux: server".to_owned()]), "[\"tmux: server\"]"),
     ];
     for (spawner, kept) in spawners {
-        let terminal = Terminal::start(&spawner, &with, &environment, GRACE, Arc::default()).await.unwrap();
+        let terminal =
+            TerminalProcess::start(&spawner, &with, &environment, GRACE, Arc::default()).await.unwrap();
         terminal.exited().await.unwrap();
         assert_eq!(terminal.shown().output, format!("ours none home:boot:3:1:2 {kept}\n"));
     }
@@ -81,9 +82,9 @@ async fn the_end_of_the_output_is_shown_and_news_say_at_the_end_that_they_were_n
     let many = CommandLine { output_bytes: Some(8), ..line("sh", &["-c", "echo begin; echo the-end"]) };
     let terminal = start(&many).await.unwrap();
     let exit = terminal.exited().await.unwrap();
-    let shown = Shown { output: "the-end\n".into(), is_cut: true, exit: Some(exit.clone()) };
+    let shown = TerminalView { output: "the-end\n".into(), is_cut: true, exit: Some(exit.clone()) };
     assert_eq!(terminal.shown(), shown);
-    let news = News { output: "begin\nth".into(), exit: Some((exit, Some("the-end\n".into()))) };
+    let news = TerminalDelta { output: "begin\nth".into(), exit: Some((exit, Some("the-end\n".into()))) };
     assert_eq!(terminal.take_news(false), news);
 }
 
@@ -92,7 +93,7 @@ async fn a_command_that_ignores_terminate_is_killed_with_its_children() {
     let script = "trap '' TERM; (trap '' TERM; sleep 1000) & echo $! $$; wait";
     let changed = Arc::new(Notify::new());
     let (line, spawner, environment) = (line("sh", &["-c", script]), Spawner::default(), environment());
-    let terminal = Terminal::start(&spawner, &line, &environment, GRACE, Arc::clone(&changed));
+    let terminal = TerminalProcess::start(&spawner, &line, &environment, GRACE, Arc::clone(&changed));
     let terminal = terminal.await.unwrap();
     while terminal.shown().output.is_empty() {
         changed.notified().await;
@@ -100,11 +101,11 @@ async fn a_command_that_ignores_terminate_is_killed_with_its_children() {
     let pids = terminal.shown().output;
     let processes: Vec<_> =
         pids.split_whitespace().map(|pid| ProcessIdentity::of(pid.parse().unwrap()).unwrap()).collect();
-    assert_eq!(terminal.kill(GRACE).await, Ended::Gone);
+    assert_eq!(terminal.kill(GRACE).await, TerminationOutcome::Gone);
     assert_eq!(terminal.shown().exit.unwrap().to_string(), "signal 9");
     assert!(processes.len() == 2 && processes.iter().all(|process| !process.is_alive()), "{processes:?}");
     // It is gone, and may be killed as often as one likes.
-    assert_eq!(terminal.kill(GRACE).await, Ended::Gone);
+    assert_eq!(terminal.kill(GRACE).await, TerminationOutcome::Gone);
 }
 
 #[tokio::test]
@@ -112,7 +113,7 @@ async fn an_exit_is_told_though_somebody_else_holds_the_output() {
     // The one that holds it has left the group, so nobody ends it with the command.
     let terminal = start(&line("sh", &["-c", "echo out; setsid sleep 5 & exit 0"])).await.unwrap();
     let exit = timeout(Duration::from_secs(4), terminal.exited()).await.unwrap().unwrap();
-    assert_eq!(terminal.shown(), Shown { output: "out\n".into(), is_cut: false, exit: Some(exit) });
+    assert_eq!(terminal.shown(), TerminalView { output: "out\n".into(), is_cut: false, exit: Some(exit) });
 }
 
 #[test]

@@ -9,15 +9,15 @@ use tokio::time::timeout;
 use super::*;
 
 /// A connection whose far end is bytes, with a pipe that holds `pipe` bytes.
-fn raw(pipe: usize, limits: Limits) -> (Peer, Incoming, BufReader<DuplexStream>) {
+fn raw(pipe: usize, limits: WireLimits) -> (Peer, InboundStream, BufReader<DuplexStream>) {
     let (near, far) = tokio::io::duplex(pipe);
     let (source, target) = tokio::io::split(near);
     let (peer, incoming) = connect(source, target, limits);
     (peer, incoming, BufReader::new(far))
 }
 
-fn small() -> Limits {
-    Limits { queue_messages: 2, ..Limits::default() }
+fn small() -> WireLimits {
+    WireLimits { queue_messages: 2, ..WireLimits::default() }
 }
 
 async fn next_line(far: &mut BufReader<DuplexStream>) -> String {
@@ -35,7 +35,7 @@ async fn settled() {
     assert!(stuck(std::future::pending::<()>()).await);
 }
 
-async fn lines(incoming: &mut Incoming) -> Vec<String> {
+async fn lines(incoming: &mut InboundStream) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(inbound) = incoming.recv().await {
         lines.push(inbound.message().line().to_string());
@@ -47,7 +47,9 @@ async fn lines(incoming: &mut Incoming) -> Vec<String> {
 async fn a_response_comes_after_the_notifications_sent_before_it() {
     let ((client, mut from_agent), (agent, mut from_client)) = memory(small());
     let serving = tokio::spawn(async move {
-        let Some(Inbound::Request { id, message }) = from_client.recv().await else { panic!("no request") };
+        let Some(InboundMessage::Request { id, message }) = from_client.recv().await else {
+            panic!("no request")
+        };
         assert_eq!(message.params(), Some(r#"{"a":1}"#));
         for n in 0..500 {
             agent.notify("session/update", &n.to_string()).await.unwrap();
@@ -58,19 +60,19 @@ async fn a_response_comes_after_the_notifications_sent_before_it() {
     let id = client.request("session/prompt", r#"{"a":1}"#).await.unwrap();
     for n in 0..500 {
         let line = encode::notification("session/update", &n.to_string());
-        let expected = Inbound::Notification(Message::parse(line).unwrap());
+        let expected = InboundMessage::Notification(RpcMessage::parse(line).unwrap());
         assert_eq!(from_agent.recv().await, Some(expected));
     }
-    let message = Message::parse(encode::response(&id, "true")).unwrap();
-    let expected = Inbound::Response { id, method: "session/prompt".into(), message };
+    let message = RpcMessage::parse(encode::response(&id, "true")).unwrap();
+    let expected = InboundMessage::Response { id, method: "session/prompt".into(), message };
     assert_eq!(from_agent.recv().await, Some(expected));
-    assert_eq!((from_agent.recv().await, from_agent.end()), (None, Some(End::Eof)));
+    assert_eq!((from_agent.recv().await, from_agent.end()), (None, Some(DisconnectReason::Eof)));
     serving.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_is_not_lost_when_the_queue_is_full_and_its_request_is_not_written() {
-    let (peer, _incoming, mut far) = raw(8, Limits { queue_messages: 3, ..Limits::default() });
+    let (peer, _incoming, mut far) = raw(8, WireLimits { queue_messages: 3, ..WireLimits::default() });
     let first = peer.request("first", "").await.unwrap();
     settled().await;
     // The writer has the first line and cannot get rid of it; with two more the queue is full.
@@ -107,18 +109,18 @@ async fn a_cancellation_is_not_lost_when_the_queue_is_full_and_its_request_is_no
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_what_is_answered_sends_nothing() {
-    let (peer, mut incoming, mut far) = raw(1024, Limits::default());
+    let (peer, mut incoming, mut far) = raw(1024, WireLimits::default());
     let id = peer.request("m", "").await.unwrap();
     assert_eq!(next_line(&mut far).await, encode::request(&id, "m", ""));
     far.write_all(format!("{}\n", encode::response(&id, "1")).as_bytes()).await.unwrap();
-    assert!(matches!(incoming.recv().await, Some(Inbound::Response { .. })));
+    assert!(matches!(incoming.recv().await, Some(InboundMessage::Response { .. })));
     peer.cancel(&id);
     assert!(stuck(next_line(&mut far)).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_given_up_while_it_waits_sends_nothing_and_frees_its_id() {
-    let (peer, _incoming, mut far) = raw(8, Limits { queue_messages: 1, ..Limits::default() });
+    let (peer, _incoming, mut far) = raw(8, WireLimits { queue_messages: 1, ..WireLimits::default() });
     peer.notify("a", "").await.unwrap();
     settled().await;
     assert!(stuck(peer.notify("b", "")).await);
@@ -133,7 +135,7 @@ async fn a_request_given_up_while_it_waits_sends_nothing_and_frees_its_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_makes_the_sender_wait_and_loses_nothing() {
-    let limits = Limits { queue_messages: 1000, queue_bytes: 1000, ..Limits::default() };
+    let limits = WireLimits { queue_messages: 1000, queue_bytes: 1000, ..WireLimits::default() };
     let (peer, mut incoming, far) = raw(100, limits);
     let mut far = far.into_inner();
     let line = format!("{}\n", encode::notification("m", &"1".repeat(50)));
@@ -151,7 +153,7 @@ async fn a_slow_consumer_makes_the_sender_wait_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn sending_waits_by_count_and_by_bytes() {
-    let limits = Limits { queue_messages: 1000, queue_bytes: 100, ..Limits::default() };
+    let limits = WireLimits { queue_messages: 1000, queue_bytes: 100, ..WireLimits::default() };
     for (limits, fits) in [(small(), 2), (limits, 2)] {
         let (peer, _incoming, mut far) = raw(8, limits);
         let line = encode::notification("m", "12345");
@@ -168,7 +170,7 @@ async fn sending_waits_by_count_and_by_bytes() {
 
 #[tokio::test]
 async fn a_line_longer_than_the_queue_passes_alone() {
-    let limits = Limits { queue_bytes: 10, ..Limits::default() };
+    let limits = WireLimits { queue_bytes: 10, ..WireLimits::default() };
     let ((left, _), (_right, mut incoming)) = memory(limits);
     let params = format!("\"{}\"", "x".repeat(300_000));
     let sending = async {
@@ -182,7 +184,8 @@ async fn a_line_longer_than_the_queue_passes_alone() {
 
 #[tokio::test]
 async fn garbage_is_counted_and_remembered_up_to_a_bound_and_never_answered() {
-    let limits = Limits { line_bytes: 40, garbage_lines: 3, garbage_line_bytes: 5, ..Limits::default() };
+    let limits =
+        WireLimits { line_bytes: 40, garbage_lines: 3, garbage_line_bytes: 5, ..WireLimits::default() };
     let (peer, mut incoming, far) = raw(4096, limits);
     let mut far = far.into_inner();
     let too_long = encode::notification("m", &"1".repeat(40));
@@ -192,7 +195,7 @@ async fn garbage_is_counted_and_remembered_up_to_a_bound_and_never_answered() {
     far.write_all(b"\n\xff\xfe\n{\"method\":\"n\"}").await.unwrap();
     far.shutdown().await.unwrap();
     assert_eq!(lines(&mut incoming).await, [r#"{"method":"m"}"#, r#"{"method":"n"}"#]);
-    assert_eq!(incoming.end(), Some(End::Eof));
+    assert_eq!(incoming.end(), Some(DisconnectReason::Eof));
     let expected = GarbageReport {
         lines: 6,
         answerable: 2,
@@ -209,13 +212,13 @@ async fn garbage_is_counted_and_remembered_up_to_a_bound_and_never_answered() {
 
 #[tokio::test]
 async fn garbage_without_end_ends_the_connection_and_a_message_between_does_not() {
-    let limits = Limits { line_bytes: 1000, flood_bytes: 2000, ..Limits::default() };
+    let limits = WireLimits { line_bytes: 1000, flood_bytes: 2000, ..WireLimits::default() };
     for part in [&b"x"[..], b"\n", b"warning\n", b"[]\n"] {
         let (_peer, mut incoming, far) = raw(4096, limits);
         let mut far = far.into_inner();
         let flooding = async { while far.write_all(part).await.is_ok() {} };
         let (seen, ()) = tokio::join!(lines(&mut incoming), flooding);
-        assert_eq!((seen, incoming.end()), (vec![], Some(End::Flooded)));
+        assert_eq!((seen, incoming.end()), (vec![], Some(DisconnectReason::Flooded)));
     }
     let (peer, mut incoming, far) = raw(4096, limits);
     let mut far = far.into_inner();
@@ -226,7 +229,7 @@ async fn garbage_without_end_ends_the_connection_and_a_message_between_does_not(
         }
     };
     let (seen, ()) = tokio::join!(lines(&mut incoming), sending);
-    assert_eq!((seen.len(), incoming.end()), (20, Some(End::Eof)));
+    assert_eq!((seen.len(), incoming.end()), (20, Some(DisconnectReason::Eof)));
     assert_eq!(peer.garbage().lines, 20);
 }
 
@@ -247,10 +250,10 @@ async fn a_response_to_nothing_outstanding_is_a_stray() {
     ];
     let answer = encode::response(&id, "2");
     let mut expected: Vec<_> =
-        strays.iter().map(|line| Inbound::Stray(Message::parse(line.as_str()).unwrap())).collect();
-    let message = Message::parse(answer.as_str()).unwrap();
-    expected.push(Inbound::Response { id, method: "m".into(), message: message.clone() });
-    expected.push(Inbound::Stray(message));
+        strays.iter().map(|line| InboundMessage::Stray(RpcMessage::parse(line.as_str()).unwrap())).collect();
+    let message = RpcMessage::parse(answer.as_str()).unwrap();
+    expected.push(InboundMessage::Response { id, method: "m".into(), message: message.clone() });
+    expected.push(InboundMessage::Stray(message));
     let bytes = format!("{}\n{answer}\n{answer}\n", strays.join("\n"));
     let receiving = async {
         let mut seen = Vec::new();
@@ -294,14 +297,14 @@ async fn closing_writes_what_is_queued_then_ends_the_stream_and_reading_goes_on(
 
 #[tokio::test(start_paused = true)]
 async fn aborting_drops_what_is_queued_in_both_directions() {
-    let (peer, mut incoming, far) = raw(1024, Limits::default());
+    let (peer, mut incoming, far) = raw(1024, WireLimits::default());
     let mut far = far.into_inner();
     far.write_all(b"{\"method\":\"m\"}\n").await.unwrap();
     settled().await;
     assert_eq!(incoming.end(), None);
     peer.abort();
     assert_eq!((incoming.recv().await, incoming.try_recv()), (None, None));
-    assert_eq!(incoming.end(), Some(End::Aborted));
+    assert_eq!(incoming.end(), Some(DisconnectReason::Aborted));
     assert!(matches!(peer.notify("m", "").await, Err(WireError::Closed)));
     assert!(matches!(peer.close().await, Err(WireError::Closed)));
     assert_eq!(far.read(&mut [0; 8]).await.unwrap(), 0);
@@ -309,7 +312,7 @@ async fn aborting_drops_what_is_queued_in_both_directions() {
 
 #[tokio::test]
 async fn what_cannot_be_sent_is_refused_with_its_reason() {
-    let limits = Limits { line_bytes: 60, outstanding: 1, ..Limits::default() };
+    let limits = WireLimits { line_bytes: 60, outstanding: 1, ..WireLimits::default() };
     let (peer, mut incoming, far) = raw(1024, limits);
     let error = peer.notify("m", &"1".repeat(60)).await.unwrap_err();
     assert_eq!(error.to_string(), "a message of 100 bytes is over the limit of 60");
@@ -320,13 +323,13 @@ async fn what_cannot_be_sent_is_refused_with_its_reason() {
     let error = peer.send_request(id, "m", again).await.unwrap_err();
     assert_eq!(error.to_string(), "1 requests are outstanding already");
     drop(far);
-    assert_eq!((incoming.recv().await, incoming.end()), (None, Some(End::Eof)));
+    assert_eq!((incoming.recv().await, incoming.end()), (None, Some(DisconnectReason::Eof)));
     assert!(peer.request("m", "").await.is_err());
 }
 
 #[tokio::test]
 async fn an_id_in_use_is_refused() {
-    let (peer, _incoming, _far) = raw(1024, Limits::default());
+    let (peer, _incoming, _far) = raw(1024, WireLimits::default());
     let id = peer.request("m", "").await.unwrap();
     let again = encode::request(&id, "m", "");
     let error = peer.send_request(id, "m", again).await.unwrap_err();
@@ -347,7 +350,7 @@ async fn a_peer_that_reads_no_more_is_an_error_for_those_who_send() {
 
 #[tokio::test]
 async fn dropping_the_last_peer_writes_what_is_queued_and_ends_the_stream() {
-    let ((left, mut to_left), (right, mut to_right)) = memory(Limits::default());
+    let ((left, mut to_left), (right, mut to_right)) = memory(WireLimits::default());
     left.notify("a", "").await.unwrap();
     drop(left);
     assert_eq!(lines(&mut to_right).await, [encode::notification("a", "")]);
@@ -358,7 +361,7 @@ async fn dropping_the_last_peer_writes_what_is_queued_and_ends_the_stream() {
 
 #[tokio::test]
 async fn dropping_both_ends_stops_everything() {
-    let (peer, incoming, far) = raw(1024, Limits::default());
+    let (peer, incoming, far) = raw(1024, WireLimits::default());
     drop((peer, incoming));
     let mut rest = Vec::new();
     far.into_inner().read_to_end(&mut rest).await.unwrap();
@@ -368,7 +371,7 @@ async fn dropping_both_ends_stops_everything() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_takes_nothing_for_too_long_is_written_to_no_more() {
     let patience = Duration::from_mins(1);
-    let limits = Limits { write_patience: Some(patience), ..small() };
+    let limits = WireLimits { write_patience: Some(patience), ..small() };
     let (peer, _incoming, mut far) = raw(16, limits);
     let line = r#"{"jsonrpc":"2.0","method":"x"}"#;
     // One that reads now and then is waited for, however slow it is.

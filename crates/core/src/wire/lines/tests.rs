@@ -10,11 +10,11 @@ enum Seen {
 
 /// All lines of a stream that comes in parts of `size` bytes.
 fn lines(bytes: &[u8], size: usize, limit: usize) -> Vec<Seen> {
-    let mut lines = Lines::new(limit, 4);
+    let mut lines = LineBuffer::new(limit, 4);
     let mut seen = Vec::new();
-    let see = |line: Line<'_>| match line {
-        Line::Whole(line) => Seen::Whole(String::from_utf8_lossy(line).into_owned()),
-        Line::TooLong(dropped) => {
+    let see = |line: RawLine<'_>| match line {
+        RawLine::Whole(line) => Seen::Whole(String::from_utf8_lossy(line).into_owned()),
+        RawLine::TooLong(dropped) => {
             Seen::TooLong(String::from_utf8_lossy(&dropped.head).into_owned(), dropped.bytes)
         }
     };
@@ -56,7 +56,7 @@ fn an_unfinished_line_over_the_limit_is_reported_at_the_end() {
 
 #[test]
 fn an_endless_line_is_not_kept() {
-    let mut lines = Lines::new(1000, 4);
+    let mut lines = LineBuffer::new(1000, 4);
     for _ in 0..10_000 {
         lines.room().extend_from_slice(&[b'x'; 500]);
         assert_eq!(lines.next(), None);
@@ -67,11 +67,11 @@ fn an_endless_line_is_not_kept() {
 
 #[test]
 fn the_room_of_a_long_line_is_given_back() {
-    let mut lines = Lines::new(8 * KEPT_BYTES, 4);
+    let mut lines = LineBuffer::new(8 * KEPT_BYTES, 4);
     lines.room().extend_from_slice(&vec![b'x'; 4 * KEPT_BYTES]);
     assert_eq!(lines.next(), None);
     lines.room().extend_from_slice(b"\n");
-    assert!(matches!(lines.next(), Some(Line::Whole(line)) if line.len() == 4 * KEPT_BYTES));
+    assert!(matches!(lines.next(), Some(RawLine::Whole(line)) if line.len() == 4 * KEPT_BYTES));
     assert_eq!(lines.next(), None);
     assert!(lines.room().capacity() <= KEPT_BYTES);
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn parse(line: &str) -> Message {
-    Message::parse(line).unwrap()
+fn parse(line: &str) -> RpcMessage {
+    RpcMessage::parse(line).unwrap()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_message_with_a_method_and_an_id_is_a_request_whatever_else_it_has() {
 #[test]
 fn null_is_a_result_and_a_missing_result_is_none() {
     assert_eq!(parse(r#"{"id":1,"result":null}"#).result(), Some("null"));
-    assert_eq!(Message::parse(r#"{"id":1}"#), Err(Malformed::NeitherRequestNorResponse));
+    assert_eq!(RpcMessage::parse(r#"{"id":1}"#), Err(Malformed::NeitherRequestNorResponse));
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn of_a_result_and_an_error_the_one_that_is_not_null_counts_and_the_error_first(
 fn an_id_may_be_null_only_in_an_error() {
     let message = parse(r#"{"id":null,"error":{"code":-32700}}"#);
     assert_eq!(message.id(), Some(&RpcId::null()));
-    assert_eq!(Message::parse(r#"{"id":null,"result":1}"#), Err(Malformed::BadId));
-    assert_eq!(Message::parse(r#"{"id":null,"method":"m"}"#), Err(Malformed::NullId));
+    assert_eq!(RpcMessage::parse(r#"{"id":null,"result":1}"#), Err(Malformed::BadId));
+    assert_eq!(RpcMessage::parse(r#"{"id":null,"method":"m"}"#), Err(Malformed::NullId));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_line_that_is_no_message_has_a_reason() {
         (r#"{"error":{}}"#, Malformed::MissingId),
     ];
     for (line, reason) in cases {
-        assert_eq!(Message::parse(line), Err(reason), "{line}");
+        assert_eq!(RpcMessage::parse(line), Err(reason), "{line}");
     }
 }
 
@@ -100,7 +100,7 @@ fn a_line_that_is_no_message_has_a_reason() {
 fn a_few_unknown_members_are_kept_and_very_many_are_refused() {
     let with = |count: usize| {
         let members: Vec<String> = (0..count).map(|n| format!(r#","k{n}":0"#)).collect();
-        Message::parse(format!(r#"{{"method":"m"{}}}"#, members.concat()))
+        RpcMessage::parse(format!(r#"{{"method":"m"{}}}"#, members.concat()))
     };
     assert_eq!(
         with(UNKNOWN_MEMBERS).map(|message| message.method().map(str::to_owned)),
@@ -119,5 +119,5 @@ fn half_a_surrogate_pair_in_a_name_or_a_value_loses_no_message() {
 fn nesting_as_deep_as_a_line_allows_overflows_nothing() {
     let deep = format!(r#"{{"method":"m","params":{}1{}}}"#, "[".repeat(200_000), "]".repeat(200_000));
     assert_eq!(parse(&deep).params().map(str::len), Some(400_001));
-    assert_eq!(Message::parse("[".repeat(200_000)), Err(Malformed::NotJson));
+    assert_eq!(RpcMessage::parse("[".repeat(200_000)), Err(Malformed::NotJson));
 }

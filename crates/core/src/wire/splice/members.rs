@@ -64,8 +64,8 @@ impl<'t> Object<'t> {
         let mut indexes = Vec::with_capacity(names.len());
         for name in names {
             match find(self.text, &object.members, name)? {
-                Found::At(index) => indexes.push(index),
-                Found::Nowhere => {}
+                MemberPosition::At(index) => indexes.push(index),
+                MemberPosition::Nowhere => {}
             }
         }
         indexes.sort_unstable();
@@ -78,8 +78,8 @@ impl<'t> Object<'t> {
 
     fn one(&self, name: &str) -> Option<usize> {
         match find(self.text, &self.members, name)? {
-            Found::At(index) => Some(index),
-            Found::Nowhere => None,
+            MemberPosition::At(index) => Some(index),
+            MemberPosition::Nowhere => None,
         }
     }
 }
@@ -96,8 +96,8 @@ pub fn put(json: &str, path: &[&str], value: &str) -> Option<String> {
         }
         let members = members_in(json, at.clone())?;
         match find(json, &members, name)? {
-            Found::At(index) => at = members[index].value.clone(),
-            Found::Nowhere => {
+            MemberPosition::At(index) => at = members[index].value.clone(),
+            MemberPosition::Nowhere => {
                 let comma = if members.is_empty() { "" } else { "," };
                 let inside = nested(&path[depth + 1..], value);
                 let member = format!("{}:{inside}{comma}", json_string(name));
@@ -161,18 +161,18 @@ fn whole(json: &str) -> Option<Range<usize>> {
     Some(range_in(json, serde_json::from_str::<&RawValue>(json).ok()?.get()))
 }
 
-enum Found {
+enum MemberPosition {
     At(usize),
     Nowhere,
 }
 
 /// Where the one member of this name is; `None` if there are two.
-fn find(json: &str, members: &[MemberRange], name: &str) -> Option<Found> {
+fn find(json: &str, members: &[MemberRange], name: &str) -> Option<MemberPosition> {
     let is_it = |member: &MemberRange| text_of(&json[member.name.clone()]).is_some_and(|text| text == name);
     let mut found = members.iter().enumerate().filter(|(_, member)| is_it(member));
     match (found.next(), found.next()) {
-        (None, _) => Some(Found::Nowhere),
-        (Some((index, _)), None) => Some(Found::At(index)),
+        (None, _) => Some(MemberPosition::Nowhere),
+        (Some((index, _)), None) => Some(MemberPosition::At(index)),
         (Some(_), Some(_)) => None,
     }
 }

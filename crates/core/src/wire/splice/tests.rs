@@ -4,13 +4,13 @@ use super::*;
 
 const TEXT: &str = r#"{ "a" : [1, {"b":"x"} , null], "\u0063":1e3, "d":1, "d":2 }"#;
 
-fn at(path: &[Step<'_>]) -> Option<&'static str> {
+fn at(path: &[PathStep<'_>]) -> Option<&'static str> {
     locate(TEXT, path).map(|range| &TEXT[range])
 }
 
 #[test]
 fn a_value_is_found_by_its_path_without_the_space_around_it() {
-    use Step::{Index, Key};
+    use PathStep::{Index, Key};
     assert_eq!(at(&[]), Some(TEXT));
     assert_eq!(at(&[Key("a"), Index(1), Key("b")]), Some(r#""x""#));
     assert_eq!(at(&[Key("a"), Index(2)]), Some("null"));
@@ -19,7 +19,7 @@ fn a_value_is_found_by_its_path_without_the_space_around_it() {
 
 #[test]
 fn what_is_not_there_or_there_twice_or_no_json_is_none() {
-    use Step::{Index, Key};
+    use PathStep::{Index, Key};
     let none = [
         at(&[Key("d")]),
         at(&[Key("e")]),

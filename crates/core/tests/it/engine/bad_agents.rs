@@ -1,9 +1,9 @@
 //! Agents that break the protocol in the middle of a turn, beside a good one in the same engine: the turn ends, the
 //! record can be read, the next prompt is answered, and the good one notices nothing.
 
-use acpx_core::model::{EventKind, PermissionMode, Verdict};
-use acpx_core::wire::Limits;
-use acpx_testkit::Step;
+use acpx_core::model::{EventKind, PermissionMode, ReplayVerdict};
+use acpx_core::wire::WireLimits;
+use acpx_testkit::ScriptStep;
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn bad(turn: impl FnOnce(Script) -> Script) -> Script {
 }
 
 impl Pair {
-    async fn new(settings: Settings, turn: impl FnOnce(Script) -> Script) -> Self {
+    async fn new(settings: EngineSettings, turn: impl FnOnce(Script) -> Script) -> Self {
         let bench = Bench::with(settings);
         let (good, _) = bench.open(&faithful(everything())).await;
         let (bad, command) = bench.open(&bad(turn)).await;
@@ -147,7 +147,7 @@ async fn a_permission_request_without_options_is_answered_cancelled_since_nothin
 
 #[tokio::test]
 async fn an_agent_that_streams_without_end_is_stopped() {
-    let pair = Pair::new(Settings { turn_bytes: 300_000, ..quick() }, |turn| turn.flood(None)).await;
+    let pair = Pair::new(EngineSettings { turn_bytes: 300_000, ..quick() }, |turn| turn.flood(None)).await;
     let text = r#"the agent "scripted" sent more than 300000 bytes in turn 1 and was stopped"#;
     assert_eq!(failure(&pair.turn().await), ("AGENT_FLOODED", text));
     pair.goes_on().await;
@@ -204,8 +204,8 @@ async fn a_line_that_is_no_text_and_one_that_is_nested_without_end_are_passed_ov
 
 #[tokio::test]
 async fn what_an_agent_prints_and_what_it_says_at_too_great_length_is_counted_in_the_turn_that_it_dies_in() {
-    let wire = Limits { line_bytes: 10_000, ..quick().wire };
-    let pair = Pair::new(Settings { wire, ..quick() }, |turn| {
+    let wire = WireLimits { line_bytes: 10_000, ..quick().wire };
+    let pair = Pair::new(EngineSettings { wire, ..quick() }, |turn| {
         let turn = turn.line("thread 'main' panicked").line("note: run with RUST_BACKTRACE=1");
         turn.say(&"x".repeat(20_000)).exit(101)
     })
@@ -265,8 +265,8 @@ async fn tool_calls_that_have_other_ids_when_they_are_replayed_are_the_same_conv
     prompt(&session, "go").await;
     session.park().await.unwrap();
     let how = session.wake(restore()).await.unwrap();
-    let replay = Some(Verdict::Same);
-    assert_eq!(how, Awakening::Restored { rung: acpx_core::machine::Rung::Load, replay });
+    let replay = Some(ReplayVerdict::Same);
+    assert_eq!(how, WakeOutcome::Restored { rung: acpx_core::machine::Rung::Load, replay });
     assert_eq!(stop_reason(&prompt(&session, "on").await), "end_turn");
     assert_eq!(bench.said(&session).await, ["> go", "< done", "> on"]);
     let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
@@ -278,7 +278,7 @@ async fn tool_calls_that_have_other_ids_when_they_are_replayed_are_the_same_conv
 async fn a_prompt_that_an_agent_with_closed_stdin_cannot_read_fails_at_once() {
     let bench = Bench::with(quick());
     let closed = bench.home.join("closed");
-    let close = |turn: Script| turn.end("end_turn").step(Step::CloseStdin).touch(&closed).hang();
+    let close = |turn: Script| turn.end("end_turn").step(ScriptStep::CloseStdin).touch(&closed).hang();
     let (session, _) = bench.open(&bad(close)).await;
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
     while !closed.exists() {

@@ -151,7 +151,7 @@ async fn an_agent_that_dies_in_mid_turn_keeps_what_it_said_and_is_restored_by_th
 
 #[tokio::test]
 async fn an_agent_that_floods_without_end_is_stopped_and_the_session_goes_on() {
-    let bench = Bench::with(Settings { turn_bytes: 300_000, ..quick() });
+    let bench = Bench::with(EngineSettings { turn_bytes: 300_000, ..quick() });
     let script = Script::new()
         .initialize(everything())
         .session_new("s1")
@@ -170,12 +170,12 @@ async fn an_agent_that_floods_without_end_is_stopped_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn an_agent_that_sends_a_line_without_end_is_stopped() {
-    let wire = acpx_core::wire::Limits {
+    let wire = acpx_core::wire::WireLimits {
         line_bytes: 100_000,
         flood_bytes: 400_000,
-        ..acpx_core::wire::Limits::default()
+        ..acpx_core::wire::WireLimits::default()
     };
-    let bench = Bench::with(Settings { wire, ..quick() });
+    let bench = Bench::with(EngineSettings { wire, ..quick() });
     let script = Script::new()
         .initialize(everything())
         .session_new("s1")
@@ -186,12 +186,12 @@ async fn an_agent_that_sends_a_line_without_end_is_stopped() {
 
 #[tokio::test]
 async fn an_agent_that_sends_garbage_without_end_before_it_initializes() {
-    let wire = acpx_core::wire::Limits {
+    let wire = acpx_core::wire::WireLimits {
         line_bytes: 100_000,
         flood_bytes: 400_000,
-        ..acpx_core::wire::Limits::default()
+        ..acpx_core::wire::WireLimits::default()
     };
-    let bench = Bench::with(Settings { wire, ..quick() });
+    let bench = Bench::with(EngineSettings { wire, ..quick() });
     let script = Script::new().repeat(100, |noise| noise.bytes(&[b'x'; 10_000])).hang();
     let error = bench.open_error(&script).await;
     let text = r#"the agent "scripted" sent more than 400000 bytes of garbage and was stopped"#;
@@ -200,8 +200,8 @@ async fn an_agent_that_sends_garbage_without_end_before_it_initializes() {
 
 #[tokio::test]
 async fn a_prompt_that_fits_into_no_line_is_refused_and_the_session_goes_on() {
-    let wire = acpx_core::wire::Limits { line_bytes: 100_000, ..acpx_core::wire::Limits::default() };
-    let bench = Bench::with(Settings { wire, ..quick() });
+    let wire = acpx_core::wire::WireLimits { line_bytes: 100_000, ..acpx_core::wire::WireLimits::default() };
+    let bench = Bench::with(EngineSettings { wire, ..quick() });
     let (session, _) = bench.open(&faithful(everything())).await;
     let long = Prompt::text(&"x".repeat(100_000)).unwrap();
     assert_eq!(session.prompt(long).await.err().unwrap().code(), "BAD_PROMPT");
@@ -250,8 +250,8 @@ fn an_environment_is_printed_without_its_values() {
 
 #[tokio::test]
 async fn lines_of_the_agent_that_are_too_long_are_counted_in_the_end_of_their_turn() {
-    let wire = acpx_core::wire::Limits { line_bytes: 10_000, ..acpx_core::wire::Limits::default() };
-    let bench = Bench::with(Settings { wire, ..quick() });
+    let wire = acpx_core::wire::WireLimits { line_bytes: 10_000, ..acpx_core::wire::WireLimits::default() };
+    let bench = Bench::with(EngineSettings { wire, ..quick() });
     let long = "x".repeat(20_000);
     let script = Script::new()
         .initialize(json!({}))
@@ -272,8 +272,8 @@ async fn lines_of_the_agent_that_are_too_long_are_counted_in_the_end_of_their_tu
 
 #[tokio::test]
 async fn a_prompt_that_is_cancelled_while_it_waits_takes_no_count_of_lines_from_the_turn_that_runs() {
-    let wire = acpx_core::wire::Limits { line_bytes: 10_000, ..acpx_core::wire::Limits::default() };
-    let bench = Bench::with(Settings { wire, ..quick() });
+    let wire = acpx_core::wire::WireLimits { line_bytes: 10_000, ..acpx_core::wire::WireLimits::default() };
+    let bench = Bench::with(EngineSettings { wire, ..quick() });
     let go = bench.home.join("go");
     let long = "x".repeat(20_000);
     let script = Script::new()

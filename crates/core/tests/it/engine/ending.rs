@@ -2,7 +2,7 @@
 
 use acpx_core::model::{Lifecycle, Scope};
 use acpx_core::store::RecordFilter;
-use acpx_testkit::{Step, children_of};
+use acpx_testkit::{ScriptStep, children_of};
 
 use super::*;
 
@@ -76,7 +76,7 @@ async fn a_parked_session_has_no_agent_and_comes_back_with_the_next_prompt() {
 #[tokio::test]
 async fn an_agent_that_ignores_eof_and_terminate_is_killed_with_its_children() {
     let bench = Bench::new();
-    let child = Step::Child { seconds: 600, holds_stdout: true, own_group: false };
+    let child = ScriptStep::Child { seconds: 600, holds_stdout: true, own_group: false };
     let script =
         Script::new().ignoring_eof().ignoring_terminate().step(child).initialize(json!({})).session_new("s1");
     let (session, command) = bench.open(&script).await;
@@ -90,7 +90,7 @@ async fn an_agent_that_ignores_eof_and_terminate_is_killed_with_its_children() {
 #[tokio::test]
 async fn what_a_dead_agent_leaves_in_its_group_is_ended() {
     let bench = Bench::new();
-    let child = Step::Child { seconds: 600, holds_stdout: false, own_group: false };
+    let child = ScriptStep::Child { seconds: 600, holds_stdout: false, own_group: false };
     let script =
         Script::new().initialize(json!({})).session_new("s1").step(child).prompt(|turn| turn.exit(1));
     let (session, command) = bench.open(&script).await;
@@ -104,7 +104,7 @@ async fn what_a_dead_agent_leaves_in_its_group_is_ended() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_agent_carries_the_tag_of_its_engine() {
-    let bench = Bench::with(Settings { tag: Some("c0ffee".to_owned()), ..quick() });
+    let bench = Bench::with(EngineSettings { tag: Some("c0ffee".to_owned()), ..quick() });
     let (session, _) = bench.open(&faithful(everything())).await;
     let environment =
         std::fs::read_to_string(format!("/proc/{}/environ", session.status().agent_pid.unwrap())).unwrap();
@@ -177,7 +177,7 @@ async fn a_session_that_is_being_opened_does_not_outlive_a_shutdown() {
 #[tokio::test]
 async fn a_shutdown_waits_for_what_a_dead_agent_left_even_if_another_is_coming() {
     let bench = Bench::new();
-    let child = Step::Child { seconds: 600, holds_stdout: false, own_group: false };
+    let child = ScriptStep::Child { seconds: 600, holds_stdout: false, own_group: false };
     let script = Script::new()
         .ignoring_terminate()
         .initialize(everything())

@@ -1,10 +1,10 @@
 //! An agent looked over without a prompt.
 
 use acpx_core::acp::AgentInfo;
-use acpx_core::engine::{Examination, RemoteSession, Trial};
-use acpx_core::model::{AcpSessionId, Profiles, ProtocolVersion, Reading};
+use acpx_core::engine::{Examination, ListLookup, Trial};
+use acpx_core::model::{AcpSessionId, ErrorMeaning, Profiles, ProtocolVersion};
 use acpx_core::store::RecordFilter;
-use acpx_core::tools::Ended;
+use acpx_core::tools::TerminationOutcome;
 
 use super::*;
 
@@ -34,7 +34,7 @@ async fn an_agent_is_asked_what_it_can_do_and_for_a_session_and_nothing_is_left_
     let (seen, command) = examine(&bench, &script).await;
     let seen = seen.unwrap();
     let info = AgentInfo { name: Some("some-agent".into()), version: Some("1.2.3".into()) };
-    assert_eq!((seen.info, seen.protocol, seen.ended), (info, ProtocolVersion::V1, Ended::Gone));
+    assert_eq!((seen.info, seen.protocol, seen.ended), (info, ProtocolVersion::V1, TerminationOutcome::Gone));
     assert_eq!(seen.exit.map(|exit| (exit.code, exit.signal)), Some((Some(0), None)));
     assert_eq!((seen.known_as, &seen.profile), (None, Profiles::built_in().any()));
     assert!(matches!(seen.trial, Trial::Made { modes: true, .. }), "{:?}", seen.trial);
@@ -63,7 +63,7 @@ async fn an_agents_session_list_is_read_to_its_last_page_by_one_process() {
         let with = bench.new_session(agent, Vec::new());
         let found = bench.engine.remote_session(&with, &AcpSessionId::new(session).unwrap()).await.unwrap();
         let found = match found {
-            RemoteSession::Listed(row) => format!("listed as {}", row.session),
+            ListLookup::Listed(row) => format!("listed as {}", row.session),
             other => format!("{other:?}"),
         };
         (found, acpx_testkit::starts_of(&command))
@@ -82,7 +82,7 @@ async fn a_login_that_is_wanted_and_an_agent_that_dies_are_what_came_of_the_tria
         .refuse("session/new", json!({"code": -32000, "message": "Authentication required"}));
     let (seen, _) = examine(&bench, &login).await;
     let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
-    assert_eq!(error.reading(), Reading::LoginNeeded);
+    assert_eq!(error.reading(), ErrorMeaning::LoginNeeded);
 
     let dies = Script::new().initialize(json!({})).expect("session/new").exit(3);
     let (seen, _) = examine(&bench, &dies).await;

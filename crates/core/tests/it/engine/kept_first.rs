@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use acpx_core::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Record, RequestId, Timestamp, TurnId,
 };
-use acpx_core::store::{Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery, StoreFuture};
+use acpx_core::store::{
+    Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner, StoreFuture,
+};
 use tokio::sync::watch;
 
 use super::*;
@@ -87,7 +89,7 @@ impl Store for GatedStore {
         self.inner.records_by_making(filter, after, limit)
     }
 
-    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<Owner>> {
+    fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         self.inner.owners(agent, sessions)
     }
 

@@ -1,7 +1,7 @@
 //! The restore ladder against a real process: each rung, and each way down.
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{Carried, Fact, LineageReason, Verdict};
+use acpx_core::model::{Fact, HistoryExtent, LineageReason, ReplayVerdict};
 
 use super::*;
 
@@ -39,7 +39,7 @@ async fn a_live_session_is_attached_to_as_it_is() {
     let bench = Bench::new();
     let (session, command) = bench.open(&faithful(everything())).await;
     let (same, how) = bench.engine.restore(session.record_id(), restore()).await.unwrap();
-    assert_eq!((how, same.identity()), (Awakening::Live, session.identity()));
+    assert_eq!((how, same.identity()), (WakeOutcome::Live, session.identity()));
     assert_eq!(methods(&command), ["initialize", "session/new"]);
 }
 
@@ -48,7 +48,7 @@ async fn resume_brings_the_session_back() {
     let bench = Bench::new();
     let (session, command) = after_a_kill(&bench, resume_only(), Script::session_resume).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Resume, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Resume, replay: None });
     assert_eq!(methods(&command)[3..], ["initialize", "session/resume"]);
 }
 
@@ -58,7 +58,7 @@ async fn load_brings_it_back_where_resume_is_not_advertised_and_its_replay_is_no
     let replay = |script: Script| script.session_load(|replay| replay.user_said("one").say("first"));
     let (session, command) = after_a_kill(&bench, load_only(), replay).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) });
     assert_eq!(methods(&command)[3..], ["initialize", "session/load"]);
     let story = bench.story(session.record_id()).await;
     assert_eq!(
@@ -77,7 +77,7 @@ async fn load_is_tried_after_a_failed_resume() {
     };
     let (session, command) = after_a_kill(&bench, everything(), both).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
     assert_eq!(methods(&command)[3..], ["initialize", "session/resume", "session/load"]);
 }
 
@@ -97,7 +97,7 @@ async fn load_comes_first_when_the_agents_list_shows_a_later_change() {
     };
     let (session, _) = after_a_kill(&bench, capabilities, elsewhere).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Longer) });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Longer) });
     assert_eq!(bench.said(&session).await, ["> one", "< first", "> elsewhere", "< second"]);
 }
 
@@ -107,7 +107,7 @@ async fn a_lost_session_falls_back_to_a_fresh_one_openly() {
     let gone = |script: Script| script.refuse("session/load", lost()).session_new("s2");
     let (session, _) = after_a_kill(&bench, load_only(), gone).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Fresh { reason: LineageReason::AgentLost, announced: true });
+    assert_eq!(how, WakeOutcome::Fresh { reason: LineageReason::AgentLost, announced: true });
     assert_eq!(bench.story(session.record_id()).await.last().unwrap(), "# session_reset");
 }
 
@@ -116,7 +116,7 @@ async fn an_agent_that_can_neither_load_nor_resume_gets_a_fresh_session_and_neve
     let bench = Bench::new();
     let (session, command) = after_a_kill(&bench, json!({}), |script| script.session_new("s2")).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Fresh { reason: LineageReason::CannotRestore, announced: true });
+    assert_eq!(how, WakeOutcome::Fresh { reason: LineageReason::CannotRestore, announced: true });
     assert_eq!(methods(&command)[3..], ["initialize", "session/new"]);
 }
 
@@ -135,7 +135,7 @@ async fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
     let (session, _) = bench.open(&script).await;
     kill_agent(&session).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false });
+    assert_eq!(how, WakeOutcome::Fresh { reason: LineageReason::NotMaterialised, announced: false });
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn busy_elsewhere_and_login_needed_are_not_lost() {
         assert_eq!(methods(&command)[3..], ["initialize", "session/resume"]);
         // It was not lost: later it can be had again.
         let how = session.wake(restore()).await.unwrap();
-        assert_eq!(how, Awakening::Restored { rung: Rung::Resume, replay: None });
+        assert_eq!(how, WakeOutcome::Restored { rung: Rung::Resume, replay: None });
     }
 }
 
@@ -181,7 +181,7 @@ async fn an_agent_that_dies_while_it_restores_is_an_error_and_loses_nothing() {
     let text = r#"the agent "scripted" died (exit code 3); it said: corrupt file"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_DIED", text));
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn an_agent_that_hangs_while_it_restores_is_ended_and_loses_nothing() {
     let text = r#"the agent "scripted" did not answer session/load in time"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_UNRESPONSIVE", text));
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn a_reset_on_purpose_begins_afresh_without_trying() {
         ..restore()
     };
     let how = session.wake(reset).await.unwrap();
-    assert_eq!(how, Awakening::Fresh { reason: LineageReason::Reset, announced: true });
+    assert_eq!(how, WakeOutcome::Fresh { reason: LineageReason::Reset, announced: true });
     assert_eq!(methods(&command)[3..], ["initialize", "session/new"]);
 }
 
@@ -251,7 +251,7 @@ async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
         Fact::SessionReset { carried, .. } => Some(carried),
         _ => None,
     });
-    assert_eq!(carried, Some(Some(Carried::Whole)));
+    assert_eq!(carried, Some(Some(HistoryExtent::Whole)));
 }
 
 #[tokio::test]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
-use acpx_core::machine::Awakening;
+use acpx_core::engine::{Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session, SessionError};
+use acpx_core::machine::WakeOutcome;
 use acpx_core::model::{
     AbsolutePath, AgentError, AgentSpec, Direction, Entry, Event, Fallback, HostId, McpServer, MessageKind,
     RecordId, Seq, Turn, TurnOutcome, TurnState, WakeOptions,
 };
 use acpx_core::store::{MemoryStore, Store};
-use acpx_core::tools::{Environment, Grace};
+use acpx_core::tools::{Environment, GracePeriods};
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl Bench {
         Self::with(quick())
     }
 
-    fn with(settings: Settings) -> Self {
+    fn with(settings: EngineSettings) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = Engine::new(store.clone(), HostId::new("host").unwrap(), settings);
         Self { home: TempHome::new(), store, engine }
@@ -117,13 +117,13 @@ impl Bench {
     }
 }
 
-fn quick() -> Settings {
+fn quick() -> EngineSettings {
     let millis = Duration::from_millis;
-    Settings {
+    EngineSettings {
         cancel_grace: millis(300),
         close_grace: millis(2000),
-        process: Grace { eof: millis(500), term: millis(500) },
-        ..Settings::default()
+        process: GracePeriods { eof: millis(500), term: millis(500) },
+        ..EngineSettings::default()
     }
 }
 

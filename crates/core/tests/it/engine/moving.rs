@@ -29,7 +29,7 @@ async fn a_moved_record_is_restored_in_its_new_directory() {
     let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
     assert_eq!((kept.cwd, kept.real_cwd), (cwd.clone(), real));
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
     let (_, params) = received(&command).into_iter().find(|(method, _)| method == "session/load").unwrap();
     assert_eq!(params["cwd"], cwd.as_str());
     let facts = bench.events(session.record_id()).await;
@@ -90,7 +90,7 @@ async fn an_agent_that_refuses_another_directory_keeps_the_session() {
         let woken = session.wake(restore()).await;
         match fresh {
             Some(reason) => {
-                assert_eq!(woken.unwrap(), Awakening::Fresh { reason, announced: true }, "{name}");
+                assert_eq!(woken.unwrap(), WakeOutcome::Fresh { reason, announced: true }, "{name}");
             }
             None => assert_eq!(woken.unwrap_err().code(), "SESSION_NOT_RESTORED", "{name}"),
         }

@@ -1,7 +1,7 @@
 //! Requests of clients that go to the agent beside any turn, and what the session offers meanwhile.
 
-use acpx_core::acp::Besides;
-use acpx_core::engine::Offered;
+use acpx_core::acp::ExtraParams;
+use acpx_core::engine::SessionOffer;
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn read(text: &str) -> Value {
 
 /// Modes, options and commands as values.
 fn offered(session: &Session) -> [Value; 3] {
-    let Offered { modes, config_options, commands, .. } = &*session.offered();
+    let SessionOffer { modes, config_options, commands, .. } = &*session.offered();
     [modes, config_options, commands].map(|part| part.as_deref().map_or(Value::Null, read))
 }
 
@@ -178,7 +178,7 @@ async fn the_meta_of_a_client_goes_to_the_agent_with_its_request() {
     let bench = Bench::new();
     let script = faithful(everything());
     let (agent, command) = bench.agent(&script);
-    let meta = |text: &str| Some(Besides::meta(text));
+    let meta = |text: &str| Some(ExtraParams::meta(text));
     let new = NewSession { besides: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
     let session = bench.engine.open(new).await.unwrap();
     let first = Prompt::text("one").unwrap().with_besides(meta(r#"{"b":[ ]}"#));

@@ -1,13 +1,13 @@
 //! What an agent asks in a turn whose policy is to ask goes to the turn's client.
 
-use acpx_core::engine::{Advice, Question, QuestionKind};
+use acpx_core::engine::{ClientDecision, QuestionKind, ResponderRequest};
 use acpx_core::model::{PermissionCount, PermissionMode};
 use tokio::sync::mpsc;
 
 use super::*;
 
 /// A turn that is to ask, and where its questions come out.
-async fn asking(session: &Session) -> (acpx_core::engine::TurnTicket, mpsc::Receiver<Question>) {
+async fn asking(session: &Session) -> (acpx_core::engine::TurnTicket, mpsc::Receiver<ResponderRequest>) {
     let (advisor, questions) = mpsc::channel(4);
     let prompt = Prompt::text("edit").unwrap().with_policy(PermissionMode::Ask);
     (session.prompt_asking(prompt, advisor).await.unwrap(), questions)
@@ -36,7 +36,7 @@ async fn the_clients_choice_reaches_the_agent_and_no_word_of_anybodys_is_no_to_a
     let question = questions.recv().await.unwrap();
     let params: Value = serde_json::from_str(question.params()).unwrap();
     assert_eq!((&params["sessionId"], &params["toolCall"]["toolCallId"]), (&json!("s1"), &json!("t1")));
-    question.answer(Advice::Choose("yes".into()));
+    question.answer(ClientDecision::Choose("yes".into()));
     let turn = ticket.over().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
 
@@ -52,7 +52,7 @@ async fn the_clients_choice_reaches_the_agent_and_no_word_of_anybodys_is_no_to_a
 
     // An option that the agent did not offer.
     let (ticket, mut questions) = asking(&session).await;
-    questions.recv().await.unwrap().answer(Advice::Choose("everything".into()));
+    questions.recv().await.unwrap().answer(ClientDecision::Choose("everything".into()));
     ticket.over().await.unwrap();
     assert_eq!(answers(&command), [selected("yes"), selected("no"), selected("no"), selected("no")]);
 }
@@ -76,8 +76,8 @@ async fn an_answer_to_a_question_of_an_earlier_turn_is_no_answer_to_its_namesake
 
     let (ticket, mut questions) = asking(&session).await;
     let question = questions.recv().await.unwrap();
-    early.answer(Advice::Choose("yes".into()));
-    question.answer(Advice::Choose("no".into()));
+    early.answer(ClientDecision::Choose("yes".into()));
+    question.answer(ClientDecision::Choose("no".into()));
     let mut events = session.follow(Seq::FIRST);
     while !events.next().await.unwrap().unwrap().body.contains(r#""optionId":"no"}"#) {}
     std::fs::write(bench.home.join("answered"), "").unwrap();
@@ -104,7 +104,7 @@ async fn a_yes_where_no_option_is_known_to_approve_is_a_no_and_counted_so() {
     let (ticket, mut questions) = asking(&session).await;
     let question = questions.recv().await.unwrap();
     assert!(!question.wanted().unwrap().can_be_approved);
-    question.answer(Advice::Approve);
+    question.answer(ClientDecision::Approve);
     assert_eq!(ticket.over().await.unwrap().permissions, rejected);
     // Reading is allowed where nobody can be asked, and this cannot be.
     let (ticket, questions) = asking(&session).await;
@@ -148,12 +148,12 @@ async fn whoever_joins_a_turn_to_advise_is_asked_from_then_on_and_a_turn_that_is
     let joined = session.join(&ticket.request, None).await.unwrap().unwrap();
     assert_eq!((joined.id, joined.is_open()), (ticket.turn, true));
     std::fs::write(&one, "").unwrap();
-    first.recv().await.unwrap().answer(Advice::Choose("no".into()));
+    first.recv().await.unwrap().answer(ClientDecision::Choose("no".into()));
 
     let (advisor, mut second) = mpsc::channel(4);
     session.join(&ticket.request, Some(advisor.clone())).await.unwrap().unwrap();
     std::fs::write(&two, "").unwrap();
-    second.recv().await.unwrap().answer(Advice::Choose("yes".into()));
+    second.recv().await.unwrap().answer(ClientDecision::Choose("yes".into()));
     let (request, over) = (ticket.request.clone(), ticket.over().await.unwrap());
     assert_eq!(session.join(&request, None).await.unwrap(), Some(over));
     let unknown = acpx_core::model::RequestId::new("unknown").unwrap();
@@ -172,7 +172,11 @@ async fn what_is_no_permission_is_put_to_the_turns_client_and_declined_where_nob
     let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
     let (session, command) = bench.open(&script).await;
     let said: Arc<str> = r#"{"action":"accept","content":{"a":1.0},"x":[ ]}"#.into();
-    for advice in [Advice::Say(said.clone()), Advice::Say("[]".into()), Advice::Choose("yes".into())] {
+    for advice in [
+        ClientDecision::Say(said.clone()),
+        ClientDecision::Say("[]".into()),
+        ClientDecision::Choose("yes".into()),
+    ] {
         let (advisor, mut questions) = mpsc::channel(4);
         // Whatever the policy is.
         let ticket = session.prompt_asking(Prompt::text("go").unwrap(), advisor).await.unwrap();
@@ -211,7 +215,7 @@ async fn a_question_is_withdrawn_when_its_agent_takes_it_back_or_its_turn_is_can
     let mut question = questions.recv().await.unwrap();
     std::fs::write(&go, "").unwrap();
     question.withdrawn().await;
-    question.answer(Advice::Say(r#"{"action":"accept"}"#.into()));
+    question.answer(ClientDecision::Say(r#"{"action":"accept"}"#.into()));
     ticket.over().await.unwrap();
 
     let (ticket, mut questions) = asking(&session).await;
@@ -250,7 +254,7 @@ async fn a_question_that_was_taken_back_before_it_was_put_is_not_asked_by_the_na
     let params: Value = serde_json::from_str(question.params()).unwrap();
     assert_eq!(params["toolCall"]["toolCallId"], "t2");
     assert_eq!(questions.try_recv().err(), Some(mpsc::error::TryRecvError::Empty));
-    question.answer(Advice::Choose("yes".into()));
+    question.answer(ClientDecision::Choose("yes".into()));
     std::fs::write(&go, "").unwrap();
     let turn = ticket.over().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{AgentProfile, LineageReason, PermissionMode, Timestamp, TurnLimits, Verdict};
+use acpx_core::model::{AgentProfile, LineageReason, PermissionMode, ReplayVerdict, Timestamp, TurnLimits};
 
 use super::*;
 
@@ -60,7 +60,7 @@ async fn a_session_without_a_prompt_is_not_asked_for_where_its_agent_has_not_wri
         let how = session.wake(restore()).await.unwrap();
         assert_eq!(
             how,
-            Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false },
+            WakeOutcome::Fresh { reason: LineageReason::NotMaterialised, announced: false },
             "{name}"
         );
         assert_eq!(methods(&command), ["initialize", "session/new", "initialize", "session/new"], "{name}");
@@ -72,7 +72,7 @@ async fn a_session_without_a_prompt_is_not_asked_for_where_its_agent_has_not_wri
         let (session, _) = open_as(&bench, name, &script).await;
         kill_agent(&session).await;
         let how = session.wake(restore()).await.unwrap();
-        assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None }, "{name}");
+        assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None }, "{name}");
     }
 }
 
@@ -93,8 +93,10 @@ async fn a_prompt_that_was_cut_off_is_replayed_without_its_answer_or_not_at_all(
         prompt(&session, "one").await;
         assert_eq!(failure(&prompt(&session, "two").await).0, "AGENT_DIED");
         let how = session.wake(restore()).await.unwrap();
-        let Awakening::Restored { rung: Rung::Load, replay: Some(verdict) } = how else { panic!("{how:?}") };
-        assert!(matches!(verdict, Verdict::Same | Verdict::Shorter), "{verdict:?}");
+        let WakeOutcome::Restored { rung: Rung::Load, replay: Some(verdict) } = how else {
+            panic!("{how:?}")
+        };
+        assert!(matches!(verdict, ReplayVerdict::Same | ReplayVerdict::Shorter), "{verdict:?}");
         assert_eq!(bench.said(&session).await, ["> one", "< first", "> two", "< par"]);
     }
 }
@@ -127,7 +129,7 @@ fn clock() -> Timestamp {
 #[tokio::test]
 async fn gemini_is_not_loaded_in_the_minute_it_began() {
     NOW.store(119_900, Ordering::SeqCst);
-    let bench = Bench::with(Settings { clock, ..quick() });
+    let bench = Bench::with(EngineSettings { clock, ..quick() });
     let context = "<session_context>\nToday is Monday.";
     let load = |script: Script| {
         script.session_load(|replay| replay.user_said(context).user_said("one").say("first"))
@@ -149,7 +151,7 @@ async fn gemini_is_not_loaded_in_the_minute_it_began() {
     assert_eq!(methods(&command)[3..], ["initialize"]);
     NOW.store(120_000, Ordering::SeqCst);
     let how = waking.await.unwrap().unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) });
     assert_eq!(methods(&command)[3..], ["initialize", "session/load"]);
     assert_eq!(bench.said(&session).await, ["> one", "< first"]);
 }
@@ -165,7 +167,7 @@ async fn what_a_user_says_of_an_agent_comes_before_what_is_known_of_it() {
     let session = bench.engine.open(bench.new_session(agent.clone(), Vec::new())).await.unwrap();
     kill_agent(&session).await;
     let how = session.wake(RestoreSession { agent: Some(agent), ..restore() }).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
     assert_eq!(methods(&command)[2..], ["initialize", "session/load"]);
 }
 
@@ -229,7 +231,7 @@ async fn a_tool_call_is_one_however_it_is_introduced_and_whatever_its_replay_cal
     prompt(&session, "one").await;
     kill_agent(&session).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) });
     let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
     let call = |entry: &Entry| match entry {
         Entry::Tool(call) => Some(call.id.to_string()),
@@ -369,8 +371,10 @@ async fn what_an_agent_tells_after_its_load_was_answered_is_kept_and_is_no_repla
 
 #[tokio::test]
 async fn an_agent_that_is_known_to_stay_is_not_waited_for_at_each_step_of_its_end() {
-    let patient =
-        Settings { process: Grace { eof: Duration::from_mins(5), term: Duration::from_mins(5) }, ..quick() };
+    let patient = EngineSettings {
+        process: GracePeriods { eof: Duration::from_mins(5), term: Duration::from_mins(5) },
+        ..quick()
+    };
     let script = Script::new().ignoring_eof().initialize(json!({})).session_new("s1");
     for (name, script) in [("goose", script.clone()), ("gemini", script.ignoring_terminate())] {
         let bench = Bench::with(patient.clone());

@@ -1,7 +1,7 @@
 //! The processes of agents as they are kept, and when an agent with nothing to do is parked.
 
-use acpx_core::model::{AgentEnd, AgentRun, LineageReason, Memory, ProcessIdentity, Scope, SessionName};
-use acpx_testkit::Step;
+use acpx_core::model::{AgentEnd, AgentMemory, AgentRun, LineageReason, ProcessIdentity, Scope, SessionName};
+use acpx_testkit::ScriptStep;
 
 use super::*;
 
@@ -80,7 +80,7 @@ async fn an_agent_with_nothing_to_do_is_parked_unless_somebody_holds_its_session
 
 #[tokio::test]
 async fn what_only_an_agents_process_remembers_is_parked_for_an_idle_time_that_was_asked_for_and_no_other() {
-    let bench = Bench::with(Settings { idle: Some(Duration::ZERO), ..quick() });
+    let bench = Bench::with(EngineSettings { idle: Some(Duration::ZERO), ..quick() });
     let (session, command) = bench.open(&faithful(json!({}))).await;
     // Nothing has been said that it could remember.
     session.wait_for(|status| status.agent_pid.is_none()).await;
@@ -91,13 +91,13 @@ async fn what_only_an_agents_process_remembers_is_parked_for_an_idle_time_that_w
     session.set_idle_time(Some(Duration::ZERO)).await.unwrap();
     session.wait_for(|status| status.agent_pid.is_none()).await;
     prompt(&session, "back").await;
-    let Memory::Since { reason, .. } = session.status().memory else { panic!("a fresh session") };
+    let AgentMemory::Since { reason, .. } = session.status().memory else { panic!("a fresh session") };
     assert_eq!(reason, Some(LineageReason::CannotRestore));
 }
 
 #[tokio::test]
 async fn an_agent_that_restores_sessions_is_parked_after_the_idle_time_of_its_engine() {
-    let bench = Bench::with(Settings { idle: Some(Duration::ZERO), ..quick() });
+    let bench = Bench::with(EngineSettings { idle: Some(Duration::ZERO), ..quick() });
     let (session, command) = bench.open(&faithful(everything())).await;
     prompt(&session, "one").await;
     session.wait_for(|status| status.agent_pid.is_none()).await;
@@ -203,7 +203,7 @@ async fn a_parked_session_that_nobody_uses_is_freed_and_restored_by_the_next_pro
     bench.engine.free_unused(0);
     assert!(!is_known().await);
     let (session, how) = bench.engine.restore(&record, restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: acpx_core::machine::Rung::Resume, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: acpx_core::machine::Rung::Resume, replay: None });
     assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
 }
 
@@ -224,9 +224,9 @@ async fn an_idle_session_is_ended_and_its_record_can_be_reserved() {
 
 #[tokio::test]
 async fn a_session_with_a_leftover_process_is_not_freed_before_that_ends() {
-    let grace = Grace { eof: Duration::from_millis(500), term: Duration::from_secs(2) };
-    let bench = Bench::with(Settings { process: grace, ..quick() });
-    let child = Step::Child { seconds: 600, holds_stdout: false, own_group: false };
+    let grace = GracePeriods { eof: Duration::from_millis(500), term: Duration::from_secs(2) };
+    let bench = Bench::with(EngineSettings { process: grace, ..quick() });
+    let child = ScriptStep::Child { seconds: 600, holds_stdout: false, own_group: false };
     let script = Script::new().ignoring_terminate().initialize(everything()).session_new("s1");
     let (session, _) = bench.open(&script.step(child).prompt(|turn| turn.exit(1))).await;
     let record = session.record_id().clone();

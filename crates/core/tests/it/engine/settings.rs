@@ -1,6 +1,6 @@
 //! Settings of a session: what was chosen is set again whenever an agent has the session anew.
 
-use acpx_core::model::{ProtocolVersion, RecordSettings, Setting, SettingName, SettingValue, UnmetWish};
+use acpx_core::model::{ProtocolVersion, RecordSettings, Setting, SettingName, SettingValue, UnmetSetting};
 
 use super::*;
 
@@ -177,7 +177,7 @@ async fn a_setting_that_the_agent_refuses_is_said_and_the_prompt_goes_on() {
     assert_eq!(session.status().unmet, [(wish(None, "plan"), reason.into())]);
     let settings = kept(&bench, &session).await;
     assert_eq!(settings.wished, [wish(None, "plan")]);
-    assert_eq!(settings.unmet, [UnmetWish { name: SettingName::Mode, reason: reason.into() }]);
+    assert_eq!(settings.unmet, [UnmetSetting { name: SettingName::Mode, reason: reason.into() }]);
     let facts: Vec<Value> = bench
         .events(session.record_id())
         .await

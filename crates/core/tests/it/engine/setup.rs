@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use acpx_core::model::{KeptServer, McpTransport, NamedValue, Timestamp};
+use acpx_core::model::{McpServerRef, McpTransport, NamedValue, Timestamp};
 use acpx_testkit::starts_of;
 
 use super::*;
@@ -144,7 +144,7 @@ async fn an_http_server_goes_out_where_it_is_advertised_and_its_secrets_are_neve
         assert!(!event.body.contains("s3cret"), "{}", event.body);
     }
     let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
-    let kept = ["files", "web"].map(|name| KeptServer { name: name.to_owned(), source: None });
+    let kept = ["files", "web"].map(|name| McpServerRef { name: name.to_owned(), source: None });
     assert_eq!(record.mcp_servers, kept);
 }
 
@@ -258,7 +258,7 @@ async fn what_an_agent_can_do_is_remembered_for_the_day_it_was_told_on_and_a_sta
     static NOW: AtomicI64 = AtomicI64::new(0);
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let clock = || Timestamp::from_millis(NOW.load(Ordering::Relaxed)).unwrap();
-    let bench = Bench::with(Settings { clock, ..quick() });
+    let bench = Bench::with(EngineSettings { clock, ..quick() });
     let script = Script::new()
         .initialize(json!({}))
         .serve([("session/new", Script::new().reply(json!({ "sessionId": "s1" })))]);

@@ -155,7 +155,7 @@ async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_an
     tokio::time::advance(Duration::from_hours(1)).await;
     assert!(session.status().has_work, "the turn was ended while its client was asked");
     tokio::time::resume();
-    question.answer(acpx_core::engine::Advice::Choose("yes".into()));
+    question.answer(acpx_core::engine::ClientDecision::Choose("yes".into()));
     let turn = ticket.over().await.unwrap();
     let message = r#"the agent "scripted" said nothing for 0.2 s and the turn was cancelled"#;
     assert_eq!((failure(&turn), turn.permissions.approved), (("IDLE_TIMEOUT", message), 1));
@@ -200,8 +200,8 @@ async fn with_unread_answers(bench: &Bench) -> (Session, Vec<String>, TurnTicket
     (session, command, ticket)
 }
 
-fn narrow() -> Settings {
-    Settings { wire: wire::Limits { queue_bytes: 1000, ..wire::Limits::default() }, ..quick() }
+fn narrow() -> EngineSettings {
+    EngineSettings { wire: wire::WireLimits { queue_bytes: 1000, ..wire::WireLimits::default() }, ..quick() }
 }
 
 #[tokio::test]
@@ -280,7 +280,7 @@ async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its
     let next = Engine::new(
         bench.store.clone(),
         HostId::new("next").unwrap(),
-        Settings { clock: an_hour_later, ..quick() },
+        EngineSettings { clock: an_hour_later, ..quick() },
     );
     let (session, _) = next.restore(session.record_id(), restore()).await.unwrap();
     session.wait_for(|status| !status.has_work).await;
@@ -297,6 +297,6 @@ async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its
 }
 
 fn an_hour_later() -> Timestamp {
-    let now = Settings::default();
+    let now = EngineSettings::default();
     Timestamp::from_millis((now.clock)().as_millis() + 3_600_000).unwrap()
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
+use acpx_core::engine::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest};
 use acpx_core::model::{
-    PermissionCount, PermissionMode, PermissionPolicy, ProcessIdentity, TurnLimits, Unasked,
+    PermissionCount, PermissionMode, PermissionPolicy, ProcessIdentity, TurnLimits, UnattendedPolicy,
 };
 use tokio::sync::mpsc;
 
@@ -146,7 +146,7 @@ async fn a_write_that_needs_asking_is_put_as_a_question_and_done_when_allowed() 
     std::fs::write(&file, "old").unwrap();
     let (session, command) = bench.open(&requesting([write(&file, "new")])).await;
     let ask = || async {
-        let (advisor, questions) = mpsc::channel::<Question>(4);
+        let (advisor, questions) = mpsc::channel::<ResponderRequest>(4);
         let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
         (session.prompt_asking(prompt, advisor).await.unwrap(), questions)
     };
@@ -157,7 +157,7 @@ async fn a_write_that_needs_asking_is_put_as_a_question_and_done_when_allowed() 
     let diff = json!([{ "type": "diff", "path": file, "oldText": "old", "newText": "new" }]);
     assert_eq!((&params["sessionId"], &params["toolCall"]["content"]), (&json!("s1"), &diff));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
-    question.answer(Advice::Choose("allow".into()));
+    question.answer(ClientDecision::Choose("allow".into()));
     // Nobody has it open, so it is written here.
     let file_question = questions.recv().await.unwrap();
     assert_eq!(file_question.kind(), QuestionKind::File);
@@ -167,7 +167,7 @@ async fn a_write_that_needs_asking_is_put_as_a_question_and_done_when_allowed() 
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
 
     let (ticket, mut questions) = ask().await;
-    questions.recv().await.unwrap().answer(Advice::Choose("reject".into()));
+    questions.recv().await.unwrap().answer(ClientDecision::Choose("reject".into()));
     assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount { approved: 0, rejected: 1 });
 
     // A turn that is cancelled over the question.
@@ -186,13 +186,13 @@ async fn what_the_turns_client_says_of_a_file_goes_to_the_agent_as_it_is() {
     let file = bench.home.join("file");
     std::fs::write(&file, "saved").unwrap();
     let (session, command) = bench.open(&requesting([read(&file), read(&file)])).await;
-    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let ticket = session.prompt_asking(Prompt::text("go").unwrap(), advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.offer()), (QuestionKind::File, Some(ClientOffer::Reading)));
-    question.answer(Advice::Say(r#"{"content":"unsaved","future":1.0e2}"#.into()));
+    question.answer(ClientDecision::Say(r#"{"content":"unsaved","future":1.0e2}"#.into()));
     let error = acpx_core::wire::RpcError::internal("the editor is busy");
-    questions.recv().await.unwrap().answer(Advice::Fail(error));
+    questions.recv().await.unwrap().answer(ClientDecision::Fail(error));
     ticket.over().await.unwrap();
     let raw = acpx_testkit::received_lines(&command);
     assert!(
@@ -443,13 +443,13 @@ async fn a_request_with_the_id_of_an_open_one_is_refused_and_the_word_on_the_fir
     let turn = turn.expect_as("session/cancel", "c").end("cancelled");
     let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
     let (session, command) = bench.open(&script).await;
-    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
     let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert!(question.params().contains("harmless"), "{}", question.params());
     until_answered(&command, 1).await;
-    question.answer(Advice::Approve);
+    question.answer(ClientDecision::Approve);
     until_answered(&command, 2).await;
     session.cancel(None).await.unwrap();
     assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
@@ -530,8 +530,11 @@ async fn the_error_of_a_turn_that_fails_for_want_of_an_answer_has_no_secret_and_
         ..bench.new_session(agent, Vec::new())
     };
     let session = bench.engine.open(new).await.unwrap();
-    let policy =
-        PermissionPolicy { mode: PermissionMode::Ask, unasked: Unasked::Fail, ..PermissionPolicy::default() };
+    let policy = PermissionPolicy {
+        mode: PermissionMode::Ask,
+        unasked: UnattendedPolicy::Fail,
+        ..PermissionPolicy::default()
+    };
     let ticket = session.prompt(Prompt::text("go").unwrap().with_policy(policy)).await.unwrap();
     let turn = ticket.over().await.unwrap();
     let told = format!("Run curl -H [secret] {}", "x".repeat(1024 - "Run curl -H [secret] ".len()));
@@ -568,12 +571,12 @@ async fn a_file_that_has_changed_since_somebody_was_asked_about_it_is_not_writte
     let file = bench.home.join("file");
     std::fs::write(&file, "old").unwrap();
     let (session, command) = bench.open(&requesting([write(&file, "new")])).await;
-    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
     let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     std::fs::write(&file, "mine").unwrap();
-    question.answer(Advice::Approve);
+    question.answer(ClientDecision::Approve);
     drop(questions);
     ticket.over().await.unwrap();
     let words = format!("changed since it was asked about: {}", file.display());
@@ -591,7 +594,7 @@ async fn a_text_that_is_too_long_to_be_written_is_refused_before_anybody_is_aske
     let (file, elsewhere) = (bench.home.join("file"), std::env::temp_dir());
     let long = "x".repeat((10 << 20) + 1);
     let (session, command) = bench.open(&requesting([write(&file, &long), write(&elsewhere, &long)])).await;
-    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
     let asked = session.prompt_asking(prompt, advisor).await.unwrap().over().await.unwrap();
     assert!(questions.recv().await.is_none(), "somebody was asked");

@@ -2,7 +2,7 @@
 //! session, each against a real process.
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{AcpSessionId, Fact, LineageReason, McpTransport, Verdict};
+use acpx_core::model::{AcpSessionId, Fact, LineageReason, McpTransport, ReplayVerdict};
 
 use super::*;
 
@@ -58,11 +58,11 @@ async fn a_prompt_to_an_agent_that_lost_the_session_is_answered_in_it() {
     ];
     assert_eq!(story[from..], expected);
     // The prompt that is sent once more is no part of what the agent replays.
-    assert_eq!(verdict(&bench, &session).await, Some(Verdict::Same));
+    assert_eq!(verdict(&bench, &session).await, Some(ReplayVerdict::Same));
 }
 
 /// How the agent's last replay compared.
-async fn verdict(bench: &Bench, session: &Session) -> Option<Verdict> {
+async fn verdict(bench: &Bench, session: &Session) -> Option<ReplayVerdict> {
     let events = bench.events(session.record_id()).await;
     let restored = events.iter().rev().find_map(|event| match Fact::from_body(&event.body)? {
         Fact::Restored { replay, .. } => Some(replay),
@@ -136,7 +136,7 @@ async fn a_restore_result_of_another_shape_is_a_restored_session() {
     prompt(&session, "one").await;
     kill_agent(&session).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_record_returns_to_the_session_that_a_reset_left() {
     session.wake(RestoreSession { options, ..restore() }).await.unwrap();
     prompt(&session, "two").await;
     let earlier = AcpSessionId::new("s1").unwrap();
-    assert_eq!(session.return_to(earlier.clone(), restore()).await.unwrap(), Awakening::Returned);
+    assert_eq!(session.return_to(earlier.clone(), restore()).await.unwrap(), WakeOutcome::Returned);
     assert_eq!(stop_reason(&prompt(&session, "three").await), "end_turn");
     let loads: Vec<Value> = received(&command)
         .into_iter()
@@ -171,7 +171,7 @@ async fn a_record_returns_to_the_session_that_a_reset_left() {
         [("s1", LineageReason::Created), ("s2", LineageReason::Reset), ("s1", LineageReason::Returned)];
     assert_eq!(rows, expected);
     // What the agent replayed is compared with what was said in that session alone.
-    assert_eq!(verdict(&bench, &session).await, Some(Verdict::Same));
+    assert_eq!(verdict(&bench, &session).await, Some(ReplayVerdict::Same));
     let other = AcpSessionId::new("never").unwrap();
     assert_eq!(session.return_to(other, restore()).await.unwrap_err().code(), "NOT_IN_LINEAGE");
 }

@@ -1,8 +1,10 @@
 //! Agents that are asked for version 2 of the protocol.
 
-use acpx_core::engine::{Advice, QuestionKind};
+use acpx_core::engine::{ClientDecision, QuestionKind};
 use acpx_core::machine::Rung;
-use acpx_core::model::{McpTransport, NamedValue, PermissionCount, PermissionMode, ProtocolVersion, Verdict};
+use acpx_core::model::{
+    McpTransport, NamedValue, PermissionCount, PermissionMode, ProtocolVersion, ReplayVerdict,
+};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -157,7 +159,7 @@ async fn permissions_are_asked_for_in_the_words_of_version_2() {
     let ticket = session.prompt_asking(asking, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.version()), (QuestionKind::Permission, ProtocolVersion::V2));
-    question.answer(Advice::Choose("yes".into()));
+    question.answer(ClientDecision::Choose("yes".into()));
     assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount { approved: 1, rejected: 0 });
     let rejected = prompt(&session, "edit").await.permissions;
     assert_eq!(rejected, PermissionCount { approved: 0, rejected: 1 });
@@ -215,10 +217,10 @@ async fn a_session_comes_back_by_resume_without_a_replay_and_with_one_after_a_ch
     prompt(&session, "one").await;
     session.park().await.unwrap();
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Resume, replay: None });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Resume, replay: None });
     session.park().await.unwrap();
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Restored { rung: Rung::Replay, replay: Some(Verdict::Longer) });
+    assert_eq!(how, WakeOutcome::Restored { rung: Rung::Replay, replay: Some(ReplayVerdict::Longer) });
     assert_eq!(bench.said(&session).await, ["> one", "< hello", "> elsewhere", "< there"]);
     let resumes: Vec<Value> = received(&command)
         .into_iter()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpx_core::protocol::FromHost;
+use acpx_core::protocol::HostMessage;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ async fn the_turns_client_is_asked_and_when_it_goes_the_others_are_and_the_first
     assert!(three.was_not_asked().await);
     assert_eq!(answers(&argv), ["yes"]);
     // One that leaves updates to others leaves questions to them too.
-    let meanwhile = |said| assert!(!matches!(said, FromHost::Question { .. }), "{said:?}");
+    let meanwhile = |said| assert!(!matches!(said, HostMessage::Question { .. }), "{said:?}");
     silent.call_while::<Value>("_acpx/host/status", &json!({}), meanwhile).await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acpx_core::home::published;
-use acpx_core::protocol::FromHost;
+use acpx_core::protocol::HostMessage;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -32,7 +32,7 @@ async fn a_client_that_goes_in_mid_turn_leaves_the_turn_to_its_record() {
     other.call::<Value>("_acpx/watch", &watch).await.unwrap();
     std::fs::write(bench.home.join("go"), "").unwrap();
     let ended = until(&mut other, |said| match said {
-        FromHost::Event(event) if event.message.get().contains("turn_ended") => Some(event),
+        HostMessage::Event(event) if event.message.get().contains("turn_ended") => Some(event),
         _ => None,
     });
     let ended: Value = serde_json::from_str(ended.await.message.get()).unwrap();

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use acpx_core::client::{HostClient, Launcher};
-use acpx_core::engine::{Engine, Settings};
+use acpx_core::engine::{Engine, EngineSettings};
 use acpx_core::home::HostPlace;
 use acpx_core::host::Host;
 use acpx_core::model::HostId;
-use acpx_core::protocol::Refusal;
+use acpx_core::protocol::HostErrorResponse;
 use acpx_core::store::{MemoryStore, RecordFilter, Store};
-use acpx_core::wire::Limits;
+use acpx_core::wire::WireLimits;
 use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use super::{Bench, prompt_params, refusal};
 use crate::engine::{everything, faithful};
 
 /// What a client can tell of a refusal: number, code, whether there is a hint, the turn, the agent's words.
-fn whole(refusal: &Refusal) -> (i64, &str, bool, Option<u64>, Option<Value>) {
+fn whole(refusal: &HostErrorResponse) -> (i64, &str, bool, Option<u64>, Option<Value>) {
     let acp = refusal.acp().map(|acp| serde_json::from_str(acp).unwrap());
     (refusal.number, refusal.code(), refusal.hint().is_some(), refusal.turn().map(|turn| turn.turn), acp)
 }
@@ -271,8 +271,10 @@ async fn a_request_that_makes_no_sense_is_refused_with_the_field_that_is_wrong()
 async fn a_prompt_that_is_too_long_is_said_to_be_whoever_notices() {
     let home = TempHome::new();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let settings =
-        Settings { wire: Limits { line_bytes: 64 << 10, ..Limits::default() }, ..Settings::default() };
+    let settings = EngineSettings {
+        wire: WireLimits { line_bytes: 64 << 10, ..WireLimits::default() },
+        ..EngineSettings::default()
+    };
     let engine = Engine::new(Arc::clone(&store), HostId::new("host").unwrap(), settings);
     let host = Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), "test");
     let mut client = HostClient::over(host.connect()).await.unwrap();

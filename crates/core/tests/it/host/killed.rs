@@ -1,9 +1,9 @@
 //! The host killed with -9 in mid-turn: what the next one finds, ends and goes on with.
 
 use acpx_core::model::{ProcessIdentity, RecordId, RequestId, Turn, TurnState};
-use acpx_core::protocol::FromHost;
+use acpx_core::protocol::HostMessage;
 use acpx_core::store::Store;
-use acpx_testkit::{Script, Step, children_of, starts_of};
+use acpx_testkit::{Script, ScriptStep, children_of, starts_of};
 use serde_json::{Value, json};
 
 use super::{Bench, eventually, prompt_params, until};
@@ -19,7 +19,7 @@ impl Bench {
 /// An agent that starts children inside and outside of its group and then works for ever; from its second
 /// start on it answers at once.
 fn busy(bench: &Bench) -> Script {
-    let child = |own_group| Step::Child { seconds: 600, holds_stdout: false, own_group };
+    let child = |own_group| ScriptStep::Child { seconds: 600, holds_stdout: false, own_group };
     Script::new()
         .initialize(everything())
         .session_new("s1")
@@ -50,7 +50,7 @@ async fn in_mid_turn(bench: &Bench, argv: &[String]) -> (String, Vec<ProcessIden
     for (client, name) in [(&mut one, "running"), (&mut two, "waiting")] {
         let params = prompt_params(&record, name, json!({ "requestId": name }));
         client.ask("session/prompt", &params).await.unwrap();
-        until(client, |said| matches!(said, FromHost::Accepted { .. }).then_some(())).await;
+        until(client, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     }
     eventually("the turn began", || bench.home.join("began").exists()).await;
     let agent = bench.record(&record).await.agent_run.unwrap().process;
@@ -87,7 +87,7 @@ async fn what_was_sent_is_interrupted_and_what_waits_runs_when_a_client_of_the_r
     let watch = json!({ "sessionId": record, "from": 1 });
     client.call::<Value>("_acpx/watch", &watch).await.unwrap();
     let interrupted = until(&mut client, |said| match said {
-        FromHost::Event(event) if event.message.get().contains("turn_ended") => Some(event),
+        HostMessage::Event(event) if event.message.get().contains("turn_ended") => Some(event),
         _ => None,
     });
     let interrupted: Value = serde_json::from_str(interrupted.await.message.get()).unwrap();
@@ -99,7 +99,7 @@ async fn what_was_sent_is_interrupted_and_what_waits_runs_when_a_client_of_the_r
 
     bench.resume(&mut client, &record).await;
     until(&mut client, |said| match said {
-        FromHost::Event(event) if event.message.get().contains(r#""stopReason":"end_turn"}"#) => Some(()),
+        HostMessage::Event(event) if event.message.get().contains(r#""stopReason":"end_turn"}"#) => Some(()),
         _ => None,
     })
     .await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use acpx_core::client::HostClient;
 use acpx_core::home::{HostLock, published};
 use acpx_core::model::{AgentEnd, Lifecycle, ProcessIdentity};
-use acpx_core::protocol::{FromHost, HostError};
+use acpx_core::protocol::{HostError, HostMessage};
 use acpx_testkit::{Script, starts_of};
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way()
     eventually("the turn began", || began.exists()).await;
     let queued = prompt_params(&record, "later", json!({ "requestId": "later" }));
     two.ask("session/prompt", &queued).await.unwrap();
-    until(&mut two, |said| matches!(said, FromHost::Accepted { .. }).then_some(())).await;
+    until(&mut two, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     let (host, agent, socket) =
         (bench.host_process(), bench.agent_of(&record).await, published(&bench.place).unwrap().socket);
     assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
@@ -116,7 +116,7 @@ async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way()
     let stopping: Value = three.call("_acpx/host/stop", &json!({})).await.unwrap();
     assert_eq!(stopping, json!({ "stopping": true }));
     let answer = until(&mut one, |said| match said {
-        FromHost::Answer { id, result } if id == running => Some(result),
+        HostMessage::Answer { id, result } if id == running => Some(result),
         _ => None,
     });
     let interrupted = answer.await.unwrap_err();
@@ -125,7 +125,7 @@ async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way()
     // What waits goes on waiting, in the store: its client finds the host gone, and asks the next one.
     while let Some(said) = two.next().await {
         // That its prompt waits, and what was said before.
-        assert!(matches!(said, FromHost::Other), "{said:?}");
+        assert!(matches!(said, HostMessage::Other), "{said:?}");
     }
     assert!(three.next().await.is_none());
     eventually("the host is gone", || !host.is_alive()).await;

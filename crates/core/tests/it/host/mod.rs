@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use acpx_core::client::{HostClient, Launcher};
 use acpx_core::home::{HostPlace, published};
 use acpx_core::model::{ProcessIdentity, Record, RecordId};
-use acpx_core::protocol::{FromHost, HostError, Refusal};
+use acpx_core::protocol::{HostError, HostErrorResponse, HostMessage};
 use acpx_core::store::{Access, SqliteStore, Store};
-use acpx_core::tools::{Grace, sweep};
+use acpx_core::tools::{GracePeriods, sweep};
 use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ impl Drop for Bench {
             kill(host.pid);
         }
         if let Ok(home) = self.place.name() {
-            sweep(&home, &[], &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+            sweep(&home, &[], &[], GracePeriods { eof: Duration::ZERO, term: Duration::ZERO });
         }
     }
 }
@@ -215,7 +215,7 @@ async fn prompt(client: &mut HostClient, record: &str, text: &str) -> Value {
 }
 
 /// A call that the host refuses.
-async fn refusal(client: &mut HostClient, method: &str, params: &Value) -> Refusal {
+async fn refusal(client: &mut HostClient, method: &str, params: &Value) -> HostErrorResponse {
     match client.call::<Value>(method, params).await {
         Err(HostError::Refused(refusal)) => refusal,
         other => panic!("not refused: {other:?}"),
@@ -223,7 +223,7 @@ async fn refusal(client: &mut HostClient, method: &str, params: &Value) -> Refus
 }
 
 /// Takes what a host says until it is what is looked for.
-async fn until<T>(client: &mut HostClient, mut wanted: impl FnMut(FromHost) -> Option<T>) -> T {
+async fn until<T>(client: &mut HostClient, mut wanted: impl FnMut(HostMessage) -> Option<T>) -> T {
     loop {
         if let Some(found) = wanted(client.next().await.expect("the host is there")) {
             return found;

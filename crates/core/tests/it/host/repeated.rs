@@ -2,7 +2,7 @@
 
 use acpx_core::client::HostClient;
 use acpx_core::model::TurnId;
-use acpx_core::protocol::FromHost;
+use acpx_core::protocol::HostMessage;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn named(record: &str) -> Value {
 async fn ask(client: &mut HostClient, record: &str) -> (acpx_core::wire::RpcId, TurnId) {
     let id = client.ask("session/prompt", &named(record)).await.unwrap();
     let turn = until(client, |said| match said {
-        FromHost::Accepted { turn, request } if request == "again" => Some(turn),
+        HostMessage::Accepted { turn, request } if request == "again" => Some(turn),
         _ => None,
     });
     let turn = turn.await;
@@ -40,7 +40,7 @@ async fn ask(client: &mut HostClient, record: &str) -> (acpx_core::wire::RpcId, 
 
 async fn answer(client: &mut HostClient, asked: &acpx_core::wire::RpcId) -> Value {
     let result = until(client, |said| match said {
-        FromHost::Answer { id, result } if id == *asked => Some(result),
+        HostMessage::Answer { id, result } if id == *asked => Some(result),
         _ => None,
     });
     serde_json::from_str(&result.await.expect("an answer")).unwrap()
@@ -127,7 +127,7 @@ async fn whoever_asks_again_is_asked_what_the_agent_asks() {
     let (asked, _) = ask(&mut client, &record).await;
     std::fs::write(&go, "").unwrap();
     let question = until(&mut client, |said| match said {
-        FromHost::Question { id, params } => Some((id, params)),
+        HostMessage::Question { id, params } => Some((id, params)),
         _ => None,
     });
     let (id, params) = question.await;

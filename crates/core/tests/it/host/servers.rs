@@ -1,6 +1,6 @@
 //! MCP servers are kept by name and source, and come back from there.
 
-use acpx_core::model::KeptServer;
+use acpx_core::model::McpServerRef;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ async fn a_server_that_is_gone_from_its_file_is_left_out_and_named() {
         assert_eq!(facts.iter().filter(|fact| fact["fact"] == named["fact"]).collect::<Vec<_>>(), [&named]);
         // They may come back one day.
         let source = Some(acpx_core::model::AbsolutePath::from_path(&file).unwrap());
-        let server = |name: &str| KeptServer { name: name.to_owned(), source: source.clone() };
+        let server = |name: &str| McpServerRef { name: name.to_owned(), source: source.clone() };
         assert_eq!(bench.record(&record).await.mcp_servers, [server("one"), server("two")]);
         bench.kill_host().await;
     }
@@ -88,7 +88,7 @@ async fn a_client_that_names_its_servers_has_those_and_no_others() {
     params["mcpServers"] = json!([stdio("mine", "/bin/mine")]);
     client.call::<Value>("session/resume", &params).await.unwrap();
     assert_eq!(told(&argv).last(), Some(&json!([stdio("mine", "/bin/mine")])));
-    let kept = [KeptServer { name: "mine".to_owned(), source: None }];
+    let kept = [McpServerRef { name: "mine".to_owned(), source: None }];
     assert_eq!(bench.record(&record).await.mcp_servers, kept);
 }
 

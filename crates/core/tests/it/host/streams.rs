@@ -170,7 +170,7 @@ async fn a_state_that_is_told_before_the_answer_is_not_older_than_what_was_told_
     prompt["later"] = json!(true);
     shell.ask("session/prompt", &prompt).await.unwrap();
     super::until(&mut shell, |said| {
-        matches!(said, acpx_core::protocol::FromHost::Accepted { .. }).then_some(())
+        matches!(said, acpx_core::protocol::HostMessage::Accepted { .. }).then_some(())
     })
     .await;
     std::fs::write(&waited_for, "").unwrap();

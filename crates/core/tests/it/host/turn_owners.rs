@@ -1,7 +1,7 @@
 //! What `session/close` and `session/cancel` end: the caller's own turns, and those whose client has disconnected.
 
 use acpx_core::model::{RecordId, RequestId, TurnOutcome, TurnState};
-use acpx_core::protocol::FromHost;
+use acpx_core::protocol::HostMessage;
 use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ async fn queue(bench: &Bench, record: &str, request: &str) {
     bench.resume(&mut client, record).await;
     let params = prompt_params(record, request, json!({ "requestId": request }));
     client.ask("session/prompt", &params).await.unwrap();
-    until(&mut client, |said| matches!(said, FromHost::Accepted { .. }).then_some(())).await;
+    until(&mut client, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     client.close().await;
 }
 

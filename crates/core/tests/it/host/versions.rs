@@ -7,7 +7,7 @@ use acpx_core::client::{Bridge, running};
 use acpx_core::home::{HostInfo, HostLock};
 use acpx_core::model::ProcessIdentity;
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{ElsewhereMeta, PROTOCOL, ProtocolRange};
+use acpx_core::protocol::meta::{PROTOCOL, ProtocolRange, RemoteClientMeta};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -175,7 +175,7 @@ async fn a_client_from_elsewhere_is_brought_to_no_host_that_cannot_know_that_it_
     for (live, expected) in [(1, Some("HOST_OLDER")), (0, None)] {
         let bench = Bench::new();
         let _other = OtherHost::start(&bench, unknowing, live, true);
-        let client = ElsewhereMeta { who: "somebody".to_owned(), ..ElsewhereMeta::default() };
+        let client = RemoteClientMeta { who: "somebody".to_owned(), ..RemoteClientMeta::default() };
         let bridge = Bridge::from_elsewhere(bench.launcher.clone(), bench.place.clone(), &client);
         let (near, mut far) = tokio::io::duplex(64 * 1024);
         let (source, target) = tokio::io::split(near);

@@ -66,7 +66,7 @@ async fn a_host_says_what_a_session_waits_for_and_since_when() {
     let (resuming, _) = bench.until_waiting(&record, answer).await;
     std::fs::write(&resume, "").unwrap();
     super::until(&mut client, |said| match said {
-        acpx_core::protocol::FromHost::Answer { id, result } if id == asked => Some(result.unwrap()),
+        acpx_core::protocol::HostMessage::Answer { id, result } if id == asked => Some(result.unwrap()),
         _ => None,
     })
     .await;
@@ -75,7 +75,7 @@ async fn a_host_says_what_a_session_waits_for_and_since_when() {
     let (prompting, _) = bench.until_waiting(&record, answer).await;
     std::fs::write(&ask, "").unwrap();
     let question = super::until(&mut client, |said| match said {
-        acpx_core::protocol::FromHost::Question { id, .. } => Some(id),
+        acpx_core::protocol::HostMessage::Question { id, .. } => Some(id),
         _ => None,
     })
     .await;

@@ -2,7 +2,7 @@
 
 use acpx_core::client::HostClient;
 use acpx_core::model::{Direction, Event, RecordId, Seq, Timestamp, TurnId};
-use acpx_core::protocol::{FromHost, WatchedEvent};
+use acpx_core::protocol::{HostMessage, WatchedEvent};
 use acpx_core::store::Store;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ async fn watched_turn(client: &mut HostClient, record: &str) -> (Vec<Whole>, Val
     let params = prompt_params(record, "say it", json!({ "requestId": "r" }));
     let answer: Value = client
         .call_while("session/prompt", &params, |said| {
-            if let FromHost::Event(event) = said {
+            if let HostMessage::Event(event) = said {
                 seen.push(watched(&event));
             }
         })
@@ -84,7 +84,7 @@ async fn a_watch_begins_where_it_is_told_to_and_otherwise_with_what_comes_next()
         bench.resume(&mut other, &record).await;
         let mut seen = Vec::new();
         let mut hear = |said| {
-            if let FromHost::Event(event) = said {
+            if let HostMessage::Event(event) = said {
                 seen.push(watched(&event));
             }
         };
@@ -115,7 +115,7 @@ async fn two_watchers_see_the_same_and_the_second_watch_of_one_takes_the_place_o
 async fn until_seq(client: &mut HostClient, last: Seq) -> Vec<Whole> {
     let mut seen: Vec<Whole> = Vec::new();
     while seen.last().is_none_or(|event| event.0 < last) {
-        if let FromHost::Event(event) = client.next().await.expect("the host is there") {
+        if let HostMessage::Event(event) = client.next().await.expect("the host is there") {
             seen.push(watched(&event));
         }
     }
@@ -156,8 +156,8 @@ async fn a_watch_goes_on_when_the_record_is_closed_and_restored_and_ends_when_it
     other.call::<Value>("session/delete", &of_record).await.unwrap();
     let end = loop {
         match watcher.next().await.expect("the host is there") {
-            FromHost::Event(event) => seen.push(watched(&event)),
-            FromHost::WatchEnded { from, error: None } => break from,
+            HostMessage::Event(event) => seen.push(watched(&event)),
+            HostMessage::WatchEnded { from, error: None } => break from,
             _ => {}
         }
     };

@@ -122,7 +122,7 @@ async fn a_record_whose_owner_is_alive_is_left_alone_until_it_has_ended() {
     std::fs::write(&lease, claim(ticks)).unwrap();
     let report = home.import().await;
     assert_eq!(report.taken.len(), 1);
-    let alive = LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::OwnerAlive { pid } };
+    let alive = SkippedFile { file: format!("{KILLED}.json"), reason: SkipReason::OwnerAlive { pid } };
     assert_eq!(report.left, [alive]);
     // Nothing can be done about it now, so it is no news.
     let NpmSessions { has_news, held } = home.look().await;
@@ -170,8 +170,8 @@ async fn an_imported_record_with_own_turns_stays_and_its_growth_is_reported_once
     let unchanged = ImportReport { unchanged: 1, ..ImportReport::default() };
     assert_eq!(home.import().await, unchanged, "npm acpx has written its file again, and no turn");
     home.put("grown");
-    let reason = LeftReason::GoneOn { record: id(KILLED) };
-    let left = vec![LeftAlone { file: format!("{KILLED}.json"), reason: reason.clone() }];
+    let reason = SkipReason::GoneOn { record: id(KILLED) };
+    let left = vec![SkippedFile { file: format!("{KILLED}.json"), reason: reason.clone() }];
     let continued = vec![reason];
     assert_eq!(
         home.import().await,
@@ -220,7 +220,7 @@ async fn npm_turns_of_an_acp_session_that_was_replaced_here_are_not_imported() {
     let report = home.import().await;
     assert_eq!(
         (report.grown, report.continued),
-        (Vec::new(), vec![LeftReason::GoneOn { record: id(KILLED) }])
+        (Vec::new(), vec![SkipReason::GoneOn { record: id(KILLED) }])
     );
 }
 
@@ -230,7 +230,7 @@ async fn an_id_that_another_record_has_is_said_and_passed_over() {
     let ours = crate::store_contract::samples::record("7f1c", 5);
     home.store.create(ours, Vec::new(), host("h")).await.unwrap();
     let before = home.record("7f1c").await;
-    let left = LeftAlone { file: "7f1c.json".into(), reason: LeftReason::IdTaken { record: id("7f1c") } };
+    let left = SkippedFile { file: "7f1c.json".into(), reason: SkipReason::IdTaken { record: id("7f1c") } };
     assert_eq!(home.import().await, ImportReport { left: vec![left], ..ImportReport::default() });
     assert_eq!(home.record("7f1c").await, before);
 }
@@ -264,7 +264,7 @@ async fn a_copy_under_another_name_does_not_take_the_place_of_the_record() {
     let report = home.import().await;
     assert_eq!(report.taken.len(), 1);
     assert_eq!((&*report.taken[0].file, report.taken[0].notes.len()), (&*format!("{TURNS}.json"), 0));
-    let left = LeftAlone { file: "a copy.json".into(), reason: LeftReason::GoneOn { record: id(TURNS) } };
+    let left = SkippedFile { file: "a copy.json".into(), reason: SkipReason::GoneOn { record: id(TURNS) } };
     assert_eq!(report.left, [left]);
 }
 
@@ -322,8 +322,8 @@ async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
     let home = Home::with(&["full"]);
     let (host, in_use) = (host("h"), HashSet::from([id(FULL)]));
     let report = import(&home.store, &home.sessions(), keeping(&host, &in_use)).await.unwrap();
-    let reason = LeftReason::InUse { record: id(FULL) };
-    let left = vec![LeftAlone { file: format!("{FULL}.json"), reason: reason.clone() }];
+    let reason = SkipReason::InUse { record: id(FULL) };
+    let left = vec![SkippedFile { file: format!("{FULL}.json"), reason: reason.clone() }];
     assert_eq!(report, ImportReport { left, continued: vec![reason], ..ImportReport::default() });
     assert_eq!(home.import().await.taken.len(), 1);
 }
@@ -340,7 +340,7 @@ async fn a_record_that_was_deleted_here_does_not_come_back() {
     // Not even when npm acpx has gone on with it.
     home.put("grown");
     let left =
-        LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::IdTaken { record: id(KILLED) } };
+        SkippedFile { file: format!("{KILLED}.json"), reason: SkipReason::IdTaken { record: id(KILLED) } };
     for _ in 0..2 {
         let report = home.import().await;
         assert_eq!(

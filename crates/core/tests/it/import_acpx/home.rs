@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use acpx_core::acp;
-use acpx_core::model::{Conversation, Entry, Message, MessageKind, ProcessIdentity, Record, RecordId};
+use acpx_core::model::{
+    Conversation, ConversationMessage, Entry, MessageKind, ProcessIdentity, Record, RecordId,
+};
 use acpx_core::store::import_acpx::{ImportMode, ImportOptions, ImportReport, NpmSessions, import};
 use acpx_core::store::{Access, SqliteStore, Store};
 use tempfile::TempDir;
@@ -119,9 +121,11 @@ pub(super) async fn conversation(store: &SqliteStore, record: &RecordId) -> Conv
 pub(super) async fn said(store: &SqliteStore, record: &str) -> Vec<(MessageKind, String)> {
     let conversation = conversation(store, &id(record)).await;
     let message = |entry: &Entry| match entry {
-        Entry::Message(Message { kind: kind @ (MessageKind::User | MessageKind::Agent), text, .. }) => {
-            Some((*kind, text.clone()))
-        }
+        Entry::Message(ConversationMessage {
+            kind: kind @ (MessageKind::User | MessageKind::Agent),
+            text,
+            ..
+        }) => Some((*kind, text.clone())),
         _ => None,
     };
     conversation.entries().iter().filter_map(message).collect()

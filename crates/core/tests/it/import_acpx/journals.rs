@@ -183,7 +183,7 @@ async fn a_turn_that_was_cut_off_is_interrupted_and_grows_into_what_npm_acpx_mad
     home.put("grown");
     assert!(home.has_news().await);
     let report = home.import().await;
-    let grown = Taken {
+    let grown = ImportedRecord {
         file: format!("{KILLED}.json"),
         record: id(KILLED),
         session: session("01a1e15a-7220-763f-92d0-7b943bbff494"),

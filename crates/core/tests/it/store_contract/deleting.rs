@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AgentKey, AgentRun, Lifecycle, Memory, ProcessIdentity, Record, RecordSettings, SessionName, Turn, TurnId,
+    AgentKey, AgentMemory, AgentRun, Lifecycle, ProcessIdentity, Record, RecordSettings, SessionName, Turn,
+    TurnId,
 };
 use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery};
 
@@ -124,7 +125,7 @@ pub(super) async fn what_was_said_in_a_deleted_record_is_erased_and_nothing_else
             Change::Turn(turn(2, "q2", dispatched())),
             Change::Title(Some("secret".to_owned())),
             Change::Settings(settings_of("secret")),
-            Change::Memory(Memory::Compacted),
+            Change::Memory(AgentMemory::Compacted),
         ]
     };
     let prompt: Arc<str> = "prompt ".repeat(20_000).into();

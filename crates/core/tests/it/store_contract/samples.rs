@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind, HostId,
-    KeptServer, Lifecycle, Lineage, LineageIndex, Memory, OfferedSetting, OfferedSettings, PermissionCount,
+    AbsolutePath, AcpSessionId, AgentMemory, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind,
+    HostId, Lifecycle, Lineage, LineageIndex, McpServerRef, OfferedSetting, OfferedSettings, PermissionCount,
     PermissionMode, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnmetWish,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnmetSetting,
     WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
@@ -32,9 +32,9 @@ pub(crate) fn session(text: &str) -> AcpSessionId {
 }
 
 /// A server as it is kept.
-pub(crate) fn server(name: &str, source: Option<&str>) -> KeptServer {
+pub(crate) fn server(name: &str, source: Option<&str>) -> McpServerRef {
     let source = source.map(|source| AbsolutePath::new(source).unwrap());
-    KeptServer { name: name.to_owned(), source }
+    McpServerRef { name: name.to_owned(), source }
 }
 
 /// A record as it is before its first change, begun at `millis`.
@@ -52,7 +52,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(millis)),
         agent_run: None,
         settings: RecordSettings::default(),
-        memory: Memory::default(),
+        memory: AgentMemory::default(),
         restore_error: None,
         created_at: at(millis),
         updated_at: at(millis),
@@ -147,6 +147,6 @@ pub(super) fn settings_of(mode: &str) -> RecordSettings {
             shown(&web, Choices::Of(vec![mode.into()])),
             shown(&web, Choices::Flag),
         ]),
-        unmet: vec![UnmetWish { name: web, reason: mode.into() }],
+        unmet: vec![UnmetSetting { name: web, reason: mode.into() }],
     }
 }

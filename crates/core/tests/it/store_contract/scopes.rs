@@ -5,7 +5,7 @@ use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, Lineage, LineageReason,
     PermissionCount, PermissionMode, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
 };
-use acpx_core::store::{Append, Change, Durability, Lease, Owner, RecordFilter, ScopeQuery};
+use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner};
 
 use super::samples::{at, events, host, id, record, session, stopped, turn};
 use super::{AnyStore, create, kept, said};
@@ -231,8 +231,8 @@ pub(super) async fn a_session_is_known_by_every_row_of_a_lineage_even_of_a_delet
     assert_eq!(store.owners(agent, Vec::new()).await.unwrap(), []);
 }
 
-fn owner(of: &str, by: &str, agent: &AgentSpec) -> Owner {
-    Owner { session: session(of), record: id(by), agent: agent.key() }
+fn owner(of: &str, by: &str, agent: &AgentSpec) -> SessionOwner {
+    SessionOwner { session: session(of), record: id(by), agent: agent.key() }
 }
 
 pub(super) async fn a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way(

@@ -22,7 +22,7 @@ fn update(kind: &str, text: &str) -> String {
     chunk(kind, None, text)
 }
 
-fn shown_as(mode: Mode) -> String {
+fn shown_as(mode: OutputMode) -> String {
     let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"do\nit"}]}}"#;
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
     let events = [
@@ -46,7 +46,10 @@ fn event(seq: u64, direction: Direction, turn: Option<TurnId>, message: String) 
 }
 
 /// What is shown of these events.
-fn followed(mode: Mode, events: impl IntoIterator<Item = (Direction, Option<TurnId>, String)>) -> String {
+fn followed(
+    mode: OutputMode,
+    events: impl IntoIterator<Item = (Direction, Option<TurnId>, String)>,
+) -> String {
     let (out, err) = written(mode, |console| {
         let mut view = FollowView::new(mode, record().identity());
         for (seq, (direction, turn, message)) in (1..).zip(events) {
@@ -108,7 +111,7 @@ fn a_prompt_that_was_not_sent_says_who_has_asked_too() {
 
 #[test]
 fn a_session_for_those_who_want_to_know_what_is_done_has_the_requests_that_set_it_up() {
-    let text = shown_as(Mode { verbose: true, ..mode(Format::Text) });
+    let text = shown_as(OutputMode { verbose: true, ..mode(Format::Text) });
     assert_eq!(text, format!("[client] initialize (running)\n\n{}", shown(Format::Text)));
 }
 

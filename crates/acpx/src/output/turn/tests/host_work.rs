@@ -203,7 +203,7 @@ fn what_was_denied_is_known_in_every_format_by_what_was_told_of_it_before() {
                 title: Some("Edit a.txt".into()),
                 name: None,
             };
-            assert_eq!(view.denied(), Some(&Denied { tool, more: 2 }));
+            assert_eq!(view.denied(), Some(&DenialSummary { tool, more: 2 }));
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use acpx_testkit::{Script, Step, children_of, scripted_agent_command};
+use acpx_testkit::{Script, ScriptStep, children_of, scripted_agent_command};
 use serde_json::{Value, json};
 
 use super::findings;
@@ -27,7 +27,7 @@ fn server(name: &str, argv: &[String]) -> Value {
 fn two_tools() -> Script {
     let info = json!({ "name": "files", "version": "3" });
     let tool = |name: &str| json!({ "name": name, "inputSchema": {} });
-    Script::new().step(Step::Child { seconds: 600, holds_stdout: true, own_group: false }).serve([
+    Script::new().step(ScriptStep::Child { seconds: 600, holds_stdout: true, own_group: false }).serve([
         (
             "initialize",
             Script::new().reply(json!({

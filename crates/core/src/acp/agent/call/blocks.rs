@@ -1,12 +1,15 @@
 //! The content blocks of a prompt. Both versions have the same ones; version 2 has an open list of them, and what an agent
 //! of it takes besides is the agent's to read.
 
-use super::Terms;
+use super::NegotiatedOffer;
 use crate::acp::agent::offer::Feature;
-use crate::acp::agent::params::{Field, ParamProblem};
+use crate::acp::agent::params::{ParamField, ParamProblem};
 
 /// Checks a content block; the text of a text block is what comes back.
-pub(super) fn text(block: &Field<'_>, terms: Terms<'_>) -> Result<Option<String>, ParamProblem> {
+pub(super) fn text(
+    block: &ParamField<'_>,
+    terms: NegotiatedOffer<'_>,
+) -> Result<Option<String>, ParamProblem> {
     let [kind] = block.members(["type"])?;
     let kind = kind.required()?;
     let offered = |feature| {
@@ -33,12 +36,12 @@ pub(super) fn text(block: &Field<'_>, terms: Terms<'_>) -> Result<Option<String>
     Ok(None)
 }
 
-fn strings(object: &Field<'_>, names: [&'static str; 2]) -> Result<(), ParamProblem> {
+fn strings(object: &ParamField<'_>, names: [&'static str; 2]) -> Result<(), ParamProblem> {
     let members = object.members(names)?;
     members.iter().try_for_each(|member| member.required()?.string().map(drop))
 }
 
-fn embedded(block: &Field<'_>) -> Result<(), ParamProblem> {
+fn embedded(block: &ParamField<'_>) -> Result<(), ParamProblem> {
     let [resource] = block.members(["resource"])?;
     let resource = resource.required()?;
     let [uri, text, blob] = resource.members(["uri", "text", "blob"])?;

@@ -1,14 +1,14 @@
 //! What a session is set up with: MCP servers and extra roots.
 
-use super::{Terms, optional};
+use super::{NegotiatedOffer, optional};
 use crate::acp::agent::offer::Feature;
-use crate::acp::agent::params::{Field, Member, ParamProblem};
+use crate::acp::agent::params::{ParamField, ParamMember, ParamProblem};
 use crate::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
 
 /// Extra roots that were not offered are refused: dropping them would silently narrow what the user chose.
 pub(super) fn additional_directories(
-    member: &Member<'_>,
-    terms: Terms<'_>,
+    member: &ParamMember<'_>,
+    terms: NegotiatedOffer<'_>,
 ) -> Result<Vec<AbsolutePath>, ParamProblem> {
     let Some(field) = member.optional() else { return Ok(Vec::new()) };
     field.items(|directory| {
@@ -20,11 +20,14 @@ pub(super) fn additional_directories(
 }
 
 /// The servers, if any were named.
-pub(super) fn list(member: &Member<'_>, terms: Terms<'_>) -> Result<Option<Vec<McpServer>>, ParamProblem> {
+pub(super) fn list(
+    member: &ParamMember<'_>,
+    terms: NegotiatedOffer<'_>,
+) -> Result<Option<Vec<McpServer>>, ParamProblem> {
     optional(member, |field| field.items(|server| mcp_server(&server, terms)))
 }
 
-fn mcp_server(field: &Field<'_>, terms: Terms<'_>) -> Result<McpServer, ParamProblem> {
+fn mcp_server(field: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<McpServer, ParamProblem> {
     let [name] = field.members(["name"])?;
     let name = name.required()?.string()?;
     let transport = transport(field, &name, terms)?;
@@ -32,7 +35,11 @@ fn mcp_server(field: &Field<'_>, terms: Terms<'_>) -> Result<McpServer, ParamPro
 }
 
 /// In version 1 a server without a `type` is a program to start.
-fn transport(field: &Field<'_>, name: &str, terms: Terms<'_>) -> Result<McpTransport, ParamProblem> {
+fn transport(
+    field: &ParamField<'_>,
+    name: &str,
+    terms: NegotiatedOffer<'_>,
+) -> Result<McpTransport, ParamProblem> {
     let [kind] = field.members(["type"])?;
     let kind = if terms.is_v2() { Some(kind.required()?) } else { kind.optional() };
     let Some(kind) = kind else { return stdio(field) };
@@ -67,13 +74,13 @@ fn transport(field: &Field<'_>, name: &str, terms: Terms<'_>) -> Result<McpTrans
 }
 
 /// `headers` is required by the schema of version 1 alone, as `args` and `env` are: an absent list is an empty one.
-fn address(field: &Field<'_>) -> Result<(String, Vec<NamedValue>), ParamProblem> {
+fn address(field: &ParamField<'_>) -> Result<(String, Vec<NamedValue>), ParamProblem> {
     let [url, headers] = field.members(["url", "headers"])?;
     Ok((url.required()?.string()?, optional(&headers, named_values)?.unwrap_or_default()))
 }
 
 /// The protocol's own page shows servers of version 1 without `env`.
-fn stdio(field: &Field<'_>) -> Result<McpTransport, ParamProblem> {
+fn stdio(field: &ParamField<'_>) -> Result<McpTransport, ParamProblem> {
     let [command, args, env] = field.members(["command", "args", "env"])?;
     let command = command.required()?.absolute_path()?;
     let args = optional(&args, |args| args.items(|arg| arg.string()))?.unwrap_or_default();
@@ -81,7 +88,7 @@ fn stdio(field: &Field<'_>) -> Result<McpTransport, ParamProblem> {
     Ok(McpTransport::Stdio { command, args, env })
 }
 
-fn named_values(field: &Field<'_>) -> Result<Vec<NamedValue>, ParamProblem> {
+fn named_values(field: &ParamField<'_>) -> Result<Vec<NamedValue>, ParamProblem> {
     field.items(|item| {
         let [name, value] = item.members(["name", "value"])?;
         Ok(NamedValue { name: name.required()?.string()?, value: value.required()?.string()? })

@@ -30,8 +30,8 @@ fn restoring() -> Offer {
     Offer::new("test", "1", [Feature::Load, Feature::Resume, Feature::List])
 }
 
-fn on(offer: &Offer) -> Terms<'_> {
-    Terms { offer, version: ProtocolVersion::V1 }
+fn on(offer: &Offer) -> NegotiatedOffer<'_> {
+    NegotiatedOffer { offer, version: ProtocolVersion::V1 }
 }
 
 fn error(method: &str, params: &Value, offer: &Offer) -> Value {
@@ -39,7 +39,7 @@ fn error(method: &str, params: &Value, offer: &Offer) -> Value {
 }
 
 fn refusal(method: &str, params: Option<&str>, offer: &Offer) -> Value {
-    let refused = Call::read(method, params, on(offer)).unwrap_err();
+    let refused = ClientCall::read(method, params, on(offer)).unwrap_err();
     serde_json::to_value(refused.to_rpc()).unwrap()
 }
 
@@ -170,8 +170,8 @@ fn what_nobody_asks_for_is_no_reason_to_refuse() {
         unknown: Some(r#""\ud800":1,"x":"\udfff","x":{"x":[]}"#.into()),
         meta: None,
     };
-    let read = Call::read("session/prompt", Some(&params), on(&everything()));
-    assert_eq!(read.unwrap(), Call::Prompt(expected));
+    let read = ClientCall::read("session/prompt", Some(&params), on(&everything()));
+    assert_eq!(read.unwrap(), ClientCall::Prompt(expected));
 }
 
 #[test]
@@ -234,8 +234,8 @@ fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
         unknown: Some(r#""fromTheFuture":[1]"#.into()),
         meta: Some(r#"{"a":1}"#.into()),
     };
-    let read = Call::read("session/new", Some(&params.to_string()), on(&everything()));
-    assert_eq!(read.unwrap(), Call::New(expected));
+    let read = ClientCall::read("session/new", Some(&params.to_string()), on(&everything()));
+    assert_eq!(read.unwrap(), ClientCall::New(expected));
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn a_malformed_meta_is_tolerated() {
             unknown: None,
             meta: None,
         };
-        let read = Call::read("session/prompt", Some(&params.to_string()), on(&everything()));
-        assert_eq!(read.unwrap(), Call::Prompt(call));
+        let read = ClientCall::read("session/prompt", Some(&params.to_string()), on(&everything()));
+        assert_eq!(read.unwrap(), ClientCall::Prompt(call));
     }
 }
 
@@ -267,8 +267,8 @@ fn load_needs_the_servers_and_resume_may_leave_them_out() {
         unknown: None,
         meta: None,
     };
-    let read = Call::read("session/resume", Some(&params.to_string()), on(&restoring()));
-    assert_eq!(read.unwrap(), Call::Resume(resumed));
+    let read = ClientCall::read("session/resume", Some(&params.to_string()), on(&restoring()));
+    assert_eq!(read.unwrap(), ClientCall::Resume(resumed));
 }
 
 #[test]
@@ -349,7 +349,10 @@ fn a_prompt_keeps_its_blocks_byte_for_byte() {
         unknown: None,
         meta: None,
     };
-    assert_eq!(Call::read("session/prompt", Some(params), on(&restoring())).unwrap(), Call::Prompt(expected));
+    assert_eq!(
+        ClientCall::read("session/prompt", Some(params), on(&restoring())).unwrap(),
+        ClientCall::Prompt(expected)
+    );
 }
 
 #[test]
@@ -378,16 +381,25 @@ fn a_method_that_is_unknown_or_not_offered_is_not_found() {
 #[test]
 fn every_field_of_a_list_may_be_left_out() {
     let nothing = ListCall { cwd: None, cursor: None, meta: None };
-    assert_eq!(Call::read("session/list", None, on(&restoring())).unwrap(), Call::List(nothing.clone()));
     assert_eq!(
-        Call::read("session/list", Some("null"), on(&restoring())).unwrap(),
-        Call::List(nothing.clone())
+        ClientCall::read("session/list", None, on(&restoring())).unwrap(),
+        ClientCall::List(nothing.clone())
+    );
+    assert_eq!(
+        ClientCall::read("session/list", Some("null"), on(&restoring())).unwrap(),
+        ClientCall::List(nothing.clone())
     );
     let nulls = r#"{"cwd":null,"cursor":null}"#;
-    assert_eq!(Call::read("session/list", Some(nulls), on(&restoring())).unwrap(), Call::List(nothing));
+    assert_eq!(
+        ClientCall::read("session/list", Some(nulls), on(&restoring())).unwrap(),
+        ClientCall::List(nothing)
+    );
     let both = ListCall { cwd: Some(path("/w")), cursor: Some("c".into()), meta: None };
     let text = r#"{"cwd":"/w","cursor":"c"}"#;
-    assert_eq!(Call::read("session/list", Some(text), on(&restoring())).unwrap(), Call::List(both));
+    assert_eq!(
+        ClientCall::read("session/list", Some(text), on(&restoring())).unwrap(),
+        ClientCall::List(both)
+    );
     assert_eq!(
         error("session/list", &json!({ "cwd": "w" }), &restoring()),
         invalid("cwd", r#"must be an absolute path, not "w""#)

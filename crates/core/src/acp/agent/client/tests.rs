@@ -86,7 +86,7 @@ fn a_client_of_version_1_is_read_from_its_places() {
         error_data: true,
         terminal_output: true,
         subagents: true,
-        capabilities: Besides::of(
+        capabilities: ExtraParams::of(
             ProtocolVersion::V1,
             Some(r#"{"terminal-auth":true,"terminal_output":true}"#),
             Some(r#""subagents":{},"later":[1.0]"#),

@@ -14,9 +14,9 @@ use crate::wire::splice::{put, without};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AnswerV1<'a> {
+struct InitializeResultV1<'a> {
     protocol_version: u16,
-    agent_capabilities: CapabilitiesV1,
+    agent_capabilities: OfferCapabilitiesV1,
     auth_methods: Box<RawValue>,
     agent_info: Box<RawValue>,
     #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
@@ -25,7 +25,7 @@ struct AnswerV1<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CapabilitiesV1 {
+struct OfferCapabilitiesV1 {
     load_session: bool,
     prompt_capabilities: Box<RawValue>,
     mcp_capabilities: Box<RawValue>,
@@ -35,23 +35,23 @@ struct CapabilitiesV1 {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AnswerV2<'a> {
+struct InitializeResultV2<'a> {
     protocol_version: u16,
     info: Box<RawValue>,
-    capabilities: CapabilitiesV2,
+    capabilities: OfferCapabilitiesV2,
     auth_methods: Box<RawValue>,
     #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     meta: &'a Meta,
 }
 
 #[derive(Serialize)]
-struct CapabilitiesV2 {
-    session: SessionV2,
+struct OfferCapabilitiesV2 {
+    session: OfferSessionCapabilities,
 }
 
 /// Being there commits to new, list, resume, close, prompt and cancel.
 #[derive(Serialize)]
-struct SessionV2 {
+struct OfferSessionCapabilities {
     prompt: Box<RawValue>,
     mcp: Box<RawValue>,
     #[serde(flatten)]
@@ -71,7 +71,7 @@ impl Offer {
         })
     }
 
-    fn answer_v1(&self) -> AnswerV1<'_> {
+    fn answer_v1(&self) -> InitializeResultV1<'_> {
         let has = |feature| self.has(feature);
         let prompt = || {
             acp::PromptCapabilities::new()
@@ -90,9 +90,9 @@ impl Offer {
                 has(Feature::AdditionalDirectories).then(acp::SessionAdditionalDirectoriesCapabilities::new),
             );
         let logout = has(Feature::Logout).then(acp::LogoutCapabilities::new);
-        AnswerV1 {
+        InitializeResultV1 {
             protocol_version: ProtocolVersion::V1.number(),
-            agent_capabilities: CapabilitiesV1 {
+            agent_capabilities: OfferCapabilitiesV1 {
                 load_session: has(Feature::Load),
                 prompt_capabilities: self.served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
                 mcp_capabilities: self.served(self.passed_on.mcp.as_deref(), &["http", "sse"], mcp),
@@ -105,7 +105,7 @@ impl Offer {
         }
     }
 
-    fn answer_v2(&self) -> AnswerV2<'_> {
+    fn answer_v2(&self) -> InitializeResultV2<'_> {
         let has = |feature| self.has(feature);
         let prompt = || {
             v2::PromptCapabilities::new()
@@ -128,11 +128,11 @@ impl Offer {
             .additional_directories(
                 has(Feature::AdditionalDirectories).then(v2::SessionAdditionalDirectoriesCapabilities::new),
             );
-        AnswerV2 {
+        InitializeResultV2 {
             protocol_version: ProtocolVersion::V2.number(),
             info: self.info(),
-            capabilities: CapabilitiesV2 {
-                session: SessionV2 {
+            capabilities: OfferCapabilitiesV2 {
+                session: OfferSessionCapabilities {
                     prompt: self.served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
                     mcp: self.served(self.passed_on.mcp.as_deref(), servers, mcp),
                     rest,

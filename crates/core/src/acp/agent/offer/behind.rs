@@ -12,27 +12,27 @@ use super::{Feature, Offer};
 use crate::acp::capabilities::{Capabilities, advertised};
 use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
 use crate::model::ProtocolVersion;
-use crate::wire::splice::{Step, locate, put, without};
+use crate::wire::splice::{PathStep, locate, put, without};
 
 const NOTHING: &str = "{}";
 
 /// The answer of an agent to `initialize`, as far as it is passed on; of either version.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Behind<'a> {
+struct AgentInitializeResult<'a> {
     #[serde(borrow, alias = "info", rename = "agentInfo")]
     info: Option<&'a RawValue>,
     #[serde(borrow, rename = "authMethods")]
     auth_methods: Option<&'a RawValue>,
     #[serde(borrow, rename = "agentCapabilities")]
-    v1: Option<CapabilitiesV1<'a>>,
+    v1: Option<AgentCapabilitiesV1<'a>>,
     #[serde(borrow, rename = "capabilities")]
-    v2: Option<CapabilitiesV2<'a>>,
+    v2: Option<AgentCapabilitiesV2<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct CapabilitiesV1<'a> {
+struct AgentCapabilitiesV1<'a> {
     #[serde(borrow)]
     prompt_capabilities: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -42,14 +42,14 @@ struct CapabilitiesV1<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct CapabilitiesV2<'a> {
+struct AgentCapabilitiesV2<'a> {
     #[serde(borrow)]
-    session: Option<SessionV2<'a>>,
+    session: Option<AgentSessionCapabilities<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct SessionV2<'a> {
+struct AgentSessionCapabilities<'a> {
     #[serde(borrow)]
     prompt: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -69,7 +69,7 @@ impl Offer {
             _ => None,
         };
         let answer = translated.as_deref().unwrap_or(answer);
-        let Ok(behind) = serde_json::from_str::<Behind<'_>>(answer) else { return self };
+        let Ok(behind) = serde_json::from_str::<AgentInitializeResult<'_>>(answer) else { return self };
         let v1 = behind.v1.unwrap_or_default();
         let session = behind.v2.unwrap_or_default().session.unwrap_or_default();
         let nothing: &RawValue = serde_json::from_str(NOTHING).expect("an empty object is JSON");
@@ -129,7 +129,7 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
             continue;
         };
         is_changed = true;
-        let has_command = || locate(raw, &["_meta", "terminal-auth"].map(Step::Key)).is_some();
+        let has_command = || locate(raw, &["_meta", "terminal-auth"].map(PathStep::Key)).is_some();
         let can_go = match terminal {
             TerminalLogin::No => false,
             TerminalLogin::WholeCommand => has_command(),
@@ -176,7 +176,7 @@ fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
     ];
     for group in groups {
         let place: Vec<&str> = group.iter().copied().chain([META]).collect();
-        let steps: Vec<Step<'_>> = place.iter().copied().map(Step::Key).collect();
+        let steps: Vec<PathStep<'_>> = place.iter().copied().map(PathStep::Key).collect();
         let meta =
             locate(answer, &steps).and_then(|range| answer.get(range)).filter(|meta| meta.starts_with('{'));
         found.extend(meta.map(|meta| (path(&place), meta.into())));

@@ -7,7 +7,7 @@ fn an_array_is_refused_at_its_first_bad_item_and_the_rest_is_not_looked_at() {
     let huge = format!("[0{}]", ",0".repeat(1_000_000));
     // This one ends in the middle of its second item: whoever looked at the rest would fall over it.
     for json in [huge.as_str(), "[0,fal"] {
-        let params = Field { path: Path::Params, json };
+        let params = ParamField { path: Path::Params, json };
         let mut checked = 0;
         let refused = params.items(|item| {
             checked += 1;
@@ -20,7 +20,7 @@ fn an_array_is_refused_at_its_first_bad_item_and_the_rest_is_not_looked_at() {
 
 #[test]
 fn the_path_of_a_value_leads_through_members_and_items() {
-    let params = Field::params(Some(r#"{"a":[[],[{"b":true}]]}"#));
+    let params = ParamField::params(Some(r#"{"a":[[],[{"b":true}]]}"#));
     let [a] = params.members(["a"]).unwrap();
     let refused = a.required().unwrap().items(|list| {
         list.items(|item| {

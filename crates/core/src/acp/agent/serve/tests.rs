@@ -18,12 +18,13 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Aside, Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem, PermissionAsk,
-    PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, TurnLink, UpdateBody,
+    CallExtras, Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem,
+    PermissionOption, PermissionOptionKind, PermissionOutcome, PromptCall, PromptReply, RestoreCall,
+    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolPermissionRequest, ToolReport, TurnLink,
+    UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
-use crate::wire::{Limits, RpcError, memory};
+use crate::wire::{RpcError, WireLimits, memory};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -46,7 +47,7 @@ impl AgentService for Toy {
             setup.agent_session = AgentSessionId::from_agent("inner");
             setup.modes = Some(Modes {
                 current: "ask".into(),
-                available: vec![crate::acp::agent::Mode { id: "ask".into(), name: "Ask".into() }],
+                available: vec![crate::acp::agent::SessionMode { id: "ask".into(), name: "Ask".into() }],
             });
             setup.afterwards = vec![UpdateBody::current_mode("ask")];
         }
@@ -106,7 +107,7 @@ impl AgentService for Toy {
         }
     }
 
-    async fn delete_session(&self, session: AcpSessionId, _: Aside) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, _: CallExtras) -> Result<Meta, CallError> {
         Err(CallError::UnknownSession(session))
     }
 
@@ -123,7 +124,7 @@ impl AgentService for Toy {
         call: PromptCall,
         mut cancellation: Cancellation,
         link: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         if call.text == "fail before it is inserted" {
             return Err(CallError::NotKept { session: call.session, source: "broken".into() });
         }
@@ -179,10 +180,10 @@ impl AgentService for Toy {
     }
 }
 
-fn ask(session: &AcpSessionId) -> PermissionAsk {
+fn ask(session: &AcpSessionId) -> ToolPermissionRequest {
     let option =
         PermissionOption { id: "yes".into(), name: "Yes".into(), kind: PermissionOptionKind::AllowOnce };
-    PermissionAsk {
+    ToolPermissionRequest {
         session: session.clone(),
         tool_call: ToolReport::new("t1").title("Edit"),
         options: vec![option],
@@ -201,7 +202,7 @@ fn session(text: &str) -> AcpSessionId {
 /// A client that sees raw lines.
 struct Client {
     peer: Peer,
-    incoming: Incoming,
+    incoming: InboundStream,
     served: JoinHandle<()>,
 }
 
@@ -215,7 +216,7 @@ impl Client {
     }
 
     fn offered(service: Arc<impl AgentService>, offer: Offer) -> Self {
-        let ((peer, incoming), (agent, requests)) = memory(Limits::default());
+        let ((peer, incoming), (agent, requests)) = memory(WireLimits::default());
         let served = tokio::spawn(serve(agent, requests, service, offer, GRACE));
         Self { peer, incoming, served }
     }

@@ -57,7 +57,7 @@ fn write(path: &str, content: &str) -> ToolRequest {
 
 #[test]
 fn a_permission_is_for_a_write_whose_path_and_text_stand_in_it() {
-    let old = Replaced::Text("old".into());
+    let old = PreviousContent::Text("old".into());
     let by_input = permission(&json!({ "rawInput": { "path": "/w/a", "content": "new" } }));
     let diff = json!({ "type": "diff", "path": "/w/a", "oldText": "old", "newText": "new" });
     let by_diff = permission(&json!({ "rawInput": { "filepath": "/w/a" }, "content": [diff] }));
@@ -73,7 +73,7 @@ fn a_permission_is_for_a_write_whose_path_and_text_stand_in_it() {
 
 #[test]
 fn a_permission_is_for_no_write_that_is_not_all_that_it_shows() {
-    let (evil, nothing) = (write("/w/x", "evil"), Some(&Replaced::Nothing));
+    let (evil, nothing) = (write("/w/x", "evil"), Some(&PreviousContent::Nothing));
     let diff = |path: &str, new: &str| json!({ "type": "diff", "path": path, "newText": new });
     let input = json!({ "path": "/w/x", "content": "evil" });
     let cases = [
@@ -93,18 +93,18 @@ fn a_permission_is_for_no_write_that_is_not_all_that_it_shows() {
 
 #[test]
 fn a_difference_from_what_the_file_does_not_have_is_no_permission() {
-    let is_about = |said: Value, old: Option<&Replaced>| {
+    let is_about = |said: Value, old: Option<&PreviousContent>| {
         let diff = json!({ "type": "diff", "path": "/w/x", "oldText": said, "newText": "evil" });
         permission(&json!({ "content": [diff] })).is_about(&write("/w/x", "evil"), old, "/w")
     };
-    let good = Replaced::Text("good".into());
+    let good = PreviousContent::Text("good".into());
     assert!(is_about(json!("good"), Some(&good)));
     // All of the new text is shown then.
     assert!(is_about(json!(null), Some(&good)));
     assert!(is_about(json!(""), Some(&good)));
     assert!(!is_about(json!("evil"), Some(&good)));
     assert!(!is_about(json!(["evil"]), Some(&good)));
-    for other in [None, Some(&Replaced::Nothing), Some(&Replaced::Unshown(4))] {
+    for other in [None, Some(&PreviousContent::Nothing), Some(&PreviousContent::Unshown(4))] {
         assert!(!is_about(json!("good"), other), "{other:?}");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Log, record, text, updates};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Bounds, Rendering};
+use crate::acp::render::{Bounds, RecordRenderer};
 use crate::model::ProtocolVersion;
 
 fn second() -> Arc<ClientFacts> {
@@ -125,7 +125,7 @@ fn a_call_that_has_the_id_of_an_earlier_one_has_nothing_of_it_for_version_2() {
     let calls: Vec<_> = told.iter().filter(|update| update["toolCallId"] == "t").collect();
     let again = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "B", "rawInput": { "b": 1 } });
     assert_eq!(calls[1..], [&another, &again]);
-    let mut late = Rendering::new(&record(), second());
+    let mut late = RecordRenderer::new(&record(), second());
     late.begins_late();
     let told = log.events[4..].iter().flat_map(|event| late.tell(event, &|_| false));
     let told: Vec<Value> = told.map(|line| serde_json::from_str(&line).unwrap()).collect();

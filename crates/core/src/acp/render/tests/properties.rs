@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Log, updates};
 use crate::acp::content;
-use crate::acp::render::{Bounds, Rendering};
+use crate::acp::render::{Bounds, RecordRenderer};
 use crate::model::{Conversation, Entry, MessageKind};
 
 /// Something that happens.
@@ -181,7 +181,7 @@ proptest! {
         let log = log(&steps, is_over);
         let whole = Seen::of(&log.replay());
         for cut in 0..=log.events.len() {
-            let mut rendering = Rendering::new(&super::record(), Arc::default()).with_seq(true);
+            let mut rendering = RecordRenderer::new(&super::record(), Arc::default()).with_seq(true);
             let head = log.events[..cut].iter().flat_map(|event| rendering.tell(event, &|_| false));
             let mut lines: Vec<Value> = head.map(|line| serde_json::from_str(&line).unwrap()).collect();
             lines.extend(log.replay_from(cut as u64 + 1, Bounds::default()));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Log, record};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Rendering, SessionState};
+use crate::acp::render::{RecordRenderer, SessionState};
 use crate::model::{Event, Fact, FactError, ProtocolVersion, Timestamp};
 
 fn log() -> Log {
@@ -118,7 +118,7 @@ fn a_prompt_that_its_agent_repeats_before_it_answers_has_a_number_too() {
             log.update(update);
         }
         log.answer(1, r#""result":{"messageId":"u1"}"#);
-        let mut rendering = Rendering::new(&record(), Arc::default()).with_seq(true);
+        let mut rendering = RecordRenderer::new(&record(), Arc::default()).with_seq(true);
         let told: Vec<String> =
             log.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect();
         let numbers = |line: &Value| line["params"]["_meta"]["acpx"]["seq"].clone();
@@ -283,7 +283,7 @@ fn shown(kind: &str, chars: usize) -> Value {
 #[test]
 fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_of_the_turn() {
     let mut log = with_terminal();
-    let mut rendering = Rendering::new(&record(), Arc::default());
+    let mut rendering = RecordRenderer::new(&record(), Arc::default());
     let mut told = |event: &Event, pauses: bool| -> Vec<Value> {
         let mut lines = rendering.tell(event, &|_| false);
         if pauses {
@@ -320,7 +320,7 @@ fn content_that_was_joined_for_a_first_client_has_the_number_of_the_last_event_i
     }
     let last = log.events.last().unwrap().seq.0;
     for with_seq in [true, false] {
-        let mut rendering = Rendering::new(&record(), Arc::default()).with_seq(with_seq);
+        let mut rendering = RecordRenderer::new(&record(), Arc::default()).with_seq(with_seq);
         log.events.iter().for_each(|event| drop(rendering.tell(event, &|_| false)));
         let told: Vec<Value> =
             rendering.pause().iter().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Log, record, updates};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::Rendering;
+use crate::acp::render::RecordRenderer;
 use crate::model::ProtocolVersion;
 
 /// Something that such an agent says.
@@ -163,7 +163,7 @@ fn clients() -> [Arc<ClientFacts>; 2] {
 }
 
 fn followed(log: &Log, client: &Arc<ClientFacts>, cut: usize) -> Vec<Value> {
-    let mut rendering = Rendering::new(&record(), Arc::clone(client)).with_seq(true);
+    let mut rendering = RecordRenderer::new(&record(), Arc::clone(client)).with_seq(true);
     let told = log.events[..cut].iter().flat_map(|event| rendering.tell(event, &|_| false));
     told.map(|line| serde_json::from_str(&line).unwrap()).collect()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Log, asked, record};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Rendering, SessionIds, SessionState};
+use crate::acp::render::{RecordRenderer, SessionIds, SessionState};
 use crate::model::{Direction, EventKind, Fact, FactError, ProtocolVersion, Seq};
 
 fn second() -> Arc<ClientFacts> {
@@ -87,7 +87,7 @@ fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
         error: Some(FactError { code: "AGENT_DIED".to_owned(), message: "it died".to_owned() }),
     };
     log.push(Direction::Ours, EventKind::Fact, &ended(2).to_body());
-    let mut rendering = Rendering::new(&record(), second());
+    let mut rendering = RecordRenderer::new(&record(), second());
     log.events.iter().for_each(|event| rendering.pass_over(event));
     log.push(Direction::Ours, EventKind::Fact, &ended(1).to_body());
     let mut idle = state("idle");
@@ -288,7 +288,7 @@ fn a_child_session_cannot_have_the_id_of_a_session_in_use() {
     }
     let client = ClientFacts { subagents: true, ..ClientFacts::default() };
     let sessions = SessionIds::new(|id| id == "other");
-    let mut rendering = Rendering::new(&record, Arc::new(client)).beside_sessions(sessions);
+    let mut rendering = RecordRenderer::new(&record, Arc::new(client)).beside_sessions(sessions);
     let lines = log.events.iter().flat_map(|event| rendering.tell(event, &|_| false));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
     let chunks =

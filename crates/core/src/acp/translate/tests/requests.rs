@@ -51,7 +51,7 @@ fn a_load_is_a_resume_with_a_replay_and_no_other_replay_can_be_asked_of_version_
     for cursor in [json!({"type": "_acpx/seq", "seq": 1}), json!({}), json!(7)] {
         resume["replayFrom"] = cursor.clone();
         let refused = request_to_v1("session/resume", &resume.to_string()).unwrap_err();
-        assert_eq!(refused, Untranslatable::Cursor { cursor: cursor.to_string().into() });
+        assert_eq!(refused, TranslationError::Cursor { cursor: cursor.to_string().into() });
         assert_eq!(refused.field().as_deref(), Some("replayFrom"));
     }
 }
@@ -60,17 +60,17 @@ fn a_load_is_a_resume_with_a_replay_and_no_other_replay_can_be_asked_of_version_
 fn what_the_other_version_has_no_words_for_is_refused_by_name() {
     let server = |kind| json!([{"type": kind, "name": "n", "url": "u", "headers": []}]).to_string();
     let refused =
-        |transport: &str| Untranslatable::Server { server: "n".into(), transport: transport.into() };
+        |transport: &str| TranslationError::Server { server: "n".into(), transport: transport.into() };
     assert_eq!(servers_to_v2(&server("sse")), Err(refused("sse")));
     assert_eq!(servers_to_v1(&server("_odd")), Err(refused("_odd")));
     let blocks = r#"[{"type":"text","text":"a"},{"type":"_odd"}]"#;
     assert_eq!(prompt_blocks(blocks, V2).as_deref(), Ok(blocks));
-    assert_eq!(prompt_blocks(blocks, V1), Err(Untranslatable::Block { index: 1, kind: "_odd".into() }));
+    assert_eq!(prompt_blocks(blocks, V1), Err(TranslationError::Block { index: 1, kind: "_odd".into() }));
     assert_eq!(
         request_to_v1("tool_call/cancel", "{}"),
-        Err(Untranslatable::Method { method: "tool_call/cancel".into() })
+        Err(TranslationError::Method { method: "tool_call/cancel".into() })
     );
-    let shape = |field: &str| Err(Untranslatable::Shape { field: field.into() });
+    let shape = |field: &str| Err(TranslationError::Shape { field: field.into() });
     assert_eq!(request_to_v2("session/prompt", "{}"), shape("prompt"));
     assert_eq!(request_to_v2("session/load", r#"{"mcpServers":7}"#), shape("mcpServers"));
 }

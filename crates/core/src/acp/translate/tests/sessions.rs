@@ -147,8 +147,8 @@ fn a_change_of_the_mode_alone_or_of_the_options_alone_is_told_as_such() {
 #[test]
 fn a_mode_cannot_be_set_where_there_are_none_nor_an_unknown_type_of_value() {
     let session = UpdatesToV1::new();
-    assert_eq!(session.set_mode(r#"{"sessionId":"s","modeId":"m"}"#), Err(Untranslatable::NoModes));
+    assert_eq!(session.set_mode(r#"{"sessionId":"s","modeId":"m"}"#), Err(TranslationError::NoModes));
     let refused = request_to_v1("session/set_config_option", r#"{"configId":"c","type":"_odd","value":1}"#);
-    assert_eq!(refused, Err(Untranslatable::OptionValue { option: "c".into(), kind: "_odd".into() }));
+    assert_eq!(refused, Err(TranslationError::OptionValue { option: "c".into(), kind: "_odd".into() }));
     assert_eq!(refused.unwrap_err().field().as_deref(), Some("type"));
 }

@@ -8,28 +8,28 @@ const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
 /// The capabilities of a client that wants all data of an error.
 const WANTS: &str = r#"{"_meta":{"acpx":{"errorData":true}}}"#;
 
-fn memory() -> Memory {
-    Memory { prefix: "p".to_owned(), ..Memory::new(Terms::near(CLIENT.to_owned())) }
+fn memory() -> BridgeState {
+    BridgeState { prefix: "p".to_owned(), ..BridgeState::new(BridgeProfile::near(CLIENT.to_owned())) }
 }
 
-fn message(line: &str) -> Message {
-    Message::parse(line).unwrap()
+fn message(line: &str) -> RpcMessage {
+    RpcMessage::parse(line).unwrap()
 }
 
 fn id(number: u64) -> RpcId {
     RpcId::from_number(number)
 }
 
-fn to_host(line: impl Into<String>) -> Pass {
-    Pass::ToHost(line.into())
+fn to_host(line: impl Into<String>) -> LineRoute {
+    LineRoute::ToHost(line.into())
 }
 
-fn to_client(line: impl Into<String>) -> Pass {
-    Pass::ToClient(line.into())
+fn to_client(line: impl Into<String>) -> LineRoute {
+    LineRoute::ToClient(line.into())
 }
 
-impl Memory {
-    fn asks(&mut self, number: u64, method: &str, params: &str) -> Pass {
+impl BridgeState {
+    fn asks(&mut self, number: u64, method: &str, params: &str) -> LineRoute {
         self.client_says(&message(&request(&id(number), method, params)))
     }
 
@@ -48,7 +48,7 @@ impl Memory {
         memory
     }
 
-    fn hears_update(&mut self, seq: u64) -> Pass {
+    fn hears_update(&mut self, seq: u64) -> LineRoute {
         self.host_says(&message(&update(seq)))
     }
 }
@@ -108,16 +108,16 @@ fn a_prompt_gets_a_name_unless_it_has_one_and_everything_else_passes_as_it_came(
     assert_eq!(memory.client_says(&message(odd)), to_host(odd));
     let accepted =
         |name: &str| notification("_acpx/accepted", &format!(r#"{{"turn":1,"requestId":"{name}"}}"#));
-    assert_eq!(memory.host_says(&message(&accepted("p-1"))), Pass::Nothing);
+    assert_eq!(memory.host_says(&message(&accepted("p-1"))), LineRoute::Nothing);
     assert_eq!(memory.host_says(&message(&accepted("mine"))), to_client(accepted("mine")));
     // One that comes under an id that is in use is not remembered, and its name is no more its client's.
     memory.asks(1, "session/prompt", r#"{"sessionId":"s"}"#);
-    assert_eq!(memory.host_says(&message(&accepted("p-2"))), Pass::Nothing);
+    assert_eq!(memory.host_says(&message(&accepted("p-2"))), LineRoute::Nothing);
 }
 
 #[test]
 fn the_number_of_an_event_is_for_the_bridge_unless_its_client_asked_for_it() {
-    let mut quiet = Memory::with_session();
+    let mut quiet = BridgeState::with_session();
     let plain = notification("session/update", r#"{"sessionId":"s","update":{"n":1.0}}"#);
     assert_eq!(quiet.hears_update(7), to_client(plain));
     quiet.asks(2, "session/load", r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#);
@@ -131,7 +131,7 @@ fn the_number_of_an_event_is_for_the_bridge_unless_its_client_asked_for_it() {
 
 #[test]
 fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_left_off() {
-    let mut memory = Memory::with_session();
+    let mut memory = BridgeState::with_session();
     assert_eq!(memory.host_is_gone(), [""; 0]);
     let params = format!(
         r#"{{"clientCapabilities":{WANTS},"_meta":{{"acpx":{{"client":{CLIENT}}}}},"protocolVersion":1}}"#
@@ -140,9 +140,9 @@ fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_l
     assert_eq!(memory.greeting().as_deref(), Some(&*greeting));
     let answer = |own: u64| message(&response(&RpcId::from_string(&format!("p-{own}")), "{}"));
     assert!(memory.awaits());
-    assert_eq!(memory.host_says(&answer(1)), Pass::Own(Own::Initialize, None));
+    assert_eq!(memory.host_says(&answer(1)), LineRoute::Own(BridgeRequest::Initialize, None));
     assert_eq!(memory.resumes(), [resume(2, &from_seq(1))]);
-    assert_eq!(memory.host_says(&answer(2)), Pass::Own(Own::Resume("s".to_owned()), None));
+    assert_eq!(memory.host_says(&answer(2)), LineRoute::Own(BridgeRequest::Resume("s".to_owned()), None));
     assert!(!memory.awaits());
     memory.hears_update(7);
     memory.host_is_gone();
@@ -151,7 +151,7 @@ fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_l
     let refusal = error_response(&RpcId::from_string("p-3"), &RpcError::read(error));
     assert_eq!(
         memory.host_says(&message(&refusal)),
-        Pass::Own(Own::Resume("s".to_owned()), Some(error.into()))
+        LineRoute::Own(BridgeRequest::Resume("s".to_owned()), Some(error.into()))
     );
     memory.forget_session("s");
     assert_eq!(memory.resumes(), [""; 0]);
@@ -181,13 +181,13 @@ fn the_words_of_an_open_prompt_are_told_to_its_client_only_in_a_replay_that_it_a
         let params = format!(r#"{{"sessionId":"s","update":{update},"_meta":{meta}}}"#);
         notification("session/update", &params)
     };
-    let mut memory = Memory::with_session();
+    let mut memory = BridgeState::with_session();
     memory.asks(2, "session/prompt", r#"{"sessionId":"s"}"#);
     memory.asks(3, "session/prompt", r#"{"sessionId":"s","_meta":{"acpx":{"requestId":"mine"}}}"#);
     memory.host_is_gone();
     // Of several lines that tell one event only the last has its number.
     for own in [words("p-1", ""), words("p-1", r#""seq":7,"#), words("mine", r#""seq":9,"#)] {
-        assert_eq!(memory.host_says(&message(&own)), Pass::Nothing, "{own}");
+        assert_eq!(memory.host_says(&message(&own)), LineRoute::Nothing, "{own}");
     }
     assert_eq!(memory.resumes(), [resume(3, &from_seq(10))]);
     let others = words("theirs", "");
@@ -199,7 +199,7 @@ fn the_words_of_an_open_prompt_are_told_to_its_client_only_in_a_replay_that_it_a
 
 #[test]
 fn whoever_hears_that_a_turn_failed_knows_what_happened_until_then() {
-    let mut memory = Memory::with_session();
+    let mut memory = BridgeState::with_session();
     memory.asks(2, "session/prompt", r#"{"sessionId":"s"}"#);
     let error = RpcError::internal("no").with_data(r#"{"acpx":{"code":"INTERRUPTED","turn":{"seq":9}}}"#);
     let line = error_response(&id(2), &error);
@@ -230,9 +230,9 @@ fn the_data_of_an_error_is_for_the_bridge_unless_its_client_wants_it() {
 
 #[test]
 fn what_is_open_is_asked_again_in_order_and_what_was_cancelled_is_cancelled_again() {
-    let mut memory = Memory::with_session();
-    let Pass::ToHost(first) = memory.asks(7, "session/prompt", r#"{"sessionId":"s"}"#) else { panic!() };
-    let Pass::ToHost(second) = memory.asks(5, "session/list", "{}") else { panic!() };
+    let mut memory = BridgeState::with_session();
+    let LineRoute::ToHost(first) = memory.asks(7, "session/prompt", r#"{"sessionId":"s"}"#) else { panic!() };
+    let LineRoute::ToHost(second) = memory.asks(5, "session/list", "{}") else { panic!() };
     let cancel = notification("session/cancel", r#"{"sessionId":"s"}"#);
     assert_eq!(memory.client_says(&message(&cancel)), to_host(cancel.clone()));
     memory.host_is_gone();
@@ -249,7 +249,7 @@ fn what_would_be_done_twice_or_ends_every_host_is_answered_instead() {
     let mut memory = memory();
     memory.asks(0, "session/new", "{}");
     memory.asks(1, "_acpx/watch", "{}");
-    let Pass::ToHost(rows) = memory.asks(2, "session/list", "{}") else { panic!() };
+    let LineRoute::ToHost(rows) = memory.asks(2, "session/list", "{}") else { panic!() };
     let unanswered = |number: u64, method: &str| to_client(error_response(&id(number), &lost(method)));
     memory.host_is_gone();
     let again = [unanswered(0, "session/new"), unanswered(1, "_acpx/watch"), to_host(rows.clone())];
@@ -263,7 +263,7 @@ fn what_would_be_done_twice_or_ends_every_host_is_answered_instead() {
 
 #[test]
 fn a_load_whose_replay_had_begun_goes_on_after_what_was_told_of_it() {
-    let mut memory = Memory::with_session();
+    let mut memory = BridgeState::with_session();
     memory.hears_update(50);
     let params = r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#;
     memory.asks(2, "session/load", params);
@@ -282,7 +282,7 @@ fn a_load_whose_replay_had_begun_goes_on_after_what_was_told_of_it() {
 fn a_load_that_fails_leaves_its_client_where_it_was() {
     let params = r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#;
     for replayed in [None, Some(3), Some(60)] {
-        let mut memory = Memory::with_session();
+        let mut memory = BridgeState::with_session();
         memory.hears_update(50);
         memory.asks(2, "session/load", params);
         if let Some(seq) = replayed {
@@ -310,12 +310,12 @@ fn a_question_of_a_host_that_is_gone_is_withdrawn_and_its_late_answer_reaches_no
     let known = RpcId::from_string("p-1");
     let renamed = request(&known, "session/request_permission", "{}");
     assert_eq!(memory.host_says(&message(&question)), to_client(renamed));
-    assert_eq!(memory.client_says(&message(&response(&id(0), "{}"))), Pass::Nothing);
+    assert_eq!(memory.client_says(&message(&response(&id(0), "{}"))), LineRoute::Nothing);
     let withdrawn = edits::withdrawal(&id(0));
     assert_eq!(memory.host_says(&message(&withdrawn)), to_client(edits::withdrawal(&known)));
     // What is withdrawn is forgotten, whether or not its client ever answers.
     assert_eq!(memory.questions.len(), 0);
-    assert_eq!(memory.client_says(&message(&response(&known, "{}"))), Pass::Nothing);
+    assert_eq!(memory.client_says(&message(&response(&known, "{}"))), LineRoute::Nothing);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn without_a_host_everything_open_is_answered_once() {
 fn a_request_that_is_too_much_to_keep_passes_and_is_not_asked_again() {
     let mut memory = memory();
     memory.kept_bytes = KEPT_BYTES;
-    assert!(matches!(memory.asks(0, "session/list", "{}"), Pass::ToHost(_)));
+    assert!(matches!(memory.asks(0, "session/list", "{}"), LineRoute::ToHost(_)));
     memory.host_is_gone();
     let lost = error_response(&id(0), &lost("session/list"));
     assert_eq!(memory.asked_again(), [to_client(lost)]);
@@ -346,7 +346,7 @@ fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_o
     for (answer, is_host, prompt) in
         [(r#"{"protocolVersion":1,"_meta":{}}"#, false, r#"{"sessionId":"s"}"#), (hosts, true, named)]
     {
-        let mut memory = Memory { prefix: "p".to_owned(), ..Memory::new(Terms::far()) };
+        let mut memory = BridgeState { prefix: "p".to_owned(), ..BridgeState::new(BridgeProfile::far()) };
         let greeting = r#"{"_meta":{"acpx":{"states":true,"seq":true}},"protocolVersion":1}"#;
         let asked = memory.asks(0, "initialize", r#"{"protocolVersion":1}"#);
         assert_eq!(asked, to_host(request(&id(0), "initialize", greeting)));
@@ -360,7 +360,7 @@ fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_o
 
 #[test]
 fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_its_own() {
-    let mut memory = Memory::new(Terms::far());
+    let mut memory = BridgeState::new(BridgeProfile::far());
     memory.client_says(&message(&request(
         &id(1),
         "session/prompt",
@@ -372,11 +372,11 @@ fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_
             format!(r#"{{"sessionId":"s","update":{update},"_meta":{{"acpx":{{"requestId":"{of}"}}}}}}"#);
         notification(far_host::STATE, &params)
     };
-    assert_eq!(memory.host_says(&message(&state("own"))), Pass::Nothing);
+    assert_eq!(memory.host_says(&message(&state("own"))), LineRoute::Nothing);
     assert_eq!(memory.host_says(&message(&state("another"))), to_client(state("another")));
     // How the way stands is this bridge's to say.
     for word in [far_host::AWAY, far_host::BACK] {
-        assert_eq!(memory.host_says(&message(&notification(word, "{}"))), Pass::Nothing);
+        assert_eq!(memory.host_says(&message(&notification(word, "{}"))), LineRoute::Nothing);
     }
 }
 
@@ -385,7 +385,7 @@ fn to_another_machine_a_prompt_is_asked_for_again_however_often_once_the_host_ha
     let prompt = request(&id(1), "session/prompt", r#"{"_meta":{"acpx":{"requestId":"p"}},"sessionId":"s"}"#);
     let lost = error_response(&id(1), &for_client(rpc_error::unanswered("session/prompt"), true));
     for is_accepted in [true, false] {
-        let mut memory = Memory::new(Terms::far());
+        let mut memory = BridgeState::new(BridgeProfile::far());
         memory.client_says(&message(&prompt));
         if is_accepted {
             let accepted =

@@ -5,7 +5,7 @@ use crate::acp::content;
 use crate::model::{Content, Direction, Event, EventKind, MessageKind, Seq, Update};
 use crate::store::StoreError;
 
-use super::{KeptEvents, PAGE, Pages, Stretch, started};
+use super::{PAGE, Pages, RecordEvents, Stretch, started};
 
 /// What an event is to exchanges.
 enum Mark {
@@ -24,7 +24,7 @@ struct Count {
     open: Option<(Seq, Option<Box<str>>)>,
 }
 
-impl KeptEvents {
+impl RecordEvents {
     /// Where the last turns begin, so many of them. What a user said in no turn of ours counts as one.
     pub async fn last_turns(&self, count: u64) -> Result<Seq, StoreError> {
         let mut end = self.until.next();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSpec, HostId, Lifecycle, Lineage, Memory, Record, RecordSettings,
+    AbsolutePath, AcpSessionId, AgentMemory, AgentSpec, HostId, Lifecycle, Lineage, Record, RecordSettings,
     Timestamp,
 };
 use crate::store::{Change, Durability, MemoryStore};
@@ -76,7 +76,7 @@ async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(1)),
         agent_run: None,
         settings: RecordSettings::default(),
-        memory: Memory::default(),
+        memory: AgentMemory::default(),
         restore_error: None,
         created_at: at(1),
         updated_at: at(1),
@@ -148,7 +148,7 @@ async fn a_turn_that_never_began_is_no_place_and_no_other_is_taken_for_it() {
     log.begin(3);
     let third = log.events.iter().filter_map(|event| started(event).map(|_| event.seq)).next_back();
     let (until, (store, record)) = (log.events.last().map(|event| event.seq), store_with(log.events).await);
-    let kept = KeptEvents::new(store, record.clone(), until);
+    let kept = RecordEvents::new(store, record.clone(), until);
     let by_id = |turn| Cursor::Message(format!("{record}:turn:{turn}").into());
     for (turn, place) in [(1, Some(Seq::FIRST)), (2, None), (3, third), (4, None)] {
         for cursor in [Cursor::Turn(TurnId(turn)), by_id(turn)] {
@@ -192,7 +192,7 @@ async fn the_last_turns_are_bounded_also_in_what_was_said_in_no_turn() {
     log.update(&user(""));
     log.update(&agent());
     let (until, (store, record)) = (log.events.last().map(|event| event.seq), store_with(log.events).await);
-    let kept = KeptEvents::new(store, record, until);
+    let kept = RecordEvents::new(store, record, until);
     assert_eq!(kept.last_turns(0).await.unwrap(), kept.end());
     for (count, expected) in (1..).zip(begins.iter().rev()) {
         assert_eq!(kept.last_turns(count).await.unwrap(), *expected, "the last {count}");

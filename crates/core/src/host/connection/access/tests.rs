@@ -5,14 +5,14 @@ use serde_json::json;
 
 use super::*;
 use crate::host::session::set_config::{KNOWN, only_known};
-use crate::protocol::meta::{AgentMeta, ClientMeta, PolicyMeta, ShellMeta, TermsMeta};
+use crate::protocol::meta::{AgentMeta, ClientMeta, PolicyMeta, ShellMeta, TurnTermsMeta};
 
 /// What a client from elsewhere is heard to say.
-fn heard<T: Said>(meta: &str) -> Option<T> {
+fn heard<T: RestrictedMeta>(meta: &str) -> Option<T> {
     let mut said: T = read_meta(Some(meta)).ok()?;
-    said.leave_out(&ElsewhereMeta {
+    said.leave_out(&RemoteClientMeta {
         client: ClientMeta { idle_ms: Some(60), ..ClientMeta::default() },
-        ..ElsewhereMeta::default()
+        ..RemoteClientMeta::default()
     });
     Some(said)
 }
@@ -47,7 +47,7 @@ fn what_only_a_client_here_may_say_is_left_out_and_the_rest_is_heard() {
         heard::<PromptMeta>(&meta.to_string()).unwrap()
     };
     let named = PromptMeta { request_id: Some("r".to_owned()), ..PromptMeta::default() };
-    let denying = TermsMeta { policy: Some(PolicyMeta::DenyAll), ..TermsMeta::default() };
+    let denying = TurnTermsMeta { policy: Some(PolicyMeta::DenyAll), ..TurnTermsMeta::default() };
     assert_eq!(policy("approve-all"), named);
     assert_eq!(policy("deny-all"), PromptMeta { terms: denying, ..named });
 }
@@ -79,17 +79,17 @@ fn of_two_idle_times_the_shorter_one_holds() {
 
 #[test]
 fn one_who_is_elsewhere_has_so_many_sessions_and_each_of_them_once() {
-    let shares = Shares::default();
+    let shares = SessionQuota::default();
     let record = |number: usize| RecordId::new(format!("r{number}")).unwrap();
     for number in 0..MOST_SESSIONS {
-        assert_eq!(shares.take("me", &[], None), Taken::Now);
+        assert_eq!(shares.take("me", &[], None), QuotaOutcome::Now);
         shares.give_back("me", Some(record(number)));
     }
-    assert_eq!(shares.take("me", &[], None), Taken::Not);
-    assert_eq!(shares.take("me", &[], Some(&record(7))), Taken::Already);
-    assert_eq!(shares.take("another", &[], None), Taken::Now);
-    assert_eq!(shares.take("me", &[record(7)], Some(&record(7))), Taken::Now);
-    assert_eq!(shares.take("me", &[], None), Taken::Not);
+    assert_eq!(shares.take("me", &[], None), QuotaOutcome::Not);
+    assert_eq!(shares.take("me", &[], Some(&record(7))), QuotaOutcome::Already);
+    assert_eq!(shares.take("another", &[], None), QuotaOutcome::Now);
+    assert_eq!(shares.take("me", &[record(7)], Some(&record(7))), QuotaOutcome::Now);
+    assert_eq!(shares.take("me", &[], None), QuotaOutcome::Not);
     shares.give_back("me", None);
     assert_eq!(shares.of("me").len(), MOST_SESSIONS - 1);
     shares.give_back("another", None);

@@ -31,21 +31,21 @@ fn a_word_that_stands_for_two_options_stands_for_none() {
 #[test]
 fn an_option_that_says_the_contrary_is_not_chosen() {
     let options = options();
-    let choose = |id: &str| Ok(Advice::Choose(id.into()));
+    let choose = |id: &str| Ok(ClientDecision::Choose(id.into()));
     let cases = [
-        (true, Some("3"), Err(NoOption::Refuses)),
-        (true, Some("1"), Err(NoOption::NotOne)),
+        (true, Some("3"), Err(AnswerProblem::Refuses)),
+        (true, Some("1"), Err(AnswerProblem::NotOne)),
         (true, Some("allow_once"), choose("2")),
         (true, Some("5"), choose("x")),
-        (true, None, Ok(Advice::Approve)),
+        (true, None, Ok(ClientDecision::Approve)),
         (false, Some("3"), choose("no")),
         (false, Some("reject_always"), choose("never")),
-        (false, Some("allow_once"), Err(NoOption::MayApprove)),
-        (false, Some("5"), Err(NoOption::MayApprove)),
-        (false, None, Ok(Advice::Reject)),
+        (false, Some("allow_once"), Err(AnswerProblem::MayApprove)),
+        (false, Some("5"), Err(AnswerProblem::MayApprove)),
+        (false, None, Ok(ClientDecision::Reject)),
     ];
     for (approve, word, expected) in cases {
         assert_eq!(advice(&options, true, approve, word), expected, "{approve} {word:?}");
     }
-    assert_eq!(advice(&options, false, true, None), Err(NoOption::NoneApproves));
+    assert_eq!(advice(&options, false, true, None), Err(AnswerProblem::NoneApproves));
 }

@@ -62,7 +62,7 @@ fn what_is_too_long_to_be_told_is_left_out_and_named_and_so_is_what_the_answer_h
         json!({ "toolCallId": "t", "rawInput": { "command": long }, "kind": "edit", "status": "pending" });
     let call = call.as_object().unwrap();
     let told = |left: &mut AnswerBytes| {
-        let ToldCall { call, left_out } = ToldCall::of(call).within(left);
+        let ToolCallSnapshot { call, left_out } = ToolCallSnapshot::of(call).within(left);
         (Value::Object(call), left_out)
     };
     let mut left = AnswerBytes::default();

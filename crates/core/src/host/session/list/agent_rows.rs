@@ -12,14 +12,14 @@ use crate::acp::agent::{CallError, Meta, SessionSummary};
 use crate::acp::client::ListedSession;
 use crate::engine::{NewSession, SessionError};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, AgentSpec, DirectoryNames, Lineage, Named, RecordId,
+    AbsolutePath, AcpSessionId, AgentError, AgentSpec, DirectoryNameKind, DirectoryNames, Lineage, RecordId,
 };
-use crate::store::Owner;
+use crate::store::SessionOwner;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 use crate::wire::splice::put;
 
-use super::cursor::Theirs;
+use super::cursor::AgentListCursor;
 use super::{Host, PATIENCE, row, unknown_cursor};
 use crate::host::connection::Connection;
 use crate::protocol::rpc_error;
@@ -28,13 +28,13 @@ use crate::protocol::rpc_error;
 pub(super) struct TheirPage {
     pub(super) rows: Vec<SessionSummary>,
     /// Where the next one begins, if there may be more.
-    pub(super) next: Option<Theirs>,
+    pub(super) next: Option<AgentListCursor>,
     /// Why the agent listed nothing, if it failed.
     pub(super) problem: Option<String>,
 }
 
 /// What is listed: with which agent, and where.
-struct Listed {
+struct ListQuery {
     agent: AgentSpec,
     /// The directory as the client has written it.
     cwd: Option<AbsolutePath>,
@@ -47,19 +47,19 @@ struct Listed {
 pub(super) async fn page(
     client: &Connection,
     began: Option<RecordId>,
-    theirs: Theirs,
+    theirs: AgentListCursor,
     cwd: Option<AbsolutePath>,
     agent: NewSession,
     limit: Duration,
 ) -> Result<TheirPage, CallError> {
-    let (host, Theirs { named, cursor, mut told }) = (&client.host, theirs);
+    let (host, AgentListCursor { named, cursor, mut told }) = (&client.host, theirs);
     let failed = |why| TheirPage { rows: Vec::new(), next: None, problem: Some(why) };
     let directory = match &cwd {
         // One whose disk does not answer is looked for as it is written.
         Some(cwd) => Some(DirectoryNames::new(cwd, host.engine.disk().real(cwd).await.ok())),
         None => None,
     };
-    let listed = Listed { agent: agent.agent.clone(), cwd, directory, began };
+    let listed = ListQuery { agent: agent.agent.clone(), cwd, directory, began };
     let wanted = listed.directory.as_ref().map(|it| it.get(named));
     let asked = client.agent_page.get(&host.engine, agent, wanted.cloned(), cursor.clone(), limit);
     let page = match asked.await {
@@ -74,7 +74,7 @@ pub(super) async fn page(
         None if limit < PATIENCE => {
             return Ok(TheirPage {
                 rows: Vec::new(),
-                next: Some(Theirs { named, cursor, told }),
+                next: Some(AgentListCursor { named, cursor, told }),
                 problem: None,
             });
         }
@@ -93,16 +93,19 @@ pub(super) async fn page(
     }
     // An agent that gives the same cursor again would be asked for ever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());
-    let has_other = named == Named::Really && listed.directory.as_ref().is_some_and(DirectoryNames::are_two);
+    let has_other =
+        named == DirectoryNameKind::Really && listed.directory.as_ref().is_some_and(DirectoryNames::are_two);
     let next = match next {
-        Some(next) => Some(Theirs { named, cursor: Some(next), told }),
-        None if has_other => Some(Theirs { named: Named::AsWritten, cursor: None, told }),
+        Some(next) => Some(AgentListCursor { named, cursor: Some(next), told }),
+        None if has_other => {
+            Some(AgentListCursor { named: DirectoryNameKind::AsWritten, cursor: None, told })
+        }
         None => None,
     };
     Ok(TheirPage { rows: sessions, next, problem: None })
 }
 
-impl Listed {
+impl ListQuery {
     /// What is told of the agent's rows, each with the session that it is about.
     async fn rows(
         &self,
@@ -114,7 +117,7 @@ impl Listed {
         let owners =
             client.host.store.owners(self.agent.clone(), sessions).await.map_err(rpc_error::not_kept)?;
         let since = self.made_since(&client.host, &owners).await?;
-        let mut owned: HashMap<AcpSessionId, Vec<Owner>> = HashMap::new();
+        let mut owned: HashMap<AcpSessionId, Vec<SessionOwner>> = HashMap::new();
         for owner in owners {
             owned.entry(owner.session.clone()).or_default().push(owner);
         }
@@ -135,7 +138,7 @@ impl Listed {
     }
 
     /// Which of them were made since the listing began.
-    async fn made_since(&self, host: &Host, owners: &[Owner]) -> Result<HashSet<RecordId>, CallError> {
+    async fn made_since(&self, host: &Host, owners: &[SessionOwner]) -> Result<HashSet<RecordId>, CallError> {
         let records = owners.iter().map(|owner| owner.record.clone());
         let Some(began) = &self.began else { return Ok(records.collect()) };
         let made = host.store.made_after(began.clone(), records.collect()).await;
@@ -143,12 +146,18 @@ impl Listed {
     }
 
     /// The row of a record that has a session, if it is in force there, and the record is there for this client.
-    async fn record(&self, client: &Connection, owner: &Owner) -> Result<Option<SessionSummary>, CallError> {
+    async fn record(
+        &self,
+        client: &Connection,
+        owner: &SessionOwner,
+    ) -> Result<Option<SessionSummary>, CallError> {
         let kept = client.host.engine.record(&owner.record).await;
         let Some(kept) = kept.map_err(|error| client.host.refused(&error))? else { return Ok(None) };
         let is_in_force = |lineage: &Lineage| lineage.current().session == owner.session;
-        let is_here =
-            self.directory.as_ref().is_none_or(|directory| kept.real_cwd == *directory.get(Named::Really));
+        let is_here = self
+            .directory
+            .as_ref()
+            .is_none_or(|directory| kept.real_cwd == *directory.get(DirectoryNameKind::Really));
         if is_here && is_in_force(&kept.lineage) && client.knows(&kept) && !kept.is_unprompted() {
             return row(&client.host, kept).await.map(Some);
         }

@@ -6,28 +6,28 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::model::{AcpSessionId, Named, RecordId};
+use crate::model::{AcpSessionId, DirectoryNameKind, RecordId};
 
 /// Where a page begins. A client sees a text that only we can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(super) struct ListCursor {
     /// The record that was made last when the listing began; `None` if there was none.
     pub(super) began: Option<RecordId>,
     /// The record of ours that the page comes after, as long as there are more of ours.
     pub(super) after: Option<RecordId>,
     /// Where the agent's own sessions go on after our last record, unless all were listed.
-    pub(super) theirs: Option<Theirs>,
+    pub(super) theirs: Option<AgentListCursor>,
 }
 
 /// Where a page of the agent's own sessions begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Theirs {
+pub(super) struct AgentListCursor {
     /// By which name of the directory the agent is asked.
-    pub(super) named: Named,
+    pub(super) named: DirectoryNameKind,
     /// The agent's own cursor; its first page, without.
     pub(super) cursor: Option<String>,
     /// What was told on the pages before.
-    pub(super) told: Told,
+    pub(super) told: SentSessionHashes,
 }
 
 /// How many sessions are remembered to have been told. An agent that counts its rows repeats as many as have come
@@ -36,9 +36,9 @@ pub(super) const REMEMBERED: usize = 256;
 
 /// The sessions of the agent's that were told last in a listing, each by eight bytes of its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Told(VecDeque<u64>);
+pub(super) struct SentSessionHashes(VecDeque<u64>);
 
-impl Told {
+impl SentSessionHashes {
     /// Remembers that a session is told; whether it was not before.
     pub(super) fn add(&mut self, session: &AcpSessionId) -> bool {
         let hash: [u8; 32] = Sha256::digest(session.as_str().as_bytes()).into();
@@ -83,11 +83,13 @@ struct Text {
     told: Option<String>,
 }
 
-impl Cursor {
+impl ListCursor {
     pub(super) fn text(self) -> String {
         let id = |record: RecordId| record.to_string();
         let (theirs, cursor, told) = match self.theirs {
-            Some(Theirs { named, cursor, told }) => (Some(word(named).to_owned()), cursor, told.text()),
+            Some(AgentListCursor { named, cursor, told }) => {
+                (Some(word(named).to_owned()), cursor, told.text())
+            }
             None => (None, None, None),
         };
         let text = Text { began: self.began.map(id), after: self.after.map(id), theirs, cursor, told };
@@ -101,8 +103,9 @@ impl Cursor {
         let after = after.map(RecordId::new).transpose().ok()?;
         let theirs = match theirs {
             Some(theirs) => {
-                let told = told.as_deref().map_or(Some(Told::default()), Told::read)?;
-                Some(Theirs { named: named(&theirs)?, cursor, told })
+                let told =
+                    told.as_deref().map_or(Some(SentSessionHashes::default()), SentSessionHashes::read)?;
+                Some(AgentListCursor { named: named(&theirs)?, cursor, told })
             }
             None if cursor.is_some() || told.is_some() => return None,
             None => None,
@@ -112,15 +115,15 @@ impl Cursor {
 }
 
 /// The word for a name in a cursor.
-fn word(named: Named) -> &'static str {
+fn word(named: DirectoryNameKind) -> &'static str {
     match named {
-        Named::Really => "really",
-        Named::AsWritten => "written",
+        DirectoryNameKind::Really => "really",
+        DirectoryNameKind::AsWritten => "written",
     }
 }
 
-fn named(text: &str) -> Option<Named> {
-    [Named::Really, Named::AsWritten].into_iter().find(|named| word(*named) == text)
+fn named(text: &str) -> Option<DirectoryNameKind> {
+    [DirectoryNameKind::Really, DirectoryNameKind::AsWritten].into_iter().find(|named| word(*named) == text)
 }
 
 #[cfg(test)]
@@ -134,23 +137,23 @@ mod tests {
     #[test]
     fn a_cursor_is_read_as_it_is_written_and_nothing_else_is_one() {
         let record = |id: &str| RecordId::new(id).unwrap();
-        let mut told = Told::default();
+        let mut told = SentSessionHashes::default();
         assert!(told.add(&session("s1")) && told.add(&session("s2")));
-        let theirs = |named, cursor: Option<&str>, told: &Told| {
-            Some(Theirs { named, cursor: cursor.map(str::to_owned), told: told.clone() })
+        let theirs = |named, cursor: Option<&str>, told: &SentSessionHashes| {
+            Some(AgentListCursor { named, cursor: cursor.map(str::to_owned), told: told.clone() })
         };
         for (after, theirs) in [
             (Some("a:b"), None),
-            (Some("a"), Some(Theirs::default())),
-            (Some("a"), theirs(Named::AsWritten, Some("2"), &told)),
-            (None, Some(Theirs::default())),
-            (None, theirs(Named::AsWritten, None, &told)),
-            (None, theirs(Named::Really, Some(""), &told)),
-            (None, theirs(Named::AsWritten, Some("x:\u{1f}\"\\"), &Told::default())),
+            (Some("a"), Some(AgentListCursor::default())),
+            (Some("a"), theirs(DirectoryNameKind::AsWritten, Some("2"), &told)),
+            (None, Some(AgentListCursor::default())),
+            (None, theirs(DirectoryNameKind::AsWritten, None, &told)),
+            (None, theirs(DirectoryNameKind::Really, Some(""), &told)),
+            (None, theirs(DirectoryNameKind::AsWritten, Some("x:\u{1f}\"\\"), &SentSessionHashes::default())),
         ] {
             for began in [None, Some(record("a\"b"))] {
-                let cursor = Cursor { began, after: after.map(record), theirs: theirs.clone() };
-                assert_eq!(Cursor::read(&cursor.clone().text()), Some(cursor));
+                let cursor = ListCursor { began, after: after.map(record), theirs: theirs.clone() };
+                assert_eq!(ListCursor::read(&cursor.clone().text()), Some(cursor));
             }
         }
         for text in [
@@ -165,17 +168,18 @@ mod tests {
             r#"{"theirs":"really","told":"x"}"#,
             r#"{"theirs":"really","more":1}"#,
         ] {
-            assert_eq!(Cursor::read(text), None, "{text}");
+            assert_eq!(ListCursor::read(text), None, "{text}");
         }
     }
 
     #[test]
     fn what_was_told_last_is_not_told_again_and_a_cursor_does_not_grow() {
-        let (mut told, names) = (Told::default(), || (0..2 * REMEMBERED).map(|number| number.to_string()));
+        let (mut told, names) =
+            (SentSessionHashes::default(), || (0..2 * REMEMBERED).map(|number| number.to_string()));
         for name in names() {
             assert!(told.add(&session(&name)), "{name}");
         }
-        let mut read = Told::read(&told.text().unwrap()).unwrap();
+        let mut read = SentSessionHashes::read(&told.text().unwrap()).unwrap();
         assert_eq!(read, told);
         for name in names().skip(REMEMBERED) {
             assert!(!read.add(&session(&name)), "{name}");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-fn terms(value: serde_json::Value) -> TermsMeta {
+fn terms(value: serde_json::Value) -> TurnTermsMeta {
     serde_json::from_value(value).unwrap()
 }
 
@@ -15,7 +15,7 @@ fn what_a_prompt_does_not_say_its_connection_does() {
         "timeoutMs": 9, "idleTimeoutMs": 8,
     });
     let connection = terms(connection);
-    assert_eq!(TermsMeta::default().or(&connection), connection);
+    assert_eq!(TurnTermsMeta::default().or(&connection), connection);
     let own = terms(json!({
         "policy": "approve-reads", "toolPolicy": {}, "unasked": "wait", "timeoutMs": 1, "idleTimeoutMs": 2,
     }));

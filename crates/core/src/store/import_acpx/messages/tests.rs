@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn made_from(messages: &[Value]) -> MadeJournal {
+fn made_from(messages: &[Value]) -> MessageJournal {
     journal(messages, &AcpSessionId::new("s").unwrap())
 }
 

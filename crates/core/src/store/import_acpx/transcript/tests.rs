@@ -8,7 +8,7 @@ fn at() -> Timestamp {
     Timestamp::from_millis(1000).unwrap()
 }
 
-fn tell(lines: &[&str]) -> Vec<Step> {
+fn tell(lines: &[&str]) -> Vec<ImportStep> {
     let mut transcript = Transcript::new(at());
     for line in lines {
         transcript.take(line).unwrap();
@@ -35,9 +35,11 @@ const STOPPED: &str = r#"{"id":3,"result":{"stopReason":"end_turn","usage":{"tot
 const UPDATE: &str = r#"{"method":"session/update","params":{}}"#;
 
 /// The turns of a telling: request, prompt and state.
-fn turns(steps: &[Step]) -> Vec<(String, String, TurnState)> {
-    let turn = |step: &Step| match step {
-        Step::Turn(turn) => Some((turn.request.to_string(), turn.prompt.to_string(), turn.state.clone())),
+fn turns(steps: &[ImportStep]) -> Vec<(String, String, TurnState)> {
+    let turn = |step: &ImportStep| match step {
+        ImportStep::Turn(turn) => {
+            Some((turn.request.to_string(), turn.prompt.to_string(), turn.state.clone()))
+        }
         _ => None,
     };
     steps.iter().filter_map(turn).collect()
@@ -51,14 +53,14 @@ fn stopped(reason: &str) -> TurnState {
 fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
     let steps = tell(&[PROMPT, UPDATE, STOPPED, UPDATE, PROMPT, UPDATE]);
     let line = |turn: Option<u64>, direction, kind, body: &str| {
-        Step::Line(Line { turn: turn.map(TurnId), direction, kind, body: body.into() })
+        ImportStep::Line(ImportEvent { turn: turn.map(TurnId), direction, kind, body: body.into() })
     };
     let fact = |turn, fact: Fact| line(Some(turn), Direction::Ours, EventKind::Fact, &fact.to_body());
     let begun = |turn, request: &str| {
         fact(turn, Fact::TurnStarted { turn, request_id: request.to_owned(), client: None })
     };
     let turn = |id, request: &str, state, usage: Option<&str>| {
-        Step::Turn(Box::new(Turn {
+        ImportStep::Turn(Box::new(Turn {
             id: TurnId(id),
             request: RequestId::new(request).unwrap(),
             prompt: r#"[{"type":"text"}]"#.into(),
@@ -75,7 +77,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
     let message = "npm acpx kept no end of this turn; it is not sent again".to_owned();
     let error = Some(FactError { code: "INTERRUPTED".to_owned(), message });
     let expected = [
-        Step::Session {
+        ImportStep::Session {
             session: AcpSessionId::new("s").unwrap(),
             inner: None,
             reason: LineageReason::NotMaterialised,
@@ -133,7 +135,7 @@ fn markers_that_contradict_each_other_lose_no_line_and_no_request_twice() {
         assert_eq!(transcript.take(line), Ok(()));
     }
     transcript.finish();
-    let steps: Vec<Step> = transcript.drain().collect();
+    let steps: Vec<ImportStep> = transcript.drain().collect();
     let told: Vec<(String, bool)> = turns(&steps)
         .into_iter()
         .map(|(request, _, state)| (request, matches!(state, TurnState::Interrupted { .. })))
@@ -179,8 +181,8 @@ proptest! {
             let _ = transcript.take(line);
         }
         transcript.finish();
-        let steps: Vec<Step> = transcript.drain().collect();
-        let told = steps.iter().filter_map(|step| if let Step::Turn(turn) = step { Some(turn) } else { None });
+        let steps: Vec<ImportStep> = transcript.drain().collect();
+        let told = steps.iter().filter_map(|step| if let ImportStep::Turn(turn) = step { Some(turn) } else { None });
         let (ids, requests): (Vec<TurnId>, HashSet<RequestId>) =
             told.map(|turn| (turn.id, turn.request.clone())).unzip();
         prop_assert_eq!(requests.len(), ids.len());

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{LineageReason, Memory, Seq};
+use crate::model::{AgentMemory, LineageReason, Seq};
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "kebab-case", deny_unknown_fields)]
-enum Stored {
+enum MemoryColumn {
     Fresh {
         from: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,31 +18,31 @@ enum Stored {
 }
 
 /// A memory as its column holds it.
-pub(in super::super) fn memory_text(memory: Memory) -> Option<String> {
+pub(in super::super) fn memory_text(memory: AgentMemory) -> Option<String> {
     let stored = match memory {
-        Memory::Whole => return None,
-        Memory::Since { from, reason } => {
-            Stored::Fresh { from: from.0, reason: reason.map(|reason| reason.as_str().to_owned()) }
+        AgentMemory::Whole => return None,
+        AgentMemory::Since { from, reason } => {
+            MemoryColumn::Fresh { from: from.0, reason: reason.map(|reason| reason.as_str().to_owned()) }
         }
-        Memory::Compacted => Stored::Compacted,
-        Memory::Part => Stored::Shorter,
-        Memory::Another => Stored::Different,
+        AgentMemory::Compacted => MemoryColumn::Compacted,
+        AgentMemory::Part => MemoryColumn::Shorter,
+        AgentMemory::Another => MemoryColumn::Different,
     };
     Some(serde_json::to_string(&stored).expect("numbers and texts can be written"))
 }
 
 /// The memory that a column holds.
-pub(super) fn memory(text: &str) -> Option<Memory> {
+pub(super) fn memory(text: &str) -> Option<AgentMemory> {
     Some(match serde_json::from_str(text).ok()? {
-        Stored::Fresh { from, reason } => {
+        MemoryColumn::Fresh { from, reason } => {
             let reason = match reason {
                 Some(reason) => Some(LineageReason::parse(&reason)?),
                 None => None,
             };
-            Memory::Since { from: Seq(from), reason }
+            AgentMemory::Since { from: Seq(from), reason }
         }
-        Stored::Compacted => Memory::Compacted,
-        Stored::Shorter => Memory::Part,
-        Stored::Different => Memory::Another,
+        MemoryColumn::Compacted => AgentMemory::Compacted,
+        MemoryColumn::Shorter => AgentMemory::Part,
+        MemoryColumn::Different => AgentMemory::Another,
     })
 }

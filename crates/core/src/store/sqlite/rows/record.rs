@@ -7,13 +7,13 @@ use rusqlite::{Connection, Row};
 use serde_json::{Value, json};
 
 use super::super::cells::{self, Cells, Columns, columns};
-use super::super::fault::Fault;
+use super::super::fault::SqliteFault;
 use super::{lineage, standing, with_events};
 use crate::model::{
-    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, Memory,
+    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, AgentSpec, Lifecycle, McpServerRef,
     ProcessIdentity, ProtocolVersion, Record, RecordId, RecordSettings, Scope, SessionName,
 };
-use crate::store::progress::Progress;
+use crate::store::progress::RecordProgress;
 
 /// What a record is. These change seldom, so their checksum need not be made anew with every event.
 pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
@@ -35,11 +35,11 @@ const RESTORE_ERROR: usize = 25;
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
 
 /// A record with its lineage. The row has the columns of [`RECORD`], and then those of the standing.
-pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, Fault> {
+pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, SqliteFault> {
     let cells = Cells::read(row, 0, &RECORD)?;
     let standing = with_events(connection, standing(row, RECORD.names.len() + 1)?)?;
-    let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
-    let Place { scope, real_cwd, lifecycle } = place(&cells)?;
+    let RecordProgress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
+    let ScopeClaim { scope, real_cwd, lifecycle } = place(&cells)?;
     Ok(Record {
         id: id(&cells)?,
         agent: AgentSpec {
@@ -84,20 +84,20 @@ pub(in super::super) fn start_timeout_value<'a>(said: Option<Duration>) -> Value
 }
 
 /// The id of a record.
-pub(in super::super) fn id(cells: &RecordRow<'_>) -> Result<RecordId, Fault> {
+pub(in super::super) fn id(cells: &RecordRow<'_>) -> Result<RecordId, SqliteFault> {
     cells.parsed(1, |text| RecordId::new(text).ok())
 }
 
-fn settings(cells: &RecordRow<'_>) -> Result<RecordSettings, Fault> {
+fn settings(cells: &RecordRow<'_>) -> Result<RecordSettings, SqliteFault> {
     match cells.optional_text(SETTINGS)? {
         None => Ok(RecordSettings::default()),
         Some(_) => cells.parsed(SETTINGS, super::settings::settings),
     }
 }
 
-fn memory(cells: &RecordRow<'_>) -> Result<Memory, Fault> {
+fn memory(cells: &RecordRow<'_>) -> Result<AgentMemory, SqliteFault> {
     match cells.optional_text(MEMORY)? {
-        None => Ok(Memory::Whole),
+        None => Ok(AgentMemory::Whole),
         Some(_) => cells.parsed(MEMORY, super::memory::memory),
     }
 }
@@ -107,7 +107,7 @@ fn path(text: &str) -> Option<AbsolutePath> {
 }
 
 /// The version its agent is asked for; the first is left out.
-fn protocol(cells: &RecordRow<'_>) -> Result<ProtocolVersion, Fault> {
+fn protocol(cells: &RecordRow<'_>) -> Result<ProtocolVersion, SqliteFault> {
     match cells.optional_number(PROTOCOL)? {
         None => Ok(ProtocolVersion::V1),
         Some(2) => Ok(ProtocolVersion::V2),
@@ -122,7 +122,7 @@ pub(in super::super) fn protocol_value<'a>(version: ProtocolVersion) -> ValueRef
 }
 
 /// The directories beside its own. None of them is written as null, so an empty list is none of ours.
-fn additional_directories(cells: &RecordRow<'_>) -> Result<Vec<AbsolutePath>, Fault> {
+fn additional_directories(cells: &RecordRow<'_>) -> Result<Vec<AbsolutePath>, SqliteFault> {
     let Some(text) = cells.optional_text(ADDITIONAL_DIRECTORIES)? else { return Ok(Vec::new()) };
     let paths = serde_json::from_str::<Vec<String>>(text).ok().filter(|paths| !paths.is_empty());
     let paths = paths.and_then(|paths| paths.iter().map(|text| path(text)).collect());
@@ -136,18 +136,18 @@ pub(in super::super) fn directories_text(directories: &[AbsolutePath]) -> Option
 }
 
 /// Where a record is found from a shell, and whether it takes that place.
-pub(in super::super) struct Place {
+pub(in super::super) struct ScopeClaim {
     pub(in super::super) scope: Option<Scope>,
     pub(in super::super) real_cwd: AbsolutePath,
     pub(in super::super) lifecycle: Lifecycle,
 }
 
 /// The place of a record.
-pub(in super::super) fn place(cells: &RecordRow<'_>) -> Result<Place, Fault> {
-    Ok(Place { scope: scope(cells)?, real_cwd: cells.parsed(7, path)?, lifecycle: lifecycle(cells)? })
+pub(in super::super) fn place(cells: &RecordRow<'_>) -> Result<ScopeClaim, SqliteFault> {
+    Ok(ScopeClaim { scope: scope(cells)?, real_cwd: cells.parsed(7, path)?, lifecycle: lifecycle(cells)? })
 }
 
-fn lifecycle(cells: &RecordRow<'_>) -> Result<Lifecycle, Fault> {
+fn lifecycle(cells: &RecordRow<'_>) -> Result<Lifecycle, SqliteFault> {
     match (cells.optional_time(10)?, cells.optional_time(DELETED_AT)?) {
         (None, None) => Ok(Lifecycle::Open),
         (Some(at), None) => Ok(Lifecycle::Closed { at }),
@@ -166,7 +166,7 @@ pub(in super::super) fn lifecycle_values(lifecycle: Lifecycle) -> [(&'static str
     [("closed_at", cells::optional_integer(closed_at)), ("deleted_at", cells::optional_integer(deleted_at))]
 }
 
-fn scope(cells: &RecordRow<'_>) -> Result<Option<Scope>, Fault> {
+fn scope(cells: &RecordRow<'_>) -> Result<Option<Scope>, SqliteFault> {
     let Some(agent) = cells.optional_text(12)?.map(AgentKey::new) else {
         return empty(cells, 13..14).map(|()| None);
     };
@@ -194,12 +194,12 @@ pub(in super::super) fn name_text(scope: &Scope) -> &str {
 }
 
 /// The id of a record and the last process of its agent.
-pub(in super::super) fn agent_run(row: &Row<'_>) -> Result<(RecordId, Option<AgentRun>), Fault> {
+pub(in super::super) fn agent_run(row: &Row<'_>) -> Result<(RecordId, Option<AgentRun>), SqliteFault> {
     let cells = Cells::read(row, 0, &RECORD)?;
     Ok((id(&cells)?, run(&cells)?))
 }
 
-fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, Fault> {
+fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, SqliteFault> {
     let Some(pid) = cells.optional_number(14)? else { return empty(cells, 15..DELETED_AT).map(|()| None) };
     let ended = match cells.optional_time(18)? {
         Some(at) => Some(AgentExit { at, how: AgentEnd::from_words(cells.text(19)?) }),
@@ -216,7 +216,7 @@ fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, Fault> {
 /// The last process of an agent as its columns hold it.
 pub(in super::super) fn run_values(
     run: Option<&AgentRun>,
-) -> Result<[(&'static str, ValueRef<'_>); 6], Fault> {
+) -> Result<[(&'static str, ValueRef<'_>); 6], SqliteFault> {
     let process = run.map(|run| &run.process);
     let ended = run.and_then(|run| run.ended.as_ref());
     Ok([
@@ -230,7 +230,7 @@ pub(in super::super) fn run_values(
 }
 
 /// Where the first of some columns that belong together says nothing, the others do not either.
-fn empty(cells: &RecordRow<'_>, columns: std::ops::Range<usize>) -> Result<(), Fault> {
+fn empty(cells: &RecordRow<'_>, columns: std::ops::Range<usize>) -> Result<(), SqliteFault> {
     match columns.into_iter().find(|index| cells.value(*index) != ValueRef::Null) {
         None => Ok(()),
         Some(index) => Err(cells.unknown(index)),
@@ -243,22 +243,22 @@ pub(in super::super) fn list(strings: &[String]) -> String {
 }
 
 /// Servers as a column holds them: a name, or an object where the source is known.
-pub(in super::super) fn servers_text(servers: &[KeptServer]) -> String {
-    let kept = |server: &KeptServer| match &server.source {
+pub(in super::super) fn servers_text(servers: &[McpServerRef]) -> String {
+    let kept = |server: &McpServerRef| match &server.source {
         None => Value::from(server.name.as_str()),
         Some(source) => json!({"name": server.name, "source": source.as_str()}),
     };
     servers.iter().map(kept).collect::<Value>().to_string()
 }
 
-fn servers(text: &str) -> Option<Vec<KeptServer>> {
+fn servers(text: &str) -> Option<Vec<McpServerRef>> {
     let Ok(Value::Array(servers)) = serde_json::from_str(text) else { return None };
     let kept = |server: Value| match server {
-        Value::String(name) => Some(KeptServer { name, source: None }),
+        Value::String(name) => Some(McpServerRef { name, source: None }),
         Value::Object(fields) => {
             let field = |name| fields.get(name).and_then(Value::as_str);
             let (name, source) = (field("name")?.to_owned(), path(field("source")?)?);
-            Some(KeptServer { name, source: Some(source) })
+            Some(McpServerRef { name, source: Some(source) })
         }
         _ => None,
     };

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::cells::Cells;
-use super::super::fault::Fault;
+use super::super::fault::SqliteFault;
 use crate::model::{RestoreError, Timestamp};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct RestoreErrorColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ struct Stored {
 /// A failed restore as its column holds it.
 pub(in super::super) fn restore_error_text(error: Option<&RestoreError>) -> Option<String> {
     let RestoreError { method, code, message, field, at } = error?.clone();
-    let stored = Stored { method, code, message, field, at: at.as_millis() };
+    let stored = RestoreErrorColumn { method, code, message, field, at: at.as_millis() };
     Some(serde_json::to_string(&stored).expect("numbers and texts can be written"))
 }
 
@@ -31,7 +31,7 @@ pub(in super::super) fn restore_error_text(error: Option<&RestoreError>) -> Opti
 pub(super) fn optional<const N: usize>(
     cells: &Cells<'_, N>,
     index: usize,
-) -> Result<Option<RestoreError>, Fault> {
+) -> Result<Option<RestoreError>, SqliteFault> {
     match cells.optional_text(index)? {
         None => Ok(None),
         Some(_) => cells.parsed(index, read).map(Some),
@@ -39,6 +39,6 @@ pub(super) fn optional<const N: usize>(
 }
 
 fn read(text: &str) -> Option<RestoreError> {
-    let Stored { method, code, message, field, at } = serde_json::from_str(text).ok()?;
+    let RestoreErrorColumn { method, code, message, field, at } = serde_json::from_str(text).ok()?;
     Some(RestoreError { method, code, message, field, at: Timestamp::from_millis(at).ok()? })
 }

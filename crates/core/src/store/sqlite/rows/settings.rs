@@ -4,12 +4,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName, SettingValue, UnmetWish,
+    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName, SettingValue,
+    UnmetSetting,
 };
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct SettingsColumn {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     wished: Vec<StoredWish>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +58,7 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
         return None;
     }
     let option = |name: &SettingName| name.option().map(Into::into);
-    let stored = Stored {
+    let stored = SettingsColumn {
         wished: settings
             .wished
             .iter()
@@ -75,10 +76,11 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
 
 /// Reads them back; `None` for what no version writes.
 pub(super) fn settings(text: &str) -> Option<RecordSettings> {
-    let Stored { wished, shown, unmet } = serde_json::from_str(text).ok()?;
+    let SettingsColumn { wished, shown, unmet } = serde_json::from_str(text).ok()?;
     let name = |option: Option<Box<str>>| SettingName::of_option(option.as_deref());
     let wished = wished.into_iter().map(|wish| Setting { name: name(wish.option), value: wish.value });
-    let unmet = unmet.into_iter().map(|unmet| UnmetWish { name: name(unmet.option), reason: unmet.reason });
+    let unmet =
+        unmet.into_iter().map(|unmet| UnmetSetting { name: name(unmet.option), reason: unmet.reason });
     let read = RecordSettings {
         wished: wished.collect(),
         shown: OfferedSettings(shown.into_iter().map(offered_setting).collect::<Option<_>>()?),

@@ -7,10 +7,10 @@ use rusqlite::types::ValueRef;
 
 use super::super::body;
 use super::super::cells::{self, Cells, Columns, columns};
-use super::super::fault::Fault;
+use super::super::fault::SqliteFault;
 use crate::model::{
     Fallback, PermissionCount, PermissionMode, PermissionPolicy, RequestId, StopReason, ToolPolicy, Turn,
-    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, WakeOptions,
+    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnattendedPolicy, WakeOptions,
 };
 
 /// The columns of a turn.
@@ -26,7 +26,10 @@ const COLUMNS: usize = 23;
 pub(in super::super) const DISPATCHED_AT: usize = 6;
 
 /// A turn.
-pub(in super::super) fn turn(connection: &Connection, cells: &Cells<'_, COLUMNS>) -> Result<Turn, Fault> {
+pub(in super::super) fn turn(
+    connection: &Connection,
+    cells: &Cells<'_, COLUMNS>,
+) -> Result<Turn, SqliteFault> {
     Ok(Turn {
         id: TurnId(cells.number(1)?),
         request: cells.parsed(2, |text| RequestId::new(text).ok())?,
@@ -46,14 +49,14 @@ const TOOL_POLICY: usize = 19;
 const UNASKED: usize = 20;
 
 /// A policy, of which what is said by none is left out.
-fn policy(cells: &Cells<'_, COLUMNS>) -> Result<PermissionPolicy, Fault> {
+fn policy(cells: &Cells<'_, COLUMNS>) -> Result<PermissionPolicy, SqliteFault> {
     let tools = match cells.optional_text(TOOL_POLICY)? {
         None => None,
         Some(text) => Some(ToolPolicy::read(text).map_err(|_| cells.unknown(TOOL_POLICY))?.into()),
     };
-    let unasked = match cells.optional_text(UNASKED)?.map(Unasked::parse) {
-        None => Unasked::Deny,
-        Some(Some(unasked)) if unasked != Unasked::Deny => unasked,
+    let unasked = match cells.optional_text(UNASKED)?.map(UnattendedPolicy::parse) {
+        None => UnattendedPolicy::Deny,
+        Some(Some(unasked)) if unasked != UnattendedPolicy::Deny => unasked,
         Some(_) => return Err(cells.unknown(UNASKED)),
     };
     Ok(PermissionPolicy { mode: cells.parsed(4, PermissionMode::parse)?, tools, unasked })
@@ -66,7 +69,7 @@ pub(in super::super) fn tool_policy(policy: &PermissionPolicy) -> Option<String>
 
 /// What becomes of a question that nobody can be asked, likewise.
 pub(in super::super) fn unasked<'a>(policy: &PermissionPolicy) -> ValueRef<'a> {
-    (policy.unasked != Unasked::Deny).then(|| policy.unasked.as_str()).into()
+    (policy.unasked != UnattendedPolicy::Deny).then(|| policy.unasked.as_str()).into()
 }
 
 /// Where [`TURN`] has the wishes.
@@ -74,7 +77,7 @@ const FALLBACK: usize = 17;
 const CARRY_HISTORY: usize = 18;
 
 /// Wishes, of which those that everybody has are left out.
-fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, Fault> {
+fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> {
     let fallback = match cells.optional_text(FALLBACK)?.map(Fallback::parse) {
         None => Fallback::Auto,
         Some(Some(fallback)) if fallback != Fallback::Auto => fallback,
@@ -99,8 +102,8 @@ const LIMIT: usize = 21;
 const SILENCE: usize = 22;
 
 /// Limits, of which those that were not asked for are left out.
-fn limits(cells: &Cells<'_, COLUMNS>) -> Result<TurnLimits, Fault> {
-    let limit = |index| Ok::<_, Fault>(cells.optional_number(index)?.map(Duration::from_millis));
+fn limits(cells: &Cells<'_, COLUMNS>) -> Result<TurnLimits, SqliteFault> {
+    let limit = |index| Ok::<_, SqliteFault>(cells.optional_number(index)?.map(Duration::from_millis));
     Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)? })
 }
 
@@ -111,7 +114,7 @@ pub(in super::super) fn limit_values<'a>(limits: TurnLimits) -> [ValueRef<'a>; 2
 }
 
 /// A count that is left out when it is none.
-fn count(cells: &Cells<'_, COLUMNS>, index: usize) -> Result<u32, Fault> {
+fn count(cells: &Cells<'_, COLUMNS>, index: usize) -> Result<u32, SqliteFault> {
     let count = cells.optional_number(index)?.unwrap_or(0);
     u32::try_from(count).map_err(|_| cells.unknown(index))
 }
@@ -122,7 +125,7 @@ pub(in super::super) fn number_unless_none<'a>(count: u32) -> ValueRef<'a> {
 }
 
 /// How far a turn has come.
-pub(in super::super) fn turn_state(cells: &Cells<'_, COLUMNS>) -> Result<TurnState, Fault> {
+pub(in super::super) fn turn_state(cells: &Cells<'_, COLUMNS>) -> Result<TurnState, SqliteFault> {
     match cells.text(3)? {
         QUEUED => Ok(TurnState::Queued),
         DISPATCHED => Ok(TurnState::Dispatched { at: cells.time(DISPATCHED_AT)? }),
@@ -132,7 +135,7 @@ pub(in super::super) fn turn_state(cells: &Cells<'_, COLUMNS>) -> Result<TurnSta
     }
 }
 
-fn turn_outcome(cells: &Cells<'_, COLUMNS>) -> Result<TurnOutcome, Fault> {
+fn turn_outcome(cells: &Cells<'_, COLUMNS>) -> Result<TurnOutcome, SqliteFault> {
     match (cells.optional_text(8)?, cells.optional_text(9)?) {
         (Some(reason), None) => Ok(TurnOutcome::Stopped(StopReason::new(reason))),
         (None, Some(code)) => {

@@ -41,7 +41,7 @@ fn old_records() -> [Record; 2] {
     let session = |id| AcpSessionId::new(id).unwrap();
     let mut lineage = Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1000));
     lineage.replace(session("s2"), None, LineageReason::AgentLost, at(1500));
-    let server = |name: &str| KeptServer { name: name.to_owned(), source: None };
+    let server = |name: &str| McpServerRef { name: name.to_owned(), source: None };
     let named = Record {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\""]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, Memory, OfferedSetting, OfferedSettings,
+    AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
     ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope, SessionName, Setting, SettingName,
-    SettingValue, ToolPolicy, Unasked, UnmetWish,
+    SettingValue, ToolPolicy, UnattendedPolicy, UnmetSetting,
 };
 
 /// A record with something in every column, and a turn too.
@@ -15,14 +15,14 @@ pub(super) fn full() -> (Record, Change) {
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
     ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
-    ended.policy.unasked = Unasked::Wait;
+    ended.policy.unasked = UnattendedPolicy::Wait;
     ended.wishes = WakeOptions { fallback: Fallback::Never, carry_history: true };
     let millis = std::time::Duration::from_millis;
     ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
         scope: Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() }),
-        mcp_servers: vec![KeptServer { name: "files".to_owned(), source }],
+        mcp_servers: vec![McpServerRef { name: "files".to_owned(), source }],
         agent_run: Some(AgentRun {
             process: ProcessIdentity { pid: 77, started: 5, boot: "boot".to_owned() },
             since: at(5),
@@ -31,7 +31,7 @@ pub(super) fn full() -> (Record, Change) {
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
         settings: settings(),
         additional_directories: vec![AbsolutePath::new("/more").unwrap()],
-        memory: Memory::Since { from: Seq(3), reason: Some(LineageReason::AgentLost) },
+        memory: AgentMemory::Since { from: Seq(3), reason: Some(LineageReason::AgentLost) },
         restore_error: Some(RestoreError {
             method: Some("session/load".to_owned()),
             code: Some(-32602),
@@ -65,7 +65,7 @@ fn settings() -> RecordSettings {
             shown(option("model"), Some("model"), Some(id("m1")), Choices::Of(vec!["m1".into()])),
             shown(option("web"), None, None, Choices::Flag),
         ]),
-        unmet: vec![UnmetWish { name: mode(), reason: "no".into() }],
+        unmet: vec![UnmetSetting { name: mode(), reason: "no".into() }],
     }
 }
 

@@ -10,33 +10,34 @@ use super::*;
 use crate::model::Seq;
 use crate::store::Change;
 
-fn writer(path: &Path, size_limit: Option<u64>) -> Writer {
+fn writer(path: &Path, size_limit: Option<u64>) -> WriteConnection {
     let options = SqliteOptions { size_limit, ..SqliteOptions::new(Access::ReadWrite) };
-    Writer::open(&Opening::new(path, &options)).unwrap()
+    WriteConnection::open(&StoreOpener::new(path, &options)).unwrap()
 }
 
-fn create(name: &str) -> Write {
-    Write::Create { record: Box::new(record(name)), changes: Vec::new(), host: host() }
+fn create(name: &str) -> WriteOperation {
+    WriteOperation::Create { record: Box::new(record(name)), changes: Vec::new(), host: host() }
 }
 
-fn append(name: &str, changes: Vec<Change>, durability: Durability) -> Write {
-    Write::Append { lease: Lease { record: id(name), generation: 1 }, changes, durability }
+fn append(name: &str, changes: Vec<Change>, durability: Durability) -> WriteOperation {
+    WriteOperation::Append { lease: Lease { record: id(name), generation: 1 }, changes, durability }
 }
 
 /// Three records, one for each of the appends that follow.
-fn made(path: &Path, size_limit: Option<u64>) -> Writer {
+fn made(path: &Path, size_limit: Option<u64>) -> WriteConnection {
     let mut writer = writer(path, size_limit);
     let created = writer.commit(&["a", "b", "c"].map(create));
     assert!(created.iter().all(Result::is_ok), "{created:?}");
     writer
 }
 
-fn said(answers: Vec<Answer>) -> Vec<String> {
-    let said = |answer: Answer| answer.map_or_else(|error| error.code().to_owned(), |_| "kept".to_owned());
+fn said(answers: Vec<WriteResult>) -> Vec<String> {
+    let said =
+        |answer: WriteResult| answer.map_or_else(|error| error.code().to_owned(), |_| "kept".to_owned());
     answers.into_iter().map(said).collect()
 }
 
-fn last_seq(writer: &Writer, name: &str) -> Option<Seq> {
+fn last_seq(writer: &WriteConnection, name: &str) -> Option<Seq> {
     super::super::read::record(&writer.connection, &id(name)).unwrap().unwrap().last_seq
 }
 
@@ -47,7 +48,7 @@ fn a_commit_is_synced_if_any_of_its_requests_asks_for_it_and_a_creation_always_d
     let mut writer = writer(&path, None);
     let full = 2;
     let normal = 1;
-    let mut level_after = |group: &[Write]| {
+    let mut level_after = |group: &[WriteOperation]| {
         let answers = said(writer.commit(group));
         assert!(answers.iter().all(|answer| answer == "kept"), "{answers:?}");
         // It cannot be changed within a transaction, so the commit had the level that stands now.
@@ -60,7 +61,7 @@ fn a_commit_is_synced_if_any_of_its_requests_asks_for_it_and_a_creation_always_d
     let both = [append("a", vec![event(4, "")], Process), append("a", vec![event(5, "")], Machine)];
     assert_eq!(level_after(&both), full);
     assert_eq!(level_after(&[append("a", vec![event(6, "")], Process), create("b")]), full);
-    assert_eq!(level_after(&[Write::Lease { record: id("b"), host: host() }]), normal);
+    assert_eq!(level_after(&[WriteOperation::Lease { record: id("b"), host: host() }]), normal);
 }
 
 #[test]

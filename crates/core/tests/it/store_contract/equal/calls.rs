@@ -1,7 +1,7 @@
 //! What is asked of the stores: calls over few names and numbers, so that they meet.
 
 use acpx_core::model::{
-    AbsolutePath, AgentKey, Fallback, Lifecycle, LineageReason, Memory, ProtocolVersion, Scope, Seq,
+    AbsolutePath, AgentKey, AgentMemory, Fallback, Lifecycle, LineageReason, ProtocolVersion, Scope, Seq,
     SessionName, WakeOptions,
 };
 use acpx_core::store::{Durability, RecordFilter, ScopeQuery};
@@ -69,7 +69,7 @@ pub(super) enum Step {
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
     Settings(Option<String>),
-    Memory(Memory),
+    Memory(AgentMemory),
     AdditionalDirectories(Vec<String>),
     Lifecycle(Lifecycle),
     Scope(Option<Scope>),
@@ -141,14 +141,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn memory() -> impl Strategy<Value = Memory> {
+fn memory() -> impl Strategy<Value = AgentMemory> {
     let reason = prop_oneof![Just(None), Just(Some(LineageReason::AgentLost))];
     prop_oneof![
-        Just(Memory::Whole),
-        Just(Memory::Compacted),
-        Just(Memory::Part),
-        Just(Memory::Another),
-        (1..9_u64, reason).prop_map(|(from, reason)| Memory::Since { from: Seq(from), reason }),
+        Just(AgentMemory::Whole),
+        Just(AgentMemory::Compacted),
+        Just(AgentMemory::Part),
+        Just(AgentMemory::Another),
+        (1..9_u64, reason).prop_map(|(from, reason)| AgentMemory::Since { from: Seq(from), reason }),
     ]
 }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn on_v2(offer: &Offer) -> Terms<'_> {
-    Terms { offer, version: ProtocolVersion::V2 }
+fn on_v2(offer: &Offer) -> NegotiatedOffer<'_> {
+    NegotiatedOffer { offer, version: ProtocolVersion::V2 }
 }
 
-fn read(method: &str, params: &Value, offer: &Offer) -> Result<Call, Value> {
-    Call::read(method, Some(&params.to_string()), on_v2(offer))
+fn read(method: &str, params: &Value, offer: &Offer) -> Result<ClientCall, Value> {
+    ClientCall::read(method, Some(&params.to_string()), on_v2(offer))
         .map_err(|error| serde_json::to_value(error.to_rpc()).unwrap())
 }
 
@@ -25,7 +25,7 @@ fn servers_may_be_left_out_and_have_a_type() {
         unknown: None,
         meta: None,
     };
-    let none = Ok(Call::New(expected(vec![])));
+    let none = Ok(ClientCall::New(expected(vec![])));
     assert_eq!(read("session/new", &json!({ "cwd": "/w" }), &everything()), none);
     assert_eq!(read("session/new", &new(json!(null)), &everything()), none);
     let stdio = McpTransport::Stdio { command: path("/b"), args: vec![], env: vec![] };
@@ -35,7 +35,7 @@ fn servers_may_be_left_out_and_have_a_type() {
         { "type": "http", "name": "b", "url": "u" },
     ]);
     let both = vec![McpServer::new("a", stdio), McpServer::new("b", http)];
-    assert_eq!(read("session/new", &new(servers), &everything()), Ok(Call::New(expected(both))));
+    assert_eq!(read("session/new", &new(servers), &everything()), Ok(ClientCall::New(expected(both))));
 
     let table = [
         (json!({ "name": "a", "command": "/b" }), "mcpServers[0].type", "is missing"),
@@ -62,7 +62,7 @@ fn servers_may_be_left_out_and_have_a_type() {
 #[test]
 fn a_resume_says_from_where_to_replay_and_null_is_from_nowhere() {
     let resumed = |replay_from: Option<&str>| {
-        Ok(Call::Resume(RestoreCall {
+        Ok(ClientCall::Resume(RestoreCall {
             session: session("s"),
             cwd: path("/w"),
             additional_directories: vec![],
@@ -88,7 +88,8 @@ fn a_resume_says_from_where_to_replay_and_null_is_from_nowhere() {
     for (from, field, words) in table {
         assert_eq!(problem("session/resume", &params(from)), invalid(field, words));
     }
-    let in_version_1 = Call::read("session/resume", Some(&params(json!(7)).to_string()), on(&everything()));
+    let in_version_1 =
+        ClientCall::read("session/resume", Some(&params(json!(7)).to_string()), on(&everything()));
     assert!(in_version_1.is_ok());
 }
 
@@ -102,10 +103,10 @@ fn an_option_is_set_to_a_value_of_a_type() {
         params
     };
     let offer = Offer::new("test", "1", [Feature::ConfigOptions]);
-    let value = |params: &Value, terms: Terms<'_>| {
-        let call = Call::read("session/set_config_option", Some(&params.to_string()), terms);
+    let value = |params: &Value, terms: NegotiatedOffer<'_>| {
+        let call = ClientCall::read("session/set_config_option", Some(&params.to_string()), terms);
         match call {
-            Ok(Call::SetOption(call)) => {
+            Ok(ClientCall::SetOption(call)) => {
                 assert_eq!((call.session, &*call.option), (session("s"), "c"));
                 assert_eq!(*call.params, params.to_string());
                 Ok(call.value)
@@ -186,8 +187,8 @@ fn a_fork_names_its_session_and_its_place() {
     };
     let params = json!({ "sessionId": "s", "cwd": "/w" });
     for terms in [on(&offer), on_v2(&offer)] {
-        let read = Call::read("session/fork", Some(&params.to_string()), terms);
-        assert_eq!(read.unwrap(), Call::Fork(expected.clone()));
+        let read = ClientCall::read("session/fork", Some(&params.to_string()), terms);
+        assert_eq!(read.unwrap(), ClientCall::Fork(expected.clone()));
     }
 }
 
@@ -198,5 +199,5 @@ fn null_servers_are_refused_in_version_1_where_they_must_be_named() {
         let refused = error(method, &params, &everything());
         assert_eq!(refused, invalid("mcpServers", "must be an array, not null"));
     }
-    assert!(Call::read("session/resume", Some(&params.to_string()), on(&everything())).is_ok());
+    assert!(ClientCall::read("session/resume", Some(&params.to_string()), on(&everything())).is_ok());
 }

@@ -56,7 +56,7 @@ impl AgentService for Ledger {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId, _: Aside) -> Result<Meta, CallError> {
+    async fn delete_session(&self, session: AcpSessionId, _: CallExtras) -> Result<Meta, CallError> {
         self.write(format!("delete {session}"));
         Ok(Meta::new())
     }
@@ -72,7 +72,7 @@ impl AgentService for Ledger {
         call: PromptCall,
         mut cancellation: Cancellation,
         _: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         self.write(format!("{} begins", call.text));
         cancellation.requested().await;
         self.pass_gate().await;

@@ -25,7 +25,7 @@ impl AgentService for Leaver {
         _: PromptCall,
         cancellation: Cancellation,
         _: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         told(&self.done).await;
         assert_eq!(cancellation.cause(), None, "the client is there, and has not asked");
         Ok(StopReason::new("end_turn").into())
@@ -91,7 +91,7 @@ impl AgentService for Teller {
         Ok(setup)
     }
 
-    async fn prompt(&self, _: PromptCall, _: Cancellation, _: TurnLink) -> Result<PromptAnswer, CallError> {
+    async fn prompt(&self, _: PromptCall, _: Cancellation, _: TurnLink) -> Result<PromptReply, CallError> {
         Ok(StopReason::new("end_turn").into())
     }
 }
@@ -129,7 +129,7 @@ impl AgentService for Quitter {
         _: PromptCall,
         mut cancellation: Cancellation,
         _: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         cancellation.requested().await;
         Err(CallError::Unanswered)
     }
@@ -159,14 +159,14 @@ impl AgentService for Mute {
         Ok(SessionSetup::new(session("s1")))
     }
 
-    async fn prompt(&self, _: PromptCall, _: Cancellation, _: TurnLink) -> Result<PromptAnswer, CallError> {
+    async fn prompt(&self, _: PromptCall, _: Cancellation, _: TurnLink) -> Result<PromptReply, CallError> {
         Ok(StopReason::new("end_turn").into())
     }
 }
 
 #[tokio::test]
 async fn a_client_that_goes_before_it_is_offered_anything_is_not_waited_for() {
-    let ((peer, incoming), (agent, requests)) = memory(Limits::default());
+    let ((peer, incoming), (agent, requests)) = memory(WireLimits::default());
     peer.request("initialize", r#"{"protocolVersion":1}"#).await.unwrap();
     peer.close().await.unwrap();
     serve(agent, requests, Arc::new(Mute), offer(), Duration::from_millis(1)).await;

@@ -7,10 +7,10 @@ use crate::wire::connect;
 
 /// The lines that answer these, which end with a request that is answered last.
 async fn answers(lines: &[&str]) -> Vec<Value> {
-    answers_within(Limits::default(), lines).await
+    answers_within(WireLimits::default(), lines).await
 }
 
-async fn answers_within(limits: Limits, lines: &[&str]) -> Vec<Value> {
+async fn answers_within(limits: WireLimits, lines: &[&str]) -> Vec<Value> {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (source, target) = tokio::io::split(theirs);
     let (peer, incoming) = connect(source, target, limits);
@@ -80,7 +80,7 @@ async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
 #[tokio::test]
 async fn a_request_that_is_too_long_is_answered_by_its_id_if_that_is_seen_and_noise_that_is_too_long_is_not()
 {
-    let limits = Limits { line_bytes: 400, ..Limits::default() };
+    let limits = WireLimits { line_bytes: 400, ..WireLimits::default() };
     let long = "x".repeat(400);
     let named = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/list","params":{{"x":"{long}"}}}}"#);
     let unnamed = format!(r#"{{"params":{{"x":"{long}"}},"jsonrpc":"2.0","id":7,"method":"session/list"}}"#);

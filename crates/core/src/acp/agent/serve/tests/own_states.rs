@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::acp::agent::{AskError, ClientFacts, LoginCall, SetOptionCall};
+use crate::acp::agent::{ClientFacts, ClientRequestError, LoginCall, SetOptionCall};
 
 /// Inserts prompts as they come, and ends their turns only through the gate.
 struct Switchboard {
@@ -46,7 +46,7 @@ impl AgentService for Switchboard {
                 "answer".into(),
                 match answer {
                     Ok(answer) => serde_json::from_str(&answer).unwrap(),
-                    Err(AskError::Refused(error)) => json!(error.code),
+                    Err(ClientRequestError::Refused(error)) => json!(error.code),
                     Err(other) => json!(other.to_string()),
                 },
             );
@@ -59,7 +59,7 @@ impl AgentService for Switchboard {
         call: PromptCall,
         mut cancellation: Cancellation,
         link: TurnLink,
-    ) -> Result<PromptAnswer, CallError> {
+    ) -> Result<PromptReply, CallError> {
         if call.text == "ask" {
             tokio::select! {
                 _ = cancellation.requested() => {}
@@ -83,11 +83,11 @@ impl AgentService for Switchboard {
         if call.method == "key" { Ok(()) } else { Err(ParamProblem::new("methodId", "is unknown").into()) }
     }
 
-    async fn logout(&self, _: Aside) -> Result<(), CallError> {
+    async fn logout(&self, _: CallExtras) -> Result<(), CallError> {
         Ok(())
     }
 
-    async fn cancel_turns(&self, session: AcpSessionId, _: Aside, _: ClientLink) {
+    async fn cancel_turns(&self, session: AcpSessionId, _: CallExtras, _: ClientLink) {
         self.stopped.lock().unwrap().push(session);
     }
 
