@@ -40,7 +40,7 @@ struct ErrorMeta {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct ErrorDataMeta {
+struct RpcErrorData {
     /// The parameter that is wrong, if one is, and what is wrong with it. An agent's own data may have other values here.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     field: Option<String>,
@@ -63,7 +63,7 @@ impl HostErrorResponse {
     /// Reads an error that came over the socket.
     pub fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
-        let fault = data.and_then(|data| serde_json::from_str::<ErrorDataMeta>(data.get()).ok());
+        let fault = data.and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
         let mut fault = fault
             .map_or_else(|| ErrorMeta { code: unnamed(number), ..ErrorMeta::default() }, |data| data.acpx);
         let message = fault.message.take().unwrap_or(message);
@@ -72,7 +72,7 @@ impl HostErrorResponse {
 
     /// Reads the last words of a host that did not come up; `None` if they are no error.
     pub(crate) fn of_last_words(said: &str) -> Option<Self> {
-        serde_json::from_str::<ErrorDataMeta>(RpcError::read(said).data?.get()).ok()?;
+        serde_json::from_str::<RpcErrorData>(RpcError::read(said).data?.get()).ok()?;
         Some(Self::read(said))
     }
 
@@ -168,7 +168,7 @@ pub(crate) fn refused(error: &SessionError) -> CallError {
 pub(crate) fn without_session(error: CallError) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let put_hint = |data: &RawValue| {
-        let code = serde_json::from_str::<ErrorDataMeta>(data.get()).ok()?.acpx.code;
+        let code = serde_json::from_str::<RpcErrorData>(data.get()).ok()?.acpx.code;
         let hint = AgentError::hint_without_session(&code)?;
         put(data.get(), &["acpx", "hint"], &json_string(hint))
     };
@@ -180,7 +180,7 @@ pub(crate) fn without_session(error: CallError) -> CallError {
 
 /// A parameter is wrong, and this is what is wrong with it.
 fn wrong(field: &str, problem: String, acpx: ErrorMeta) -> CallError {
-    let data = ErrorDataMeta { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
+    let data = RpcErrorData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
 /// agent has not told them itself. Any other error stays as it is.
 pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
-    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<ErrorDataMeta>(data.get()).ok());
+    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
     let is_wanted = data.is_some_and(|data| data.acpx.code == told_error::LOGIN_WANTED);
     CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways, hint) } else { error })
 }
@@ -318,10 +318,10 @@ fn passed_on(number: i64, message: String, acpx: ErrorMeta) -> CallError {
 }
 
 fn rpc_error(number: i64, message: String, acpx: ErrorMeta) -> RpcError {
-    with_fault(number, message, &ErrorDataMeta { acpx, ..ErrorDataMeta::default() })
+    with_fault(number, message, &RpcErrorData { acpx, ..RpcErrorData::default() })
 }
 
-fn with_fault(number: i64, message: String, data: &ErrorDataMeta) -> RpcError {
+fn with_fault(number: i64, message: String, data: &RpcErrorData) -> RpcError {
     let data = serde_json::to_string(data).expect("a fault has only text, numbers and raw JSON");
     RpcError::new(number, message).with_data(&data)
 }
