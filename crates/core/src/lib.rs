@@ -22,7 +22,7 @@ pub mod store;
 pub mod tools;
 pub mod wire;
 
-/// The examples of `docs/embedding.md`, compiled and run with the documentation tests.
+/// The examples of `docs/guide/embedding.md`, compiled and run with the documentation tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/embedding.md")]
+#[doc = include_str!("../../../docs/guide/embedding.md")]
 struct Embedding;

@@ -1,5 +1,5 @@
 //! The budgets: each work that is measured, and what it may take. The report's table is made from this list, and a
-//! test compares it with `docs/performance.md`, so a budget cannot change without both.
+//! test compares it with `docs/internals/performance.md`, so a budget cannot change without both.
 
 use std::fmt;
 

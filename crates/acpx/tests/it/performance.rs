@@ -9,7 +9,7 @@ use budgets::BUDGETS;
 
 #[test]
 fn the_page_on_performance_has_every_budget_as_the_benchmark_holds_it() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/performance.md");
     let page = std::fs::read_to_string(page).unwrap();
     let table = page.lines().skip_while(|line| !line.starts_with("| work ")).skip(2);
     let cells = table.map_while(|line| {

@@ -1,5 +1,5 @@
 //! What our own clients say beside the protocol: the object under `_meta.acpx` of requests and answers, and the
-//! params of our own methods. Every addition of ours to ACP is here, and listed in `docs/extensions.md`.
+//! params of our own methods. Every addition of ours to ACP is here, and listed in `docs/reference/extensions.md`.
 //!
 //! Both ends of a connection use these types, so that they cannot disagree. An unknown member is passed over,
 //! and an absent one means what it meant before the member was invented.

@@ -1,4 +1,4 @@
-//! `docs/errors.md` is true: it has every stable code that the library and the program can give, and no other.
+//! `docs/reference/errors.md` is true: it has every stable code that the library and the program can give, and no other.
 
 use std::collections::BTreeSet;
 
@@ -46,8 +46,8 @@ fn the_page_of_errors_has_every_code_and_no_other() {
             ours.extend(codes(literal.split_once(',').map_or(literal, |(code, _)| code)));
         }
     }
-    assert_eq!(functions, 12, "an error type was added: describe its codes in docs/errors.md");
-    let page = workspace::read("docs/errors.md");
+    assert_eq!(functions, 12, "an error type was added: describe its codes in docs/reference/errors.md");
+    let page = workspace::read("docs/reference/errors.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let described: Vec<String> = rows.map(|(code, _)| code.to_owned()).collect();
     let once: BTreeSet<String> = described.iter().cloned().collect();

@@ -1,4 +1,4 @@
-//! `docs/extensions.md` is true: it has every method and every member that the host adds to ACP, and no other.
+//! `docs/reference/extensions.md` is true: it has every method and every member that the host adds to ACP, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ fn members_of_page(page: &str) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn the_page_of_extensions_has_every_member_and_no_other() {
-    let page = workspace::read("docs/extensions.md");
+    let page = workspace::read("docs/reference/extensions.md");
     assert_eq!(
         members_of_page(&page).keys().collect::<Vec<_>>(),
         members_of_types().keys().collect::<Vec<_>>()
@@ -105,7 +105,7 @@ fn the_page_of_extensions_has_every_method_and_no_other() {
             format!("_acpx/{name}")
         }));
     }
-    let page = workspace::read("docs/extensions.md");
+    let page = workspace::read("docs/reference/extensions.md");
     let named: BTreeSet<String> =
         cells(&page).filter(|cell| cell.starts_with("_acpx/")).map(str::to_owned).collect();
     assert_eq!(named, ours);
@@ -120,7 +120,7 @@ fn the_page_of_other_machines_has_every_method_that_a_client_from_elsewhere_has_
     };
     let source = workspace::read("crates/core/src/host/connection/access.rs");
     let (_, methods) = source.split_once("const METHODS").expect("the methods are in one list");
-    let page = workspace::read("docs/remote.md");
+    let page = workspace::read("docs/guide/remote.md");
     let sentence = page.split(". ").flat_map(|part| part.split("; "));
     let sentence = sentence.into_iter().find(|part| part.contains("are the only methods of ours it has"));
     assert_eq!(
@@ -132,7 +132,7 @@ fn the_page_of_other_machines_has_every_method_that_a_client_from_elsewhere_has_
 #[test]
 fn the_values_that_the_page_names_are_those_that_are_understood() {
     use acpx_core::protocol::meta::{FallbackMeta, PolicyMeta};
-    let page = workspace::read("docs/extensions.md");
+    let page = workspace::read("docs/reference/extensions.md");
     let quoted = workspace::quoted(&page);
     let fallbacks = [FallbackMeta::Auto, FallbackMeta::Always, FallbackMeta::Never, FallbackMeta::Reset]
         .map(|value| serde_json::to_value(value).unwrap());

@@ -1,4 +1,4 @@
-//! `docs/requirements.md` is true: every statement is there once, and every test it names exists.
+//! `docs/internals/requirements.md` is true: every statement is there once, and every test it names exists.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn is_id(cell: &str) -> bool {
 
 #[test]
 fn every_statement_is_there_once_and_no_other() {
-    let page = workspace::read("docs/requirements.md");
+    let page = workspace::read("docs/internals/requirements.md");
     let mut found: BTreeMap<&str, usize> = BTreeMap::new();
     for statement in statements(&page) {
         *found.entry(statement.id).or_default() += 1;
@@ -64,7 +64,7 @@ fn every_statement_is_there_once_and_no_other() {
 
 #[test]
 fn every_test_that_the_requirements_name_exists() {
-    let (page, tests) = (workspace::read("docs/requirements.md"), workspace::tests());
+    let (page, tests) = (workspace::read("docs/internals/requirements.md"), workspace::tests());
     let missing: Vec<(&str, &str)> = statements(&page)
         .iter()
         .flat_map(|statement| statement.tests.iter().map(|test| (statement.id, *test)))
@@ -75,7 +75,7 @@ fn every_test_that_the_requirements_name_exists() {
 
 #[test]
 fn what_is_shown_names_its_test_and_what_is_planned_its_area() {
-    let page = workspace::read("docs/requirements.md");
+    let page = workspace::read("docs/internals/requirements.md");
     for Statement { id, status, tests } in statements(&page) {
         match status {
             Status::Shown => assert!(!tests.is_empty(), "{id} is shown by nothing"),

@@ -3,7 +3,7 @@
 //!
 //! Input and output are JSON texts. What a translation does not name keeps its bytes: unknown members, `_meta` and
 //! unknown kinds go through wherever the other version can carry them. What one version cannot say, and what
-//! becomes of it, is in a table that is published in `docs/protocol.md`; its tests run it row by row.
+//! becomes of it, is in a table that is published in `docs/reference/protocol.md`; its tests run it row by row.
 //!
 //! No text makes it panic, and what it remembers of a session is bounded. Every update that comes out can be read
 //! as the version it is for, whatever came in.

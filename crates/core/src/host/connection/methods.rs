@@ -1,4 +1,4 @@
-//! Our own methods, beside those of ACP. They are listed in `docs/extensions.md`.
+//! Our own methods, beside those of ACP. They are listed in `docs/reference/extensions.md`.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

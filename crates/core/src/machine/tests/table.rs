@@ -1,4 +1,4 @@
-//! Every state against every input. The table is `docs/session-machine.md`; this test keeps it true. To
+//! Every state against every input. The table is `docs/internals/session-machine.md`; this test keeps it true. To
 //! change the machine on purpose, run it with `ACPX_WRITE_TABLE=1` and read the difference.
 
 use std::fmt::Write;
@@ -270,13 +270,13 @@ fn is_in_the_table(input: &Input) -> bool {
 fn every_state_and_input_does_what_the_published_table_says() {
     assert!(inputs().iter().all(|(_, input)| is_in_the_table(input)));
     let table = render();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/session-machine.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/session-machine.md");
     if std::env::var_os("ACPX_WRITE_TABLE").is_some() {
         std::fs::write(path, &table).unwrap();
     }
     let published = std::fs::read_to_string(path).unwrap();
     let changed: Vec<_> = table.lines().zip(published.lines()).filter(|(now, then)| now != then).collect();
-    assert!(table == published, "the machine no longer does what docs/session-machine.md says: {changed:#?}");
+    assert!(table == published, "the machine no longer does what docs/internals/session-machine.md says: {changed:#?}");
 }
 
 fn render() -> String {

@@ -2,7 +2,7 @@
 //!
 //! The files are only ever read. Ids stay as they are. What was taken is noted in the store's ledger with the
 //! time and size of each file, so a second import of the same files does nothing, and one of files that have
-//! grown adds what is new. `docs/importing.md` says what becomes of each part.
+//! grown adds what is new. `docs/guide/importing.md` says what becomes of each part.
 
 mod answer;
 mod command;

@@ -1,7 +1,7 @@
 //! What was said in a record, erased: its events and its turns, and the long texts that nobody else refers to.
 //!
 //! The connection that writes overwrites what it deletes with zeros. So nothing of the text is left in the file, but for
-//! what `docs/store-format.md` names.
+//! what `docs/internals/store-format.md` names.
 
 use std::collections::BTreeSet;
 

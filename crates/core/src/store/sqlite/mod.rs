@@ -1,7 +1,7 @@
 //! The store in one SQLite file. It outlives its process at every point, and several processes may have it
 //! open at once: any number that read, and hosts that write under their leases.
 //!
-//! The format is described in `docs/store-format.md`.
+//! The format is described in `docs/internals/store-format.md`.
 
 mod answers;
 mod body;

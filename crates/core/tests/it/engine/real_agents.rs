@@ -1,5 +1,5 @@
 //! What real agents were seen to do, played by the scripted agent under their names: the profiles that are built in
-//! decide what is done about it. `docs/agents.md` says which test is about which finding.
+//! decide what is done about it. `docs/guide/agents.md` says which test is about which finding.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,5 +1,5 @@
 //! What one version says and the other cannot, and what becomes of it: one row for each, with what shows it. The table
-//! is published in `docs/protocol.md`.
+//! is published in `docs/reference/protocol.md`.
 
 use std::fmt::Write as _;
 
