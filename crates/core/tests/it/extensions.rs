@@ -37,7 +37,7 @@ fn members_of_types() -> BTreeMap<String, BTreeSet<String>> {
                 && attributes.contains("Serialize")
                 && attributes.contains("Deserialize")
                 && let Some(name) = rest.strip_suffix(" {")
-                && name != "FaultData"
+                && name != "RpcErrorData"
             {
                 current = Some(name.to_owned());
             }
