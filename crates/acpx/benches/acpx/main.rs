@@ -52,7 +52,10 @@ fn main() -> ExitCode {
     let text = report.text(&machine);
     println!("{text}");
     if wishes.write {
-        report::write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/performance.md"), &text);
+        report::write(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/performance.md"),
+            &text,
+        );
     }
     let missed = report.missed();
     if missed.is_empty() {

@@ -10,7 +10,7 @@ impl SessionMachine {
         match &self.state {
             MachineState::Parked => self.do_(Effect::Parked(true)),
             MachineState::Idle(_) if !self.is_asked() && !self.background => {
-                self.end_process(AfterExit::Park)
+                self.end_process(AfterExit::Park);
             }
             // It is told when the agent has gone.
             MachineState::Ending(AfterExit::Park | AfterExit::Wake) => {}
@@ -196,7 +196,7 @@ impl SessionMachine {
             (Deadline::Setting, MachineState::Settling(_)) => self.settings_unanswered(now),
             (Deadline::Cancel, MachineState::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, MachineState::Closing(..) | MachineState::Deleting) => {
-                self.close_unanswered(now)
+                self.close_unanswered(now);
             }
             (Deadline::Idle, MachineState::Idle(_)) if !self.background => self.end_process(AfterExit::Park),
             (Deadline::Pass(pass), _) => self.pass_is_overdue(pass),

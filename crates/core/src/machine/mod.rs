@@ -400,7 +400,7 @@ impl SessionMachine {
                 self.end_process(AfterExit::Wake);
             }
             MachineState::Idle(_) | MachineState::Prompting(_) => {
-                self.do_(Effect::Awake(Ok(WakeOutcome::Live)))
+                self.do_(Effect::Awake(Ok(WakeOutcome::Live)));
             }
             MachineState::Ending(then @ AfterExit::Park) => {
                 self.options = Some(options);
@@ -491,7 +491,7 @@ impl SessionMachine {
     fn note_activity(&mut self, now: Timestamp) {
         match &mut self.state {
             MachineState::Prompting(prompting) => {
-                prompting.activity = prompting.activity.max(Activity::Heard)
+                prompting.activity = prompting.activity.max(Activity::Heard);
             }
             MachineState::Ending(_) => {
                 let Some(Resent { turn, error }) = self.resent.clone() else { return };

@@ -154,7 +154,7 @@ impl ReplayRenderer {
         let is_told = self.rendering.update(event, line);
         match line.head.kind {
             UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User) if !is_told => {
-                self.flush()
+                self.flush();
             }
             UpdateKind::Chunk(kind) => self.chunk(event, line, kind),
             UpdateKind::Tool | UpdateKind::ToolContent => self.tool(event, line),

@@ -119,6 +119,7 @@ pub(crate) async fn start(
     let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     place.words.are_of(&process, &peer);
+    let is_flooded = || peer.end() == Some(DisconnectReason::Flooded);
     let called = agent.label();
     let initialize = initialize(&called, &place, peer.clone(), incoming);
     let mut failed = match tokio::time::timeout(patience, initialize).await {
@@ -137,12 +138,9 @@ pub(crate) async fn start(
             }
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
-        Ok(Err(InitializeFailure { error: None, lines }))
-            if peer.end() == Some(DisconnectReason::Flooded) =>
-        {
+        Ok(Err(InitializeFailure { error: None, lines })) if is_flooded() => {
             let (agent, limit) = (label(agent), settings.wire.flood_bytes);
-            let error = AgentError::Flooded { agent, limit, during: "of garbage".to_owned() };
-            FailedStart::new(error, lines)
+            FailedStart::new(AgentError::Flooded { agent, limit, during: "of garbage".to_owned() }, lines)
         }
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);

@@ -118,7 +118,7 @@ impl SessionTask {
             }
             SessionCommand::Writer(reply) => tell(reply, self.keeper.writer()),
             SessionCommand::TakeBack(reply) if self.keeper.has_begun_turn() => {
-                tell(reply, Deletion::default())
+                tell(reply, Deletion::default());
             }
             SessionCommand::TakeBack(reply) => self.delete(None, reply),
             SessionCommand::Delete(besides, reply) => self.delete(besides, reply),

@@ -276,7 +276,10 @@ fn every_state_and_input_does_what_the_published_table_says() {
     }
     let published = std::fs::read_to_string(path).unwrap();
     let changed: Vec<_> = table.lines().zip(published.lines()).filter(|(now, then)| now != then).collect();
-    assert!(table == published, "the machine no longer does what docs/internals/session-machine.md says: {changed:#?}");
+    assert!(
+        table == published,
+        "the machine no longer does what docs/internals/session-machine.md says: {changed:#?}"
+    );
 }
 
 fn render() -> String {

@@ -71,5 +71,8 @@ fn every_difference_between_the_versions_is_in_the_published_table() {
     if std::env::var_os("ACPX_WRITE_TABLE").is_some() {
         std::fs::write(path, &current).unwrap();
     }
-    assert!(std::fs::read_to_string(path).unwrap() == current, "the program and docs/reference/protocol.md differ");
+    assert!(
+        std::fs::read_to_string(path).unwrap() == current,
+        "the program and docs/reference/protocol.md differ"
+    );
 }
