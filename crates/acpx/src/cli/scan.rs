@@ -221,11 +221,11 @@ impl Scan<'_> {
             }
             ScanToken::Word(word) if verb == "sessions" && reserved::is_sessions_verb(&word) => {
                 let words = format!("sessions {}", self.words());
-                Err(self.not_here(&format!("sessions {word}"), words).into())
+                Err(self.not_here(&format!("sessions {word}"), words))
             }
             ScanToken::Word(word) => {
                 let suggestion = nearest(&word, verbs.iter().copied());
-                Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion }.into())
+                Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion })
             }
             ScanToken::Help { .. } => {
                 self.leading.clear();

@@ -52,7 +52,7 @@ pub(crate) fn run(
         let done = talk.persist(async |talk| change(command, &reach, talk).await).await?;
         match done {
             HostCommandResult::Seen(running) => {
-                output::host_status(reach.place.home(), running.as_ref(), &mut console)?
+                output::host_status(reach.place.home(), running.as_ref(), &mut console)?;
             }
             HostCommandResult::Changed(change) => output::host_changed(change, &mut console)?,
         }

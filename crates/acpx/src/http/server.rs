@@ -27,11 +27,11 @@ use tokio_rustls::TlsAcceptor;
 use super::bounds::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
 use super::connection::HttpConnection;
 use super::guard::{Guard, is_loopback};
-use super::http;
 use super::limits;
 use super::owner::{SocketAddresses, SocketOwner};
 use super::patient::DeadlineStream;
 use super::refusal::HttpRefusal;
+use super::request;
 use super::tokens::{self, Tokens};
 
 /// How many sockets are open at once. Others wait at the door.
@@ -259,7 +259,7 @@ impl HttpServer {
         let stopped = self.stopped();
         let service = service_fn(move |request| {
             let server = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(http::answer(&server, ends, request).await) }
+            async move { Ok::<_, Infallible>(request::answer(&server, ends, request).await) }
         });
         let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
         tokio::select! {

@@ -93,7 +93,7 @@ pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> i
         Format::Quiet => {}
         Format::Text => writeln!(console.out, "{}", identity.record)?,
         Format::Json => {
-            json_line(&SessionEndObject { action: "session_closed", identity }, &mut *console.out)?
+            json_line(&SessionEndObject { action: "session_closed", identity }, &mut *console.out)?;
         }
     }
     console.flush()

@@ -377,14 +377,7 @@ impl<'a> HostSession<'a> {
             };
             match heard {
                 HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == asked => {
-                    return match result {
-                        Ok(answer) => Ok(PromptOutcome::Answered(answer, self.stopped)),
-                        Err(refusal) if refusal.turn().is_some() => {
-                            self.note_unshown(&refusal);
-                            Ok(PromptOutcome::Failed(refusal.into(), self.stopped))
-                        }
-                        Err(refusal) => Err(HostError::Refused(refusal).into()),
-                    };
+                    return self.prompt_answered(result);
                 }
                 HostSessionEvent::Said(HostMessage::Accepted { request, .. }) if self.is_ours(&request) => {
                     if asking.wait == Wait::JustQueue {
@@ -419,6 +412,21 @@ impl<'a> HostSession<'a> {
                     ));
                 }
             }
+        }
+    }
+
+    /// The end of a prompt that the host has answered.
+    fn prompt_answered(
+        &mut self,
+        result: Result<Box<str>, HostErrorResponse>,
+    ) -> Result<PromptOutcome, HostSessionError> {
+        match result {
+            Ok(answer) => Ok(PromptOutcome::Answered(answer, self.stopped)),
+            Err(refusal) if refusal.turn().is_some() => {
+                self.note_unshown(&refusal);
+                Ok(PromptOutcome::Failed(refusal.into(), self.stopped))
+            }
+            Err(refusal) => Err(HostError::Refused(refusal).into()),
         }
     }
 

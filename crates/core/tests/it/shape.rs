@@ -187,7 +187,7 @@ fn expand(tree: &UseTree, prefix: &mut Path, paths: &mut Vec<Path>) {
         UseTree::Group(group) => group.items.iter().for_each(|item| expand(item, prefix, paths)),
         UseTree::Name(name) => paths.push(with(prefix, &name.ident.to_string())),
         UseTree::Rename(name) => paths.push(with(prefix, &name.ident.to_string())),
-        _ => paths.push(prefix.clone()),
+        UseTree::Glob(_) => paths.push(prefix.clone()),
     }
 }
 

@@ -67,7 +67,7 @@ async fn ask(
         all.extend(page.sessions.into_iter().filter(is_listed));
         match (page.next, named) {
             (None, DirectoryNameKind::Really) if two.is_some() => {
-                (named, cursor) = (DirectoryNameKind::AsWritten, None)
+                (named, cursor) = (DirectoryNameKind::AsWritten, None);
             }
             (Some(next), DirectoryNameKind::AsWritten) => {
                 return Ok(Some((all, Some(format!("{WRITTEN}{next}")))));

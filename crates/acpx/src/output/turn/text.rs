@@ -374,7 +374,7 @@ impl TextView {
             OutputPosition::Start => {}
             OutputPosition::Words | OutputPosition::User { .. } => out.write_all(b"\n\n")?,
             OutputPosition::Section | OutputPosition::Thought | OutputPosition::WordsLine => {
-                out.write_all(b"\n")?
+                out.write_all(b"\n")?;
             }
         }
         self.place = OutputPosition::Section;
