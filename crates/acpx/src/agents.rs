@@ -1,4 +1,4 @@
-//! The built-in agents: one table of what each is started as, and command lines as a person writes them.
+//! The built-in agents with their commands, and parsing of user-written command lines.
 
 use std::fmt;
 use std::path::Path;
@@ -9,12 +9,12 @@ mod line;
 
 pub(crate) use self::line::{CommandLineProblem, quote, split_line};
 
-/// The agent that is meant when none is named and the configuration names none.
+/// The default agent when the configuration has none.
 pub(crate) const DEFAULT: &str = "codex";
-/// The agent that is this program itself.
+/// The built-in demo agent, which is this program itself.
 pub(crate) const DEMO: &str = "demo";
 
-/// Every built-in agent but the demo, with its command.
+/// The built-in agents other than the demo, with their commands.
 const TABLE: &[(&str, &[&str])] = &[
     ("pi", &["npx", "pi-acp@^0.0.33"]),
     ("openclaw", &["openclaw", "acp"]),
@@ -49,10 +49,10 @@ const ANTIGRAVITY: &[&str] = &["agy_acp_server.par"];
 #[cfg(not(target_os = "macos"))]
 const ANTIGRAVITY: &[&str] = &["agy_acp_server.par", "--uid="];
 
-/// Other names of agents in the table.
+/// Aliases of built-in agents.
 const ALIASES: &[(&str, &str)] = &[("factory-droid", "droid"), ("factorydroid", "droid")];
 
-/// Packages that have been an agent of the table, under whatever version and runner.
+/// Packages that are or were a built-in agent, in any version and with any runner.
 const PACKAGES: &[(&str, &str)] = &[
     ("@agentclientprotocol/codex-acp", "codex"),
     ("@zed-industries/codex-acp", "codex"),
@@ -65,19 +65,19 @@ const PACKAGES: &[(&str, &str)] = &[
     ("opencode-ai", "opencode"),
 ];
 
-/// Commands that have been an agent of the table and are no longer.
+/// Former commands of built-in agents.
 const FORMER: &[(&str, &[&str])] = &[
     ("gemini", &["gemini", "--experimental-acp"]),
     ("opencode", &["opencode", "acp"]),
     ("kimi", &["kimi", "--acp"]),
 ];
 
-/// No agent is known by this name.
+/// No agent has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct UnknownAgent {
     /// The name.
     pub(crate) name: String,
-    /// The configuration file that names it as the default agent, if it is one's choice.
+    /// The configuration file that names it as the default agent, if it comes from there.
     pub(crate) chosen_in: Option<Box<Path>>,
 }
 
@@ -91,36 +91,36 @@ impl fmt::Display for UnknownAgent {
     }
 }
 
-/// The name as it is looked up: whatever its case and the space around it, and the first of its aliases.
+/// The lookup form of a name: trimmed, lower case, and with aliases resolved.
 pub(crate) fn canonical(name: &str) -> String {
     let name = name.trim().to_lowercase();
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
     alias.map_or(name, |(_, agent)| (*agent).to_owned())
 }
 
-/// Whether an agent of this name needs no configuration.
+/// Whether this names a built-in agent.
 pub(crate) fn is_built_in(name: &str) -> bool {
     let name = canonical(name);
     built_in_names().any(|known| known == name)
 }
 
-/// The names that need no configuration.
+/// The names of the built-in agents.
 pub(crate) fn built_in_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name).chain([DEMO])
 }
 
-/// The built-in agent of this canonical name, unless it is the demo.
+/// The built-in agent with this canonical name; `None` for the demo.
 pub(crate) fn built_in(name: &str) -> Option<AgentSpec> {
     let (_, argv) = TABLE.iter().find(|(known, _)| *known == name)?;
     Some(spec(argv.iter().copied()).named(name))
 }
 
-/// The agent that a command line starts. It has no name.
+/// The agent for a command line. It has no name.
 pub(crate) fn from_line(line: &str) -> Result<AgentSpec, CommandLineProblem> {
     Ok(spec(split_line(line)?.iter().map(String::as_str)))
 }
 
-/// The name of the agent that these words start, in whatever version, if it is one of the table.
+/// The name of the built-in agent that this command starts, in any version.
 pub(crate) fn name_of(argv: &[String]) -> Option<String> {
     let is_same = |known: &[&str]| known.iter().eq(argv.iter());
     let by_command = TABLE.iter().chain(FORMER).find(|(_, known)| is_same(known));
@@ -129,7 +129,7 @@ pub(crate) fn name_of(argv: &[String]) -> Option<String> {
     by_command.map(|(name, _)| *name).or_else(by_package).map(str::to_owned)
 }
 
-/// An agent as it stands on a command line.
+/// An agent as typed on a command line.
 pub(crate) fn typed(agent: &AgentSpec) -> String {
     if let Some(name) = &agent.name {
         return name.clone();

@@ -1,5 +1,5 @@
-//! What can go wrong with a command, and what it means to whoever called us: a class with its exit code, a
-//! stable code, a hint. `output` prints it; nothing else decides how an error looks.
+//! Errors of commands, each with a class and exit code, a stable code and a hint. `output` renders them; no other
+//! module decides how an error looks.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -37,35 +37,35 @@ use self::remedy::{none_lost, with_places};
 pub(crate) use self::report::{ErrorReport, Origin};
 pub(crate) use self::stop::InterruptReason;
 
-/// Why a command could not be done.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// The command line means nothing.
+    /// The command line is invalid.
     #[error(transparent)]
     Usage(#[from] UsageError),
-    /// The configuration cannot be used.
+    /// The configuration is unusable.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There is no such agent.
+    /// The agent is unknown.
     #[error(transparent)]
     Agent(#[from] UnknownAgent),
-    /// There is no prompt to send.
+    /// There is no usable prompt.
     #[error(transparent)]
     Input(InputError),
     /// Neither `ACPX_HOME` nor `HOME` is set.
     #[error("cannot tell where acpx keeps its files")]
     NoHome,
-    /// A home that depends on where the program is started is none.
+    /// The home must not depend on the current directory.
     #[error("the home {} is not an absolute path", .0.display())]
     RelativeHome(PathBuf),
-    /// The directory to work in cannot be used.
+    /// The working directory is unusable.
     #[error("cannot work in {}: {reason}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// What names it on the command line.
+        /// The flag that sets it.
         flag: &'static str,
     },
     /// No session has this id.
@@ -73,7 +73,7 @@ pub(crate) enum CliError {
     NoId {
         /// The id.
         id: String,
-        /// What to do about it.
+        /// What to do next.
         hint: String,
     },
     /// A running npm acpx holds the session.
@@ -84,76 +84,76 @@ pub(crate) enum CliError {
         /// The process of npm acpx.
         pid: i32,
     },
-    /// The session of this id is with another agent than the one that was typed.
+    /// The session with this id belongs to another agent than the one on the command line.
     #[error("the session {id} is with {own}, and not with {typed}")]
     OtherAgent {
         /// The id.
         id: String,
-        /// The agent that it is with, as it is named on the command line.
+        /// The session's agent, as typed on a command line.
         own: String,
-        /// The agent that was typed.
+        /// The agent on the command line.
         typed: String,
     },
-    /// Nothing is kept under this name here or further up.
+    /// No session with this name exists here or in a parent directory.
     #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched.as_deref()))]
     NoSession {
-        /// The agent, as it is named on the command line.
+        /// The agent, as typed on a command line.
         agent: String,
         /// The session's name.
         name: Option<String>,
-        /// Where the search began.
+        /// Where the lookup began.
         cwd: PathBuf,
-        /// The root of the git repository, where it ended; without one it went nowhere else.
+        /// The root of the git repository, where the lookup ended; without one, only `cwd` was searched.
         searched: Option<PathBuf>,
-        /// What to do about it.
+        /// What to do next.
         remedy: Box<NoSessionHelp>,
     },
     /// No session has lost its directory.
     #[error("{}", none_lost(.agent, .name.as_deref(), .there))]
     NoneLost {
-        /// The agent, as it is named on the command line.
+        /// The agent, as typed on a command line.
         agent: String,
         /// The session's name.
         name: Option<String>,
-        /// Those of this name that are where they were.
+        /// Sessions with this name whose directories exist.
         there: Vec<LostSession>,
     },
-    /// More than one has.
+    /// More than one session has lost its directory.
     #[error("more than one session has lost its directory: {}", with_places(.lost))]
     SeveralLost {
-        /// Which.
+        /// These sessions.
         lost: Vec<LostSession>,
     },
-    /// The conversation has no such place.
+    /// The conversation has no such position.
     #[error("{0}")]
     NoPlace(String),
-    /// The agent has no list of its sessions.
+    /// The agent does not list its sessions.
     #[error(
         "the agent of {agent} does not list its sessions: it does not advertise sessionCapabilities.list"
     )]
     NoRemoteList {
-        /// The agent, as it is named on the command line.
+        /// The agent, as typed on a command line.
         agent: String,
     },
-    /// The agent does not offer this way to log in.
+    /// The agent does not offer this login method.
     #[error("{agent} offers no login {method:?}")]
     NoLogin {
-        /// The agent as it is named on the command line.
+        /// The agent, as typed on a command line.
         agent: String,
-        /// What was asked for.
+        /// The requested method.
         method: String,
-        /// What it offers.
+        /// The methods it offers.
         known: Vec<String>,
     },
-    /// A login in a terminal came to nothing.
+    /// A login in a terminal failed.
     #[error("the login {method:?} failed: {how}")]
     LoginFailed {
-        /// The way to log in.
+        /// The login method.
         method: String,
         /// What happened.
         how: String,
     },
-    /// Sessions of npm acpx cannot be taken over.
+    /// Sessions of npm acpx cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// The configuration forbids `exec`.
@@ -162,100 +162,100 @@ pub(crate) enum CliError {
         /// The configuration file.
         file: PathBuf,
     },
-    /// Tokens cannot be used.
+    /// A token operation failed.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// There is no TLS.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Other machines would be served without protection.
+    /// The server would be reachable from other machines without protection.
     #[error("{address} is reached from other machines, and there is no {}", missing(*.token, *.tls))]
     PublicAddress {
         /// The address.
         address: SocketAddr,
-        /// Whether there is a token.
+        /// Whether the home has a token.
         token: bool,
-        /// Whether there is TLS.
+        /// Whether TLS is configured.
         tls: bool,
     },
-    /// Every web page that the user looks at could come in.
+    /// Any web page in the user's browser could connect.
     #[error("every web page would be let in, and there is no token")]
     OpenToPages,
-    /// A program that an agent started wants what only its user may do.
+    /// A program started by an agent attempted an action that is reserved for the user.
     #[error("a program that an agent started may not {what}")]
     Inside {
-        /// What it wants to do.
+        /// The action.
         what: &'static str,
     },
-    /// The URL of an agent cannot be used.
+    /// The URL of an agent is rejected.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// An agent on another machine cannot be talked to.
+    /// A remote agent cannot be used.
     #[error(transparent)]
     Relay(#[from] RelayError),
     /// The async runtime cannot be started.
     #[error("cannot start")]
     Runtime(#[source] io::Error),
-    /// A file or process of the command's own is in the way.
+    /// An operation on a file or process of the command itself failed.
     #[error("cannot {doing}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         doing: String,
-        /// Why it failed.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// Nobody can be served there.
+    /// The server cannot listen on this address.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: std::net::SocketAddr,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// Whoever read our output has gone.
+    /// Writing to stdout failed.
     #[error("cannot write to stdout")]
     Output(#[from] io::Error),
-    /// Something was done and could not be shown.
+    /// The command succeeded, but its result could not be printed.
     #[error("cannot write to stdout")]
     Unshown {
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
-        /// What has become of it.
+        /// What happened to the result, as a hint.
         fate: &'static str,
     },
-    /// The session did something else.
+    /// An operation of the engine failed.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The store cannot be used.
+    /// The store is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A path cannot be used.
+    /// A path is unusable.
     #[error(transparent)]
     Path(#[from] PathProblem),
-    /// It took longer than it may.
+    /// The time limit passed.
     #[error("{doing} took longer than {} s", limit.as_secs_f32())]
     TimedOut {
-        /// What was done meanwhile, in words.
+        /// What the command was doing, in words.
         doing: Box<str>,
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
     },
-    /// A signal ended it.
+    /// A signal ended the command.
     #[error("interrupted")]
     Signalled,
-    /// There is no host that could have such a question.
+    /// No host runs, so there is no such pending request.
     #[error("there is no open question {id:?}")]
     NoQuestion {
-        /// The question's id.
+        /// The id of the pending request.
         id: String,
     },
-    /// What the host answered instead.
+    /// An error that the host reported.
     #[error("{}", .0.message)]
     Told(RemoteError),
-    /// One of these, about a session whose ids are known.
+    /// One of the above, for a session whose ids are known.
     #[error("{error}")]
     About {
         /// The error.
@@ -265,18 +265,18 @@ pub(crate) enum CliError {
     },
 }
 
-/// An error as another process tells it.
+/// An error that another process reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemoteError {
     /// The stable code.
     pub(crate) code: String,
-    /// What happened, to what.
+    /// What failed, and on what.
     pub(crate) message: String,
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) hint: Option<String>,
-    /// Who found it.
+    /// The component that detected it.
     pub(crate) origin: Origin,
-    /// The agent's own error object, where there was one.
+    /// The agent's own error object, if there is one.
     pub(crate) acp: Option<std::sync::Arc<str>>,
 }
 
@@ -351,12 +351,12 @@ impl From<InterruptReason> for CliError {
 }
 
 impl CliError {
-    /// The same error about a session whose ids are known.
+    /// Attaches the ids of the session concerned.
     pub(crate) fn about(self, identity: SessionIdentity) -> Self {
         Self::About { error: Box::new(self), identity: Box::new(identity) }
     }
 
-    /// The same error of a command that leaves no record: a hint that what was said is kept would be wrong.
+    /// Replaces hints that assume a stored record, for a command that leaves none.
     pub(crate) fn with_nothing_kept(self) -> Self {
         match self {
             Self::Told(error) => {
@@ -367,8 +367,7 @@ impl CliError {
         }
     }
 
-    /// The same error of a command that is about this agent, as it stands on a command line: one that wants a login
-    /// says how to come by it.
+    /// Adds how to log in with this agent, as typed on a command line, if the error asks for a login.
     pub(crate) fn with_login_of(self, agent: &str) -> Self {
         if self.code() != "AUTH_REQUIRED" || matches!(self, Self::About { .. }) {
             return self;
@@ -379,21 +378,21 @@ impl CliError {
         self.with_hint(login_hint(agent))
     }
 
-    /// The same error of a command whose prompt nobody has accepted: it is not kept, and no history will have it.
+    /// Adds to the hint that the prompt was not sent, and so is not in the history.
     pub(crate) fn with_unsent_prompt(self) -> Self {
         const UNSENT: &str = "the prompt was not sent";
         let hint = self.hint().map_or_else(|| UNSENT.to_owned(), |hint| format!("{UNSENT}; {hint}"));
         self.with_hint(hint)
     }
 
-    /// The same error with another hint, where the command knows a better one.
+    /// Replaces the hint with a more specific one.
     pub(crate) fn with_hint(self, hint: String) -> Self {
         let (message, origin, acp) = (self.message(), self.origin(), self.acp().map(Into::into));
         let (code, hint) = (self.code().into_owned(), Some(hint));
         Self::Told(RemoteError { code, message, hint, origin, acp })
     }
 
-    /// Whether the reader of our output has gone, which is nothing to tell anybody.
+    /// Whether the reader of stdout closed it, which is not reported.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         match self {
             Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
@@ -402,7 +401,7 @@ impl CliError {
         }
     }
 
-    /// The error with its causes, in one line.
+    /// The error and its causes, in one line.
     pub(crate) fn message(&self) -> String {
         if let Self::About { error, .. } = self {
             return error.message();
@@ -410,7 +409,7 @@ impl CliError {
         with_causes(self)
     }
 
-    /// The stable code of this error. Those of the library are its own.
+    /// The stable code of this error. Errors of the library bring their own.
     pub(crate) fn code(&self) -> Cow<'static, str> {
         let code = match self {
             Self::Told(error) => return error.code.clone().into(),
@@ -447,16 +446,16 @@ impl CliError {
         code.into()
     }
 
-    /// What sort of error it is to whoever called us.
+    /// The error's class, which decides the exit code.
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
-            // What was typed is wrong; the same of a session that is there is not.
+            // A wrong value on the command line is a usage error; the same value in a stored session or a file is not.
             Self::Directory { .. } | Self::Agent(UnknownAgent { chosen_in: None, .. }) => ErrorClass::Usage,
             other => ErrorClass::of(&other.code()),
         }
     }
 
-    /// The session it is about, where its ids are known.
+    /// The session concerned, if its ids are known.
     pub(crate) fn identity(&self) -> Option<&SessionIdentity> {
         match self {
             Self::About { identity, .. } => Some(identity),
@@ -464,7 +463,7 @@ impl CliError {
         }
     }
 
-    /// Who found it.
+    /// The component that detected the error.
     pub(crate) fn origin(&self) -> Origin {
         match self {
             Self::Session(SessionError::Agent(AgentError::Refused { .. })) => Origin::Acp,
@@ -476,7 +475,7 @@ impl CliError {
         }
     }
 
-    /// The agent's own error object, unchanged, where there was one.
+    /// The agent's own error object, unchanged, if there is one.
     pub(crate) fn acp(&self) -> Option<&str> {
         match self {
             Self::Session(SessionError::Agent(AgentError::Refused { acp, .. })) => Some(acp),
@@ -487,7 +486,7 @@ impl CliError {
     }
 }
 
-/// An error with its causes, in one line.
+/// An error and its causes, in one line.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(in_words).collect::<Vec<_>>().join(": ")
@@ -497,7 +496,7 @@ fn in_words(error: &(dyn Error + 'static)) -> String {
     error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), system_words)
 }
 
-/// What the system says, without the number it has for it.
+/// The operating system's message without the error number.
 pub(crate) fn system_words(error: &io::Error) -> String {
     let words = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})"));

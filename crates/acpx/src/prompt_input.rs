@@ -1,8 +1,7 @@
-//! The prompt that a command is to send: words, a file or stdin, as content blocks of the protocol.
+//! Reads the prompt from words, a file or stdin, as content blocks of the protocol.
 //!
-//! A file or stdin that holds a JSON array is taken as content blocks and goes out byte for byte, once every
-//! block has what the protocol wants of it; everything else is text, and words always are: whatever a person types or
-//! a script puts into quotes is said as it stands. Files that go along come after that.
+//! A file or stdin that holds a JSON array is validated as content blocks and sent byte for byte. All other input is
+//! text, and words on the command line always are. Attachments follow the prompt.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -17,24 +16,24 @@ mod blocks;
 pub(crate) use self::attachments::AttachmentError;
 pub(crate) use self::blocks::BlockProblem;
 
-/// The file that is stdin.
+/// The file name that stands for stdin.
 const STDIN: &str = "-";
-/// The longest prompt. The protocol's line has to hold it too.
+/// Maximum length of a prompt, which must fit into one line of the protocol.
 const LONGEST: u64 = 60 * 1024 * 1024;
 
-/// Why there is no prompt.
+/// Why there is no usable prompt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    /// Nothing was typed, and nobody pipes anything.
+    /// No words were given, and stdin is a terminal.
     #[error("a prompt is required")]
     Missing,
-    /// The words say nothing.
+    /// The words are blank.
     #[error("the prompt is empty")]
     EmptyWords,
-    /// Stdin had nothing, or is closed.
+    /// Stdin is empty or closed.
     #[error("the prompt from stdin is empty")]
     EmptyStdin,
-    /// The file has nothing in it.
+    /// The file is empty.
     #[error("the prompt file {} is empty", .0.display())]
     EmptyFile(PathBuf),
     /// The file cannot be read.
@@ -42,35 +41,35 @@ pub(crate) enum InputError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
     /// Stdin cannot be read.
     #[error("cannot read the prompt from stdin")]
     Stdin(#[source] io::Error),
-    /// No thread could be started to read it.
+    /// The reader thread could not be started.
     #[error("cannot start a thread")]
     NoThread(#[source] io::Error),
-    /// It was not read in time.
+    /// It could not be read in time.
     #[error("timed out while reading the prompt")]
     TimedOut(Duration),
-    /// Stdin can be read once.
+    /// Stdin is requested twice, but can be read only once.
     #[error("stdin is wanted for more than one thing")]
     StdinTwice,
     /// It does not fit into one line of the protocol.
     #[error("the prompt is longer than {} MiB", LONGEST / (1024 * 1024))]
     TooLong,
-    /// A content block is not of the protocol's form.
+    /// A content block is invalid.
     #[error(transparent)]
     Block(#[from] BlockProblem),
-    /// A file that is to go along cannot.
+    /// An attachment is unusable.
     #[error(transparent)]
     Attachment(#[from] AttachmentError),
 }
 
 impl InputError {
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Missing | Self::EmptyWords | Self::EmptyStdin => {
@@ -89,15 +88,15 @@ impl InputError {
     }
 }
 
-/// Stdin, as far as a prompt is concerned.
+/// The part of stdin that reading a prompt needs.
 pub(crate) trait Stdin {
-    /// Whether a person sits there, who would have to end their text with a key they may not know.
+    /// Whether it is a terminal, where a user might not know how to end the input.
     fn is_terminal(&self) -> bool;
-    /// What is piped.
+    /// The piped input.
     fn reader(&mut self) -> &mut dyn Read;
 }
 
-/// The program's own.
+/// The program's own stdin.
 #[derive(Debug)]
 pub(crate) struct OfProgram(io::Stdin);
 
@@ -117,7 +116,7 @@ impl Stdin for OfProgram {
     }
 }
 
-/// The prompt as the program is given it, read in no more than this time: whoever is to write it may never do so.
+/// Reads the prompt within a time limit, because a pipe's writer may never write.
 pub(crate) fn read_within(
     limit: Option<Duration>,
     input: &PromptWords,
@@ -126,14 +125,14 @@ pub(crate) fn read_within(
     let Some(limit) = limit else { return read(input, cwd, &mut OfProgram::default()) };
     let (input, cwd) = (input.clone(), cwd.to_owned());
     let (tell, told) = mpsc::sync_channel(1);
-    // A read that waits cannot be called off; the thread of one that came to its limit ends with the program.
+    // A blocking read cannot be cancelled; after the limit its thread ends with the program.
     let reader = std::thread::Builder::new().name("prompt".to_owned());
     let reading = move || drop(tell.send(read(&input, &cwd, &mut OfProgram::default())));
     reader.spawn(reading).map_err(InputError::NoThread)?;
     told.recv_timeout(limit).map_err(|_| InputError::TimedOut(limit))?
 }
 
-/// The prompt's content blocks, a JSON array. A file is looked for in `cwd`.
+/// The prompt's content blocks as a JSON array. Files are relative to `cwd`.
 fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
     if input.attachments.is_empty() {
         return said(input, cwd, stdin);
@@ -147,10 +146,10 @@ fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<st
         return Err(InputError::Missing);
     }
     let is_all = input.file.is_none() && input.words.is_empty();
-    // Stdin that goes along has no words.
+    // Stdin that is an attachment is not also the prompt.
     let said = if is_all && along > 0 { Err(InputError::Missing) } else { said(input, cwd, stdin) };
     let said = match said {
-        // What goes along may be all there is to say.
+        // Attachments alone are a valid prompt.
         Err(InputError::Missing | InputError::EmptyWords | InputError::EmptyStdin) => "[]".into(),
         said => said?,
     };
@@ -171,12 +170,12 @@ fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<st
     Ok(blocks.into())
 }
 
-/// Whether the words are content blocks to all appearance. Words are text all the same.
+/// Whether the words look like content blocks. They are sent as text nevertheless.
 pub(crate) fn words_look_like_blocks(input: &PromptWords) -> bool {
     input.file.is_none() && blocks::look_like_blocks(&input.words.join(" "))
 }
 
-/// What is said in words, in a file or on stdin.
+/// The prompt without attachments: words, a file or stdin.
 fn said(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
     let words = input.words.join(" ");
     let words = words.trim();
@@ -208,7 +207,7 @@ fn from_file(path: &Path) -> Result<String, InputError> {
     bounded(&mut file).map_err(unreadable)?.ok_or(InputError::TooLong)
 }
 
-/// All there is to read as text; `None` if that is too much.
+/// Reads everything as text; `None` if it is too long.
 fn bounded(source: &mut dyn Read) -> io::Result<Option<String>> {
     let mut text = String::new();
     let size = source.take(LONGEST + 1).read_to_string(&mut text)?;

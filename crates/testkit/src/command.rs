@@ -1,12 +1,12 @@
-//! Where the scripted agent is and how it is started with a script.
+//! Locates the scripted agent and builds its command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Script, TempHome};
 
-/// The command line that starts the scripted agent with this script. The script, and beside it what the agent
-/// received, live in the home.
+/// Writes the script into the home and returns the command that plays it. Files with what the agent received are
+/// written next to the script.
 ///
 /// # Panics
 /// If the program has not been built, or the home cannot be written.
@@ -24,7 +24,7 @@ pub fn scripted_agent_command(script: &Script, home: &TempHome) -> Vec<String> {
     command
 }
 
-/// The lines that agents started with this command have received, in order, over all starts.
+/// Lines received by all agents started with this command, in order.
 ///
 /// # Panics
 /// If the command is not one of [`scripted_agent_command`], or what was received cannot be read.
@@ -32,7 +32,7 @@ pub fn received_lines(command: &[String]) -> Vec<String> {
     lines(&beside(command, "received"))
 }
 
-/// The process ids of the children that agents started with this command have left behind.
+/// Process ids of the children that agents started with this command left behind.
 ///
 /// # Panics
 /// If the command is not one of [`scripted_agent_command`], or the list cannot be read.
@@ -40,7 +40,7 @@ pub fn children_of(command: &[String]) -> Vec<u32> {
     lines(&beside(command, "children")).iter().map(|line| line.parse().expect("a process id")).collect()
 }
 
-/// How often an agent has been started with this command.
+/// How often an agent was started with this command.
 ///
 /// # Panics
 /// If the command is not one of [`scripted_agent_command`], or the count cannot be read.
@@ -77,9 +77,9 @@ pub fn built_program(name: &str) -> PathBuf {
     found.unwrap_or_default()
 }
 
-/// A test binary lies in `target/<profile>/deps` and the programs of the workspace one above; cargo tells
-/// their places only to tests of their own package. A documentation test is built elsewhere, so it looks where
-/// this crate was built from.
+/// A test binary is in `target/<profile>/deps`, and the workspace's programs are one level above; cargo sets variables
+/// with their paths only for tests of the same package. A documentation test runs from another directory, so the target
+/// directory of this crate is searched too.
 fn program_directories() -> Vec<PathBuf> {
     let test = std::env::current_exe().expect("a running program has a path");
     let beside = test.ancestors().nth(2).map(Path::to_owned);

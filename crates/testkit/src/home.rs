@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A directory of its own, gone with the value.
+/// A temporary directory that is removed on drop.
 #[derive(Debug)]
 pub struct TempHome {
     directory: TempDir,
 }
 
 impl TempHome {
-    /// Makes an empty one.
+    /// Creates an empty home.
     ///
     /// # Panics
-    /// If the temporary directory of the machine cannot be written: no test can go on then.
+    /// If the machine's temporary directory is not writable.
     pub fn new() -> Self {
         Self { directory: TempDir::new().expect("a temporary directory can be made") }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

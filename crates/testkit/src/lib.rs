@@ -1,7 +1,7 @@
-//! Counterparts and faults for acpx's own tests.
+//! Test doubles and fault injection for acpx's own tests.
 //!
-//! The scripted agent is a program that plays a [`Script`] over its stdin and stdout: whatever an agent can do
-//! wrong is a script, so no test needs an agent of its own. [`TempHome`] is a home that leaves nothing behind.
+//! The scripted agent is a program that plays a [`Script`] over stdin and stdout: every misbehaviour of an agent is a
+//! script, so no test needs its own agent. [`TempHome`] is a home that is removed on drop.
 
 mod clock;
 mod command;

@@ -1,4 +1,4 @@
-//! Plays a script over stdin and stdout. Blocking and single-threaded: what it does next is always one step.
+//! Plays a script over stdin and stdout, blocking and single-threaded, one step after another.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::{Script, ScriptStep, monotonic_nanos};
 
-/// The exit code of a script that met something it did not expect, or could not be read.
+/// The exit code of a script that failed or could not be read.
 const SCRIPT_FAILED: u8 = 64;
-/// Stands for the time at which the text is written.
+/// Placeholder for the time at which the text is written.
 const NOW: &str = "{now}";
-/// How often a file is looked for.
+/// Interval of polling for a file.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Plays the script at this path and says how the process ends.
+/// Plays the script at this path and returns the exit code.
 pub fn main(script: Option<&Path>) -> ExitCode {
     let Some(path) = script else { return failed("the path of a script is missing") };
     let mut player = match Player::open(path) {
@@ -42,10 +42,10 @@ struct Player {
     ignores_eof: bool,
     input: BufReader<io::Stdin>,
     received: File,
-    /// Messages that came while an answer was awaited.
+    /// Messages received while waiting for a reply.
     backlog: VecDeque<Value>,
     captured: HashMap<String, String>,
-    /// Those of the last message that was captured.
+    /// Params of the last captured message.
     params: Value,
     requests: u64,
 }
@@ -53,7 +53,7 @@ struct Player {
 /// Why the script ends before its last step.
 enum ScriptEnd {
     Exit(u8),
-    /// The other side is gone.
+    /// The other side closed the connection.
     Gone,
     Failed(String),
 }
@@ -143,7 +143,7 @@ impl Player {
         }
     }
 
-    /// Reads on until stdin ends, and answers nothing.
+    /// Reads until stdin ends, without replying.
     fn drain(&mut self) -> Result<(), ScriptEnd> {
         loop {
             self.read()?;
@@ -206,7 +206,7 @@ impl Player {
         };
         let answer = self.filled(&value.to_string());
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{answer}}}"#);
-        // A session that the script itself named is the one its updates are for.
+        // Later updates are for the session that this reply names.
         if let Some(session) = value["sessionId"].as_str() {
             self.captured.insert("sessionId".to_owned(), session.to_owned());
         }
@@ -287,7 +287,7 @@ impl Player {
     }
 }
 
-/// Stdout cannot be closed without unsafe code; putting another file in its place closes it for the reader.
+/// Stdout cannot be closed without unsafe code; replacing it with another file closes the pipe for the reader.
 fn close_stdout() -> io::Result<()> {
     let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nowhere)?)

@@ -1,4 +1,4 @@
-//! The builder of scripts, with the words tests are written in.
+//! Builder of scripts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::ScriptStep;
 
-/// What a scripted agent does, start by start. After its last step an agent reads on until stdin ends, then
+/// The steps of a scripted agent for each of its starts. After the last step the agent reads until stdin ends, then
 /// exits with code 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Script {
@@ -29,21 +29,21 @@ impl Script {
         Self::default()
     }
 
-    /// What follows is for the next time the agent is started. The last start's steps serve all later ones.
+    /// Begins the steps of the next start. The steps of the last start also serve all later ones.
     #[must_use]
     pub fn next_start(mut self) -> Self {
         self.starts.push(Vec::new());
         self
     }
 
-    /// The process stays when stdin ends.
+    /// The process keeps running when stdin ends.
     #[must_use]
     pub fn ignoring_eof(mut self) -> Self {
         self.ignores_eof = true;
         self
     }
 
-    /// The process stays when it is told to terminate.
+    /// The process ignores SIGTERM.
     #[must_use]
     pub fn ignoring_terminate(mut self) -> Self {
         self.ignores_terminate = true;
@@ -60,7 +60,7 @@ impl Script {
         self
     }
 
-    /// Answers `initialize` with version 1 and these `agentCapabilities`.
+    /// Replies to `initialize` with version 1 and these `agentCapabilities`.
     #[must_use]
     pub fn initialize(self, capabilities: Value) -> Self {
         let mut answer = json!({ "protocolVersion": 1 });
@@ -68,37 +68,37 @@ impl Script {
         self.expect("initialize").reply(answer)
     }
 
-    /// Answers `session/new` with this session id.
+    /// Replies to `session/new` with this session id.
     #[must_use]
     pub fn session_new(self, session: &str) -> Self {
         self.expect("session/new").reply(json!({ "sessionId": session }))
     }
 
-    /// Answers `session/load` after the given steps, which are the replay.
+    /// Replies to `session/load` after the given steps, which send the replay.
     #[must_use]
     pub fn session_load(self, replay: impl FnOnce(Self) -> Self) -> Self {
         self.expect("session/load").then(replay).reply(json!({}))
     }
 
-    /// Answers `session/resume`.
+    /// Replies to `session/resume`.
     #[must_use]
     pub fn session_resume(self) -> Self {
         self.expect("session/resume").reply(json!({}))
     }
 
-    /// Takes a `session/prompt`; the steps are the turn, ended by [`end`](Self::end).
+    /// Waits for a `session/prompt`; the steps are the turn, ended by [`end`](Self::end).
     #[must_use]
     pub fn prompt(self, turn: impl FnOnce(Self) -> Self) -> Self {
         self.expect("session/prompt").then(turn)
     }
 
-    /// Ends a turn: answers the last captured request with this stop reason.
+    /// Ends a turn: replies to the last captured request with this stop reason.
     #[must_use]
     pub fn end(self, stop_reason: &str) -> Self {
         self.reply(json!({ "stopReason": stop_reason }))
     }
 
-    /// Waits for a request and answers it with an error object.
+    /// Waits for a request and replies with an error object.
     #[must_use]
     pub fn refuse(self, method: &str, error: Value) -> Self {
         self.expect(method).reply_error(error)
@@ -112,14 +112,14 @@ impl Script {
         self.step(ScriptStep::Serve { on })
     }
 
-    /// Does the steps several times over.
+    /// Repeats the steps.
     #[must_use]
     pub fn repeat(self, times: u64, steps: impl FnOnce(Self) -> Self) -> Self {
         let steps = steps(Self::new()).into_steps();
         self.step(ScriptStep::Repeat { times, steps })
     }
 
-    /// Does the steps if the last message had this param.
+    /// Performs the steps if the last message had this param.
     #[must_use]
     pub fn when(self, param: &str, steps: impl FnOnce(Self) -> Self) -> Self {
         let steps = steps(Self::new()).into_steps();
@@ -138,19 +138,19 @@ impl Script {
         self.step(ScriptStep::Expect { method: method.to_owned(), name: Some(name.to_owned()) })
     }
 
-    /// Answers the last captured request.
+    /// Replies to the last captured request.
     #[must_use]
     pub fn reply(self, result: Value) -> Self {
         self.step(ScriptStep::Reply { to: None, result })
     }
 
-    /// Answers the request whose id has this name.
+    /// Replies to the request whose id has this name.
     #[must_use]
     pub fn reply_to(self, name: &str, result: Value) -> Self {
         self.step(ScriptStep::Reply { to: Some(name.to_owned()), result })
     }
 
-    /// Answers the last captured request with an error object.
+    /// Replies to the last captured request with an error object.
     #[must_use]
     pub fn reply_error(self, error: Value) -> Self {
         self.step(ScriptStep::ReplyError { to: None, error })
@@ -162,25 +162,25 @@ impl Script {
         self.step(ScriptStep::Update { update })
     }
 
-    /// Sends a piece of the agent's answer.
+    /// Sends a chunk of the agent's message.
     #[must_use]
     pub fn say(self, text: &str) -> Self {
         self.update(chunk("agent_message_chunk", text))
     }
 
-    /// Sends a piece of the user's message, as a replay does.
+    /// Sends a chunk of the user's message, as a replay does.
     #[must_use]
     pub fn user_said(self, text: &str) -> Self {
         self.update(chunk("user_message_chunk", text))
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its reply.
     #[must_use]
     pub fn request(self, method: &str, params: Value) -> Self {
         self.step(ScriptStep::Request { method: method.to_owned(), params })
     }
 
-    /// Asks permission for an edit, to be allowed as `yes` or rejected as `no`, and waits for the answer.
+    /// Requests permission for an edit, with the options `yes` and `no`, and waits for the reply.
     #[must_use]
     pub fn ask_permission(self, tool_call: &str) -> Self {
         let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
@@ -192,19 +192,19 @@ impl Script {
         self.request("session/request_permission", params)
     }
 
-    /// Sends a piece of answer again and again; without end if `count` is absent.
+    /// Sends a message chunk repeatedly; endlessly if `count` is absent.
     #[must_use]
     pub fn flood(self, count: Option<u64>) -> Self {
         self.step(ScriptStep::Flood { update: chunk("agent_message_chunk", "flood"), count })
     }
 
-    /// Writes a line as it stands.
+    /// Writes a line verbatim.
     #[must_use]
     pub fn line(self, text: &str) -> Self {
         self.step(ScriptStep::Line { text: text.to_owned() })
     }
 
-    /// Writes bytes as they stand, with no end of line.
+    /// Writes bytes verbatim, without a line ending.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         self.step(ScriptStep::Bytes { bytes: bytes.to_owned() })
@@ -228,7 +228,7 @@ impl Script {
         self.step(ScriptStep::AwaitFile { path: PathBuf::from(path) })
     }
 
-    /// Makes a file.
+    /// Creates a file.
     #[must_use]
     pub fn touch(self, path: &Path) -> Self {
         self.step(ScriptStep::Touch { path: PathBuf::from(path) })
@@ -240,7 +240,7 @@ impl Script {
         self.step(ScriptStep::Exit { code })
     }
 
-    /// Does nothing, for good.
+    /// Blocks forever.
     #[must_use]
     pub fn hang(self) -> Self {
         self.step(ScriptStep::Hang)
@@ -250,7 +250,7 @@ impl Script {
         steps(self)
     }
 
-    /// The steps of all starts in one row; a nested script has only one.
+    /// The steps of all starts, concatenated; a nested script has only one start.
     fn into_steps(self) -> Vec<ScriptStep> {
         self.starts.into_iter().flatten().collect()
     }

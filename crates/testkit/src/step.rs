@@ -1,4 +1,4 @@
-//! One thing the scripted agent does. The set is closed: a new misbehaviour is a new step here.
+//! The steps of a scripted agent. The set is closed: a new misbehaviour is a new step here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,50 +6,50 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One step of a script. In every text and JSON value `{name}` stands for what was captured under that name:
-/// each expected message captures its `id` (as JSON) and its top-level string params (`{sessionId}`, `{cwd}`), and a
-/// prompt its words (`{prompt}`).
-/// `{now}` stands for the nanoseconds of the machine's monotonic clock when the text is written.
+/// One step of a script. In every text and JSON value, `{name}` is replaced by the value captured under that name. Each
+/// expected message captures its `id` (as JSON) and its top-level string params (`{sessionId}`, `{cwd}`), and a prompt
+/// its text (`{prompt}`). `{now}` is replaced by the nanoseconds of the machine's monotonic clock at the time of
+/// writing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ScriptStep {
-    /// Waits for a message with this method. Other notifications are passed over; another request ends the
-    /// script with code 64 and a line on stderr.
+    /// Waits for a message with this method. Other notifications are ignored; another request ends the script with code
+    /// 64 and a line on stderr.
     Expect {
         /// The method.
         method: String,
-        /// A second name for the message's id, for when `{id}` has moved on.
+        /// A second name for the message's id, for use after `{id}` has changed.
         name: Option<String>,
     },
-    /// Serves messages by method until stdin ends or a step exits; unnamed requests get -32601.
+    /// Serves messages by method until stdin ends or a step exits; other requests get -32601.
     Serve {
-        /// What to do on each method.
+        /// The steps for each method.
         on: BTreeMap<String, Vec<ScriptStep>>,
     },
-    /// Does the steps if the last message had this param, and not as `null`.
+    /// Performs the steps if the last message had this param, and it was not `null`.
     When {
-        /// Its name.
+        /// The param's name.
         param: String,
-        /// What.
+        /// The steps.
         steps: Vec<ScriptStep>,
     },
-    /// Does the steps several times over.
+    /// Repeats the steps.
     Repeat {
         /// How often.
         times: u64,
-        /// What.
+        /// The steps.
         steps: Vec<ScriptStep>,
     },
-    /// Answers a request.
+    /// Replies to a request.
     Reply {
-        /// The name of the id; the last captured one without it.
+        /// The name of the id; without it, the last captured one.
         to: Option<String>,
         /// The result.
         result: Value,
     },
-    /// Answers a request with an error object.
+    /// Replies to a request with an error object.
     ReplyError {
-        /// The name of the id; the last captured one without it.
+        /// The name of the id; without it, the last captured one.
         to: Option<String>,
         /// The error object.
         error: Value,
@@ -59,33 +59,33 @@ pub enum ScriptStep {
         /// The update object.
         update: Value,
     },
-    /// Sends a request and waits for its answer, which is captured whole as `{answer}`.
+    /// Sends a request and waits for its reply, which is captured as `{answer}`.
     Request {
         /// The method.
         method: String,
         /// The params.
         params: Value,
     },
-    /// Sends an update again and again without reading anything.
+    /// Sends an update repeatedly without reading anything.
     Flood {
         /// The update object.
         update: Value,
-        /// How often; without end if absent.
+        /// How often; endlessly if absent.
         count: Option<u64>,
     },
-    /// Writes a line as it stands.
+    /// Writes a line verbatim.
     Line {
-        /// The line, without its end.
+        /// The line, without its line ending.
         text: String,
     },
-    /// Writes bytes as they stand: garbage, or a line that never ends.
+    /// Writes bytes verbatim: garbage, or a line that never ends.
     Bytes {
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// Writes a line to stderr.
     Stderr {
-        /// The line, without its end.
+        /// The line, without its line ending.
         text: String,
     },
     /// Waits.
@@ -93,19 +93,19 @@ pub enum ScriptStep {
         /// How long.
         millis: u64,
     },
-    /// Waits until a file exists, so that a test can say "now".
+    /// Waits until a file exists, which lets a test trigger the next step.
     AwaitFile {
         /// The file.
         path: PathBuf,
     },
-    /// Makes a file, so that a test knows how far the script has come.
+    /// Creates a file, which shows a test how far the script has come.
     Touch {
         /// The file.
         path: PathBuf,
     },
-    /// Closes stdout. What is written after that is lost.
+    /// Closes stdout. Later output is lost.
     CloseStdout,
-    /// Closes stdin. What is sent to the agent after that meets a broken pipe.
+    /// Closes stdin. A later write to the agent fails with a broken pipe.
     CloseStdin,
     /// Starts a `sleep` that outlives the agent.
     Child {
@@ -116,7 +116,7 @@ pub enum ScriptStep {
         /// Whether it leaves the agent's process group.
         own_group: bool,
     },
-    /// Does nothing, for good, and reads nothing.
+    /// Blocks forever and reads nothing.
     Hang,
     /// Ends the process.
     Exit {

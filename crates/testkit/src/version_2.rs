@@ -1,12 +1,12 @@
-//! The words for scripts of agents that speak version 2 of the protocol: what is the same in both is said as in
-//! version 1.
+//! Script builder methods for agents that speak version 2 of the protocol. Steps that are the same in both versions use
+//! the methods of version 1.
 
 use serde_json::{Value, json};
 
 use crate::Script;
 
 impl Script {
-    /// Answers `initialize` with version 2 and this `capabilities.session`.
+    /// Replies to `initialize` with version 2 and this `capabilities.session`.
     #[must_use]
     pub fn initialize_v2(self, session: Value) -> Self {
         let info = json!({ "name": "scripted", "version": "2" });
@@ -15,27 +15,26 @@ impl Script {
         self.expect("initialize").reply(answer)
     }
 
-    /// Says what the session is doing.
+    /// Sends a `state_update` with this state.
     #[must_use]
     pub fn state(self, state: &str) -> Self {
         self.update(json!({ "sessionUpdate": "state_update", "state": state }))
     }
 
-    /// Says that the work is done, and why.
+    /// Sends an idle `state_update` with this stop reason.
     #[must_use]
     pub fn idle(self, stop_reason: &str) -> Self {
         self.update(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": stop_reason }))
     }
 
-    /// Takes the prompt that was just captured in: answers it with the id of its message, tells the message and
-    /// begins to work.
+    /// Accepts the last captured prompt: replies with its message id, sends the user message and the running state.
     #[must_use]
     pub fn insert(self, text: &str) -> Self {
         let user = whole("user_message", "user-{id}", text);
         self.reply(json!({ "messageId": "user-{id}" })).update(user).state("running")
     }
 
-    /// Sends a piece of an answer.
+    /// Sends a chunk of this agent message.
     #[must_use]
     pub fn say_in(self, message: &str, text: &str) -> Self {
         let content = json!({ "type": "text", "text": text });
@@ -44,7 +43,7 @@ impl Script {
         )
     }
 
-    /// Tells a message of the user and the answer to it, each whole, as a replay does.
+    /// Sends a complete user message and a complete agent message, as a replay does.
     #[must_use]
     pub fn replay_exchange(self, number: u64, prompt: &str, answer: &str) -> Self {
         self.update(whole("user_message", &format!("user-{number}"), prompt)).update(whole(
@@ -54,7 +53,7 @@ impl Script {
         ))
     }
 
-    /// Asks permission for an edit, to be allowed as `yes` or rejected as `no`, and waits for the answer.
+    /// Requests permission for an edit, with the options `yes` and `no`, and waits for the reply.
     #[must_use]
     pub fn ask_permission_v2(self, tool_call: &str) -> Self {
         let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
@@ -68,8 +67,8 @@ impl Script {
         self.state("requires_action").request("session/request_permission", params).state("running")
     }
 
-    /// Serves one session for as long as it is asked: whatever it is prompted, it takes in as `prompt` and answers
-    /// with `answer`, and that is what it replays.
+    /// Serves one session until stdin ends. Every prompt is reported as `prompt` and answered with `answer`, and a
+    /// replay sends the same exchange.
     #[must_use]
     pub fn serve_v2(self, prompt: &str, answer: &str) -> Self {
         let turn = Self::new().insert(prompt).say_in("agent-{id}", answer).idle("end_turn");

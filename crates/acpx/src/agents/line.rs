@@ -1,12 +1,12 @@
-//! A command line as a person writes it, split into words the way a shell does, without expanding anything.
+//! Splits a command line into words as a shell does, without expansion.
 
-/// Why a line is no command.
+/// Why a line is not a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CommandLineProblem {
     /// A quote is never closed.
     #[error("has an unterminated quote")]
     UnterminatedQuote,
-    /// There is nothing in it.
+    /// It is empty.
     #[error("is empty")]
     Empty,
 }
@@ -15,7 +15,7 @@ pub(crate) enum CommandLineProblem {
 /// `"` or `\`, and outside quotes a backslash keeps the next character.
 pub(crate) fn split_line(line: &str) -> Result<Vec<String>, CommandLineProblem> {
     let mut words = Vec::new();
-    // `None` between words: an empty pair of quotes is a word too.
+    // `None` between words; an empty pair of quotes is a word.
     let mut word: Option<String> = None;
     let mut characters = line.chars();
     while let Some(character) = characters.next() {
@@ -53,7 +53,7 @@ fn quoted(
     Err(CommandLineProblem::UnterminatedQuote)
 }
 
-/// A word as it must be written to be one word of a line, here and in a shell.
+/// Quotes a word so that [`split_line`] and a shell read it as one word.
 pub(crate) fn quote(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "_@%+=:,./^~-".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {

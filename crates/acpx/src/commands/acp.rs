@@ -1,8 +1,7 @@
 //! `acpx acp`: an agent for an editor, on stdin and stdout.
 //!
-//! The process only passes lines between the editor and the host, which has the sessions. Stdout carries the protocol
-//! alone: what goes wrong before it begins is said on stderr, in whatever format, and so is what was no message of the
-//! protocol, which nobody answers.
+//! The process only forwards lines between the editor and the host, which holds the sessions. Stdout carries only the
+//! protocol: startup errors go to stderr in every format, and so do lines that are no message and get no reply.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use crate::session::host_locator::HostLocator;
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::CommandSettings;
 
-/// Serves the editor until it is gone.
+/// Serves the editor until it disconnects.
 pub(super) fn run(settings: Result<CommandSettings, CliError>, options: &CliOptions) -> ExitCode {
     match settings.and_then(|settings| serve(&settings, options)) {
         Ok(()) => CliExit::Success.into(),
@@ -27,7 +26,7 @@ pub(super) fn run(settings: Result<CommandSettings, CliError>, options: &CliOpti
 
 fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
-    // What is only configured is left out by the host: the user has not typed it here.
+    // The host drops terms that are only configured: the user has not typed them here.
     refuse_own_terms(&reach.place, options.mode, options.tool_policy.is_some())?;
     let mut console = Console::of_program(settings.mode);
     if io::stdin().is_terminal() {
@@ -46,18 +45,18 @@ fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliErro
         };
         Ok::<_, CliError>(bridge.run(source, target, stop, stdio::nobody_reads()).await?)
     });
-    // A read of stdin that nobody waits for any more must not keep the process.
+    // A pending read of stdin must not keep the process alive.
     runtime.shutdown_background();
     tell(&bridged?, &mut console);
     Ok(())
 }
 
-/// What is said to a person who types this, and sees nothing happen.
+/// Shown to a person who types this command and sees nothing happen.
 const AT_A_TERMINAL: &str = "this is for an editor to start, which speaks the Agent Client Protocol with it; \
     acpx help acp says how, and Ctrl-D ends it";
 
 fn tell(bridged: &Bridged, console: &mut Console<'_>) {
-    // What was answered was not passed over.
+    // Lines that got a reply were not ignored.
     match bridged.garbage.lines - bridged.garbage.answerable {
         0 => {}
         1 => console.say("1 line from the editor was no message of the protocol, and was passed over"),

@@ -1,4 +1,4 @@
-//! `acpx approve` and `acpx deny`: answer what an agent asks, from anywhere on this machine.
+//! `acpx approve` and `acpx deny`: answer a pending request of an agent, from any terminal on this machine.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 use crate::terminal::prompt::{TerminalAnswer, TerminalPrompter};
 
-/// Answers a question. Without a host there is none.
+/// Answers a pending request. Without a host there is none.
 pub(super) fn run(
     command: &AnswerCommand,
     output: OutputOptions,
@@ -27,7 +27,7 @@ pub(super) fn run(
     let mut console = config.console(output)?;
     block_on(async {
         let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
-        // A host that goes away takes its questions along, so it is asked once.
+        // Pending requests end with their host, so the answer is not retried.
         let (ids, approved) = match answer(command, &reach, &mut talk).await {
             Err(HostSessionError::Lost) => Err(no_question(command)),
             Err(HostSessionError::Stopped(stop)) => Err(stop.into()),
@@ -39,7 +39,7 @@ pub(super) fn run(
     })
 }
 
-/// Answers it; whether that was a yes. A form is filled in on the terminal first, and may be declined there.
+/// Answers it; returns whether it was approved. A form is filled in on the terminal first, and may be declined there.
 async fn answer(
     command: &AnswerCommand,
     reach: &HostLocator,
@@ -51,7 +51,7 @@ async fn answer(
     let AnswerCommand { question, mut approve, option } = command.clone();
     let mut content = None;
     if approve && let Some(form) = form(&mut client, &question, talk).await? {
-        // Without a terminal the host says what is missing.
+        // Without a terminal the host reports the missing fields.
         if let Some(mut desk) = TerminalPrompter::of_program() {
             desk.ask_form(RpcId::null(), &form);
             let (filled, is_gone) = talk
@@ -72,7 +72,7 @@ async fn answer(
     Ok((talk.call(&mut client, "_acpx/answer", &params).await?, approve))
 }
 
-/// The form of a question that has one to be filled in.
+/// The form of a pending request, if it has one to fill in.
 async fn form(
     client: &mut HostClient,
     question: &str,

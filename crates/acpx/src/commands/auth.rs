@@ -1,5 +1,5 @@
-//! `acpx auth`: the ways to log in that an agent offers, and one of them gone. The agent is started for this alone and
-//! is gone afterwards; what it keeps of a login, it keeps for all its processes.
+//! `acpx auth`: lists an agent's login methods, and runs one. The agent is started only for this and ended afterwards;
+//! it stores the login for all its processes.
 
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
@@ -26,12 +26,12 @@ use crate::session::settings::CommandSettings;
 use crate::terminal::prompt::TerminalPrompter;
 use crate::terminal::tty::ControllingTerminal;
 
-/// How many questions of a login may wait.
+/// How many requests of a login may be queued.
 const QUESTIONS: usize = 4;
-/// What a program that logs in in a terminal is marked with, where an agent has its record.
+/// The tag of a login program in the terminal, in place of an agent's record id.
 const MARK: &str = "login";
 
-/// Does what was asked.
+/// Runs the command.
 pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -87,7 +87,7 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
     })
 }
 
-/// Has the agent log in. Whoever has enough of it ends the agent, and with it the login.
+/// Has the agent log in. An interrupt ends the agent, and with it the login.
 async fn ask(
     engine: &Engine,
     settings: &CommandSettings,
@@ -117,12 +117,12 @@ async fn ask(
     done.map_err(|error| refused(error.into(), settings, way))
 }
 
-/// Where the credential for a way to log in is found, if there is one.
+/// Where the credential of a login method comes from, if there is one.
 fn source(settings: &CommandSettings, way: &LoginMethod) -> Option<CredentialSource> {
     settings.credentials.source(&way.id, &settings.environment_without_credentials(), &settings.agent)
 }
 
-/// An agent that refuses a login wants another credential, or another way.
+/// Improves the error of an agent that rejects a login: it needs another credential, or another method.
 fn refused(error: CliError, settings: &CommandSettings, way: &LoginMethod) -> CliError {
     if error.code() != "AUTH_REQUIRED" {
         return error;
@@ -141,7 +141,7 @@ fn refused(error: CliError, settings: &CommandSettings, way: &LoginMethod) -> Cl
     error.with_hint(format!("{credential}; acpx {typed} auth has the other ways, if there are any"))
 }
 
-/// An agent that has no way to log out keeps its login where its own program finds it.
+/// Improves the error of an agent without logout: its login is stored where its own program finds it.
 fn not_logged_out(error: CliError, settings: &CommandSettings) -> CliError {
     if error.code() == "NOT_OFFERED" {
         let label = settings.agent.label();
@@ -150,7 +150,7 @@ fn not_logged_out(error: CliError, settings: &CommandSettings) -> CliError {
     error
 }
 
-/// Asks the person what the agent asks meanwhile; where nobody is, it is declined, and that is said.
+/// Passes a request of the agent to the person; without a terminal it is declined with a notice.
 async fn answer(
     mut question: ResponderRequest,
     desk: Option<&mut TerminalPrompter>,
@@ -158,7 +158,7 @@ async fn answer(
 ) {
     let Some(desk) = desk else {
         let form = TerminalForm::read(question.params());
-        // One that is dropped is declined.
+        // Dropping the request declines it.
         drop(question);
         return console.say(&form.declined("there is no terminal to ask on"));
     };
@@ -175,8 +175,8 @@ async fn answer(
     }
 }
 
-/// Runs the agent's own program in this terminal, as the way to log in wants it run. The program is in our own process
-/// group, so that the terminal is its own as much as ours: Ctrl-C is for it, and we wait for what it makes of that.
+/// Runs the agent's own login program in this terminal. It is in our process group, so that both own the terminal:
+/// Ctrl-C is for the program, and we wait for its reaction.
 async fn in_terminal(
     settings: &CommandSettings,
     way: &LoginMethod,
@@ -195,7 +195,7 @@ async fn in_terminal(
     command.env_clear().envs(given).envs(env.iter().map(|(name, value)| (name, value)));
     let shown = match settings.mode.format {
         Format::Text => Stdio::inherit(),
-        // What the program shows is no line of ours.
+        // The program's output is not our data.
         _ => stdio::shown_to_people(),
     };
     command.stdout(shown);
@@ -208,8 +208,8 @@ async fn in_terminal(
     if status.success() { Ok(()) } else { Err(failed(format!("its program ended with {status}"))) }
 }
 
-/// Waits for a program that shares the terminal with us, and ends what it has left. A first signal was meant for it;
-/// after a second, or when the time is over, it is ended as an agent is.
+/// Waits for a program that shares the terminal, and ends what it leaves behind. The first signal was meant for it;
+/// after a second one, or at the time limit, it is ended like an agent.
 async fn wait(
     child: Child,
     strays: StrayProcesses,
@@ -233,12 +233,12 @@ async fn wait(
         }
     };
     let strays = program.strays;
-    // Whoever waits for this waits for nothing that is said.
+    // Only its end matters here, not its result.
     drop(spawn_blocking(move || strays.end(GracePeriods::default())).await);
     ended
 }
 
-/// A program that shares the terminal with us. It is in our own group, so only its process is signalled.
+/// A program that shares the terminal. It is in our own process group, so only its process is signalled.
 struct Program {
     pid: Pid,
     identity: Option<ProcessIdentity>,
@@ -252,7 +252,7 @@ impl Program {
         Self { pid, identity, waiting: spawn_blocking(move || child.wait()), strays }
     }
 
-    /// TERM, then KILL, in bounded time. What it has started is noted while that shows.
+    /// TERM, then KILL, in bounded time. Its child processes are noted while they are still visible.
     async fn end(&mut self) {
         if let Some(identity) = self.identity.clone() {
             let mut looking = self.strays.clone();
@@ -263,7 +263,7 @@ impl Program {
             self.strays = seen.await.unwrap_or_else(|_| self.strays.clone());
         }
         for signal in [Signal::TERM, Signal::KILL] {
-            // It may have gone by itself.
+            // It may have ended by itself.
             let _ = kill_process(self.pid, signal);
             if tokio::time::timeout(GracePeriods::default().term, &mut self.waiting).await.is_ok() {
                 return;

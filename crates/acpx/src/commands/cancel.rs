@@ -1,4 +1,4 @@
-//! `acpx cancel`: stops the turn that runs, whoever asked for it.
+//! `acpx cancel`: cancels the running turn, of any client.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ struct Cancelled {
     cancelled: bool,
 }
 
-/// Cancels in the session that is meant. That there is nothing to cancel is an answer too.
+/// Cancels in the selected session. Nothing to cancel is a result, not an error.
 pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
@@ -50,7 +50,7 @@ async fn cancel(
 ) -> Result<bool, HostSessionError> {
     let running = match talk.during(reach.running()).await? {
         Some(client) => Some(client),
-        // Without a host nothing runs, but prompts of a host that died may wait.
+        // Without a host nothing runs, but prompts of a dead host may be queued.
         None if waits(kept, record).await? => Some(talk.host(reach).await?),
         None => None,
     };

@@ -14,7 +14,7 @@ pub(crate) fn run(args: &DemoAgentArgs) -> Result<ExitCode, CliError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     let code = runtime.block_on(serve_stdio(args.settings(directory)));
-    // A read of stdin that nobody waits for any more must not keep the process.
+    // A pending read of stdin must not keep the process alive.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
 }

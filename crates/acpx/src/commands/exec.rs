@@ -1,6 +1,5 @@
-//! `acpx exec`: one prompt to an agent that is started for it, and nothing kept. The same host as for sessions,
-//! in this very process, over a store in memory. When the result has been told, the agent is told to delete its session
-//! too, as far as it can.
+//! `acpx exec`: sends one prompt to an agent started for it, and stores nothing. It runs the same host as for sessions,
+//! in this process, with a store in memory. After the result it asks the agent to delete its session, if the agent can.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
 use crate::terminal::prompt::TerminalPrompter;
 
-/// How long an agent has to delete its session when all is said.
+/// How long the agent has to delete its session after the result.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs the one turn.
@@ -75,7 +74,7 @@ pub(super) fn run(
         let shown = ExecDisplay { unwritable: talk.trouble_with_stdout(), is_all: talk.unshown().is_none() };
         let told = tell(ended, &asking, (command, settings), (view, shown), &mut console);
         if let Some(record) = made {
-            // One that does not delete in time keeps its session, and is ended like any other.
+            // An agent that does not delete it in time keeps its session, and is ended.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
         }
         host.shut_down().await;
@@ -90,7 +89,7 @@ struct ExecDisplay {
     is_all: bool,
 }
 
-/// Tells how the turn ended.
+/// Writes how the turn ended.
 fn tell(
     ended: Result<PromptOutcome, HostSessionError>,
     asking: &PromptSubmission,
@@ -117,8 +116,8 @@ fn tell(
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
 
-/// What the agent may do. Its questions are known in this process alone, so none of them can wait for an answer from
-/// elsewhere; where only the configuration wants that, the answer is no.
+/// The permission policy. Only this process knows the agent's requests, so no other command can answer them. If only
+/// the configuration wants them to wait, they are denied.
 fn policy(settings: &CommandSettings, options: &CliOptions) -> Result<PermissionPolicy, CliError> {
     let policy = settings.policy.clone();
     match (options.unasked, policy.unasked) {
@@ -135,7 +134,7 @@ async fn host(settings: &CommandSettings) -> Result<(Arc<Host>, OwnEngine), CliE
     Ok((Host::new(Engine::clone(&engine), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine))
 }
 
-/// What the agent is started with: the model comes before the options, which may depend on it.
+/// How to start the agent. The model comes before the options, which may depend on it.
 fn start(command: &ExecCommand, settings: &CommandSettings, options: &CliOptions) -> StartMeta {
     let mut start = settings.start(&settings.agent, Some(Duration::ZERO), options.model.as_deref());
     let chosen = command.options.iter().cloned();

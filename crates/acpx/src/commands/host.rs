@@ -28,12 +28,12 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings;
 use crate::session::settings::LazyConfig;
 
-/// How long a host stays with nothing to do.
+/// How long an idle host stays.
 const LINGER: Duration = Duration::from_secs(10);
-/// How long the host before may take to go: its agents have some seconds each, all at once.
+/// How long the previous host may take to stop: its agents have some seconds each, in parallel.
 const FAREWELL: Duration = Duration::from_secs(30);
 
-/// Does something about the host.
+/// Runs a `host` subcommand.
 pub(crate) fn run(
     command: HostCommand,
     output: OutputOptions,
@@ -60,12 +60,12 @@ pub(crate) fn run(
     })
 }
 
-/// How long a host may take to say who is connected. One that hangs is stopped all the same.
+/// How long a host may take to report its connected clients. A host that hangs is stopped anyway.
 const GLANCE: Duration = Duration::from_secs(1);
 const COMING_BACK: &str =
     "clients were connected to it; those with open sessions, such as editors, start another host at once";
 
-/// What came of a command about the host.
+/// The result of a `host` subcommand.
 enum HostCommandResult {
     Seen(Option<RunningHost>),
     Changed(HostChange),
@@ -99,7 +99,7 @@ async fn change(
     }
 }
 
-/// What a host says of itself.
+/// The host's reply to a status request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct HostStatus {
@@ -114,7 +114,7 @@ async fn ask(client: &mut HostClient, talk: &mut HostSession<'_>) -> Result<Host
     talk.call(client, "_acpx/host/status", &json!({})).await
 }
 
-/// The host of the home, whatever its version.
+/// The host of the home, of any version.
 async fn any_version(
     place: &HostPlace,
     talk: &mut HostSession<'_>,
@@ -136,25 +136,25 @@ async fn status(
         since: Timestamp::parse(&status.started_at).map_err(|_| bad())?,
         socket: info.map(|info| info.socket).ok_or_else(bad)?,
         live_sessions: status.live_sessions,
-        // This command is one of them, and not one that anybody means.
+        // This command is one of the clients, and is not counted.
         clients: status.clients.saturating_sub(1),
     }))
 }
 
-/// Stops the host, whatever its version and however it is; whether there was one.
+/// Stops the host of any version, even one that hangs; returns whether there was one.
 async fn stop(place: &HostPlace, talk: &mut HostSession<'_>) -> Result<bool, HostSessionError> {
     talk.during(async { Ok(acpx_core::client::stop(place).await?) }).await
 }
 
-/// Is the home's host until nobody needs it. What it has to say before it listens goes to whoever started it,
-/// and the rest to its log.
+/// Runs the home's host until it is idle. Messages before it listens go to the process that started it, the rest to its
+/// log.
 fn be_the_host(place: &HostPlace) -> ExitCode {
-    // Whoever started us may be in a terminal or an agent's group; we are in neither.
-    // It fails only for the leader of a group, who is in neither already.
+    // Leave the terminal and the process group of the process that started us. This fails only for a group leader,
+    // which has its own group already.
     let _ = rustix::process::setsid();
     let served = match HostLock::contend(place, FAREWELL) {
         Ok(Some(lock)) => serve(place, lock),
-        // Somebody else was faster.
+        // Another host was faster.
         Ok(None) => output::print(READY).map_err(CliError::from),
         Err(error) => Err(error.into()),
     };
@@ -163,7 +163,7 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
         Err(error) => {
             let hint = error.hint();
             let words = acpx_core::protocol::last_words(&error.code(), &error.message(), hint.as_deref());
-            // Whoever started us may have gone since, or have heard already that we listen.
+            // The process that started us may have exited, or may know already that we listen.
             drop(output::print(&words));
             output::log(&error.message());
             CliExit::Failure.into()
@@ -203,14 +203,14 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
     })
 }
 
-/// The servers of a file: one of `--mcp-config`, or the configuration, which has the same member.
+/// The servers of a file: of `--mcp-config`, or of the configuration, which has the same member.
 fn servers_of(file: &Path, text: &str, around: host::Around<'_>) -> Result<Vec<McpServer>, String> {
     let around = ProgramSearch { cwd: around.cwd, path: around.path };
     let servers = McpFile::parse(file.to_owned(), text).and_then(|file| file.servers(around));
     servers.map_err(|error| error.to_string())
 }
 
-/// A host that is told to terminate ends its agents first.
+/// Ends the agents before the host terminates on a signal.
 async fn stop_on_signal(host: Arc<host::Host>) {
     if let Ok(mut patience) = InterruptWatcher::new(None) {
         patience.over().await;

@@ -1,4 +1,4 @@
-//! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
+//! The commands, one file each. Their arguments and help texts are in `cli`.
 
 mod acp;
 mod answer;
@@ -27,7 +27,7 @@ use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover;
 use crate::session::takeover::ImportScope;
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
     let taken_over = |settings: CommandSettings, concerns| {
@@ -36,7 +36,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
     };
     let settings = || taken_over(CommandSettings::new(&options, config.get()?)?, ImportScope::One);
     let settings_of_any = || taken_over(CommandSettings::new(&options, config.get()?)?, ImportScope::Any);
-    // What starts no agent works, whatever is wrong with the agent's entry in the configuration.
+    // A command that starts no agent works even if the agent's configuration entry is invalid.
     let found = || taken_over(config.without_start(&options)?, ImportScope::One);
     match command {
         CliCommand::Tour(args) => tour::run(&args),

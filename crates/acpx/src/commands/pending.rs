@@ -1,5 +1,5 @@
-//! `acpx pending`: what agents ask and nobody has answered yet, in all sessions of the home. Questions live in the host
-//! alone, so where none runs there are none, and none is started.
+//! `acpx pending`: lists the pending requests of agents in all sessions of the home. They exist only in the host, so
+//! without a running host there are none, and none is started.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 
 const METHOD: &str = "_acpx/pending";
-/// How long a host may take to say what is asked in one session.
+/// How long a host may take to report the pending requests of one session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Lists them.
+/// Runs the command.
 pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
@@ -31,7 +31,7 @@ pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<ExitCode
     })
 }
 
-/// The questions that are open, if a host runs that could have any.
+/// The pending requests, if a host runs.
 async fn questions(reach: &HostLocator, talk: &mut HostSession<'_>) -> Result<PendingMeta, HostSessionError> {
     match talk.during(reach.running()).await? {
         Some(mut client) => talk.call(&mut client, METHOD, &PendingParams::default()).await,
@@ -39,7 +39,7 @@ async fn questions(reach: &HostLocator, talk: &mut HostSession<'_>) -> Result<Pe
     }
 }
 
-/// Those of one record, for whoever shows more than them: a host that cannot say keeps nobody waiting.
+/// Those of one record, for a command that shows more than these: empty if the host does not answer in time.
 pub(super) async fn of_record(reach: &HostLocator, record: &Record) -> Vec<PendingRequestMeta> {
     let asked = async {
         let mut client = reach.running().await.ok()??;

@@ -1,8 +1,8 @@
-//! `acpx prompt`, and words after an agent's name: says something in a session and shows the turn.
+//! `acpx prompt`, and words after an agent's name: sends a prompt to a session and shows the turn.
 //!
-//! A host that goes away meanwhile is no reason to give up: what became of the prompt is in the store. One that
-//! was never accepted, or still waits, is asked again under its own name; one that had been sent is not.
-//! Nor is a stdout that cannot be written: the prompt is sent, and its turn goes on without being shown.
+//! If the host dies, the store knows what became of the prompt. A prompt that was never accepted, or is still queued,
+//! is submitted again under its request id; one that an agent was sent is not. An unwritable stdout does not stop it
+//! either: the prompt is sent, and its turn continues without being shown.
 
 use std::io;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
 use crate::terminal::prompt::TerminalPrompter;
 
-/// Says it.
+/// Runs the command.
 pub(super) fn run(
     command: &PromptCommand,
     settings: &CommandSettings,
@@ -46,7 +46,7 @@ pub(super) fn run(
     }
     let reach = HostLocator::of_environment()?;
     block_on(async {
-        // Whoever only queues is not there when the agent asks.
+        // A command that only queues does not stay to answer permission requests.
         let desk = if asking.wait == Wait::ForAnswer { TerminalPrompter::of_program() } else { None };
         let asking = asking.interactive(desk.is_some());
         let kept = RecordLookup::open()?;
@@ -55,7 +55,7 @@ pub(super) fn run(
         drop(kept);
         let asking = asking.for_agent(&record.agent.label());
         say_where(&record, word, settings, &mut console).await;
-        // A session that was found by its id may be with another agent than the one that is meant here.
+        // A session found by its id may belong to another agent than the selected one.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
@@ -110,7 +110,7 @@ pub(super) fn run(
     })
 }
 
-/// Tells that a turn goes on which cannot be shown.
+/// Reports that a turn continues without being shown.
 fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode, CliError> {
     if error.kind() == io::ErrorKind::BrokenPipe {
         console.banner("nobody reads stdout any more; the turn goes on, and sessions watch shows it");
@@ -118,7 +118,7 @@ fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode,
     done(Err(error), CliExit::Success, "the turn goes on all the same; sessions watch shows it")
 }
 
-/// Tells what becomes of a prompt whose command was told to end.
+/// Reports what becomes of a prompt whose command was ended by SIGTERM.
 fn detached(has_begun: bool, console: &mut Console<'_>) -> Result<ExitCode, CliError> {
     let shown = console.flush();
     let (notice, fate) = if has_begun {
@@ -136,19 +136,19 @@ fn detached(has_begun: bool, console: &mut Console<'_>) -> Result<ExitCode, CliE
     done(shown, CliExit::Interrupted, fate)
 }
 
-/// What came of it.
+/// The result of the command.
 enum PromptCommandResult {
     Queued,
-    /// The turn goes on, and cannot be shown.
+    /// The turn continues, and cannot be shown.
     Unshown(io::Error),
-    /// The prompt stays in the host, and the command was told to end.
+    /// The prompt stays in the host, and SIGTERM ended the command.
     Detached {
         has_begun: bool,
     },
     Over(Box<PromptCompletion>),
 }
 
-/// Asks once. Of a prompt whose host went away, the store knows whether it may be asked again.
+/// Submits the prompt once. If its host died, the store knows whether it may be submitted again.
 async fn ask(
     reach: &HostLocator,
     record: &Record,
@@ -159,7 +159,7 @@ async fn ask(
     let outcome = match attempt(reach, record, resume, asking, talk).await {
         Err(HostSessionError::Lost) => {
             let fate = what_became(record, asking).await?;
-            // No agent is started for a prompt that is to be cancelled, or that one has had already.
+            // Start no agent for a prompt that is to be cancelled or was already sent to one.
             if talk.is_stopped() || matches!(fate, LostPromptState::Sent) {
                 resume.start_later();
             }
@@ -191,7 +191,7 @@ async fn attempt(
 ) -> Result<PromptOutcome, HostSessionError> {
     let mut client = talk.host(reach).await?;
     let id = record.id.as_str();
-    // Whoever only queues is not there for what the agent says.
+    // A command that only queues does not stay for the agent's events.
     if asking.wait == Wait::ForAnswer {
         talk.watch(&client, id).await?;
     }
@@ -206,10 +206,11 @@ async fn attempt(
     talk.prompt(&mut client, id, asking).await
 }
 
-/// What became of a prompt whose host is gone. Unless it is over, it is asked again, and not sent again.
+/// What became of a prompt whose host died. Unless its turn has ended, the request is repeated, but no agent is sent
+/// the prompt twice.
 enum LostPromptState {
     NotSent,
-    /// An agent has it: that of a host that died over it, or of the next host, to which somebody else has come first.
+    /// An agent was sent it: that of the dead host, or of the next host, which another client reached first.
     Sent,
     Over(Box<PromptCompletion>),
 }
@@ -232,20 +233,20 @@ async fn what_became(record: &Record, asking: &PromptSubmission) -> Result<LostP
     }
 }
 
-/// Whether the prompt is one of the record's, as far as can be seen: then history has it.
+/// Whether the store has the prompt, so that history shows it; true if the store cannot be read.
 async fn is_accepted(record: &Record, asking: &PromptSubmission) -> bool {
     let Ok(kept) = RecordLookup::open() else { return true };
     let Some(store) = kept.store() else { return false };
     !matches!(store.turn(record.id.clone(), asking.request.clone()).await, Ok(None))
 }
 
-/// How many of the last events are looked through for a request without an answer.
+/// How many of the last events to search for a request without a reply.
 const LAST: u64 = 31;
-/// How long the host may take to say how the agent stands. The prompt waits for that.
+/// How long the host may take to report the agent's state. The prompt waits for that.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How the agent stands, for the line that says so: one whose process is there may have to go, and the prompt is then
-/// for another. What cannot be looked at is no reason not to send it.
+/// The agent's state for the notice: a live process may be ending, and the prompt then goes to another one. A failed
+/// lookup does not stop the prompt.
 async fn agent_word(
     kept: &RecordLookup,
     record: &Record,
@@ -274,7 +275,8 @@ async fn say_where(
     console: &mut Console<'_>,
 ) {
     output::prompting(SessionLabel::of(record), settings.cwd.as_path(), word, console);
-    // Whoever found it by its directory is in there. An agent that does not run yet is not started in none.
+    // A session found by its directory has one. Only a running agent can work in a missing directory; starting one
+    // fails.
     let is_by_id = settings.session.as_ref().is_some_and(|name| name.as_str() == record.id.as_str());
     if is_by_id && word == AgentReadiness::Connected && !lost_among(vec![record.clone()]).await.is_empty() {
         let (cwd, id) = (&record.cwd, &record.id);

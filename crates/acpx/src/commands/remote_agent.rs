@@ -1,5 +1,5 @@
-//! `acpx remote-agent`: an agent on another machine, on stdin and stdout. The host starts it for an agent that is
-//! given as a URL; nobody has to type it.
+//! `acpx remote-agent`: forwards an agent on another machine to stdin and stdout. The host starts it for an agent that
+//! is given as a URL; users need not type it.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::http::address::Address;
 use crate::http::client::{Relay, RelayError};
 use crate::output::{self, stdio};
 
-/// The variable that has the token for the other machine.
+/// The variable with the token for the other machine.
 const TOKEN: &str = "ACPX_REMOTE_TOKEN";
 
-/// Passes lines until stdin ends. What goes wrong is said on stderr, whatever the format: stdout has the protocol.
+/// Forwards lines until stdin ends. Errors go to stderr in every format: stdout carries the protocol.
 pub(super) fn run(args: &RemoteAgentArgs) -> ExitCode {
     match relay(args) {
         Ok(()) => CliExit::Success.into(),
@@ -35,7 +35,7 @@ fn relay(args: &RemoteAgentArgs) -> Result<(), CliError> {
         let (source, target) = (stdio::source().map_err(unusable)?, stdio::target().map_err(unusable)?);
         Ok(Relay::new(address, token).run(source, target).await?)
     });
-    // A read of stdin that nobody waits for any more must not keep the process.
+    // A pending read of stdin must not keep the process alive.
     runtime.shutdown_background();
     done
 }
@@ -44,7 +44,7 @@ fn token_in(file: &Path) -> Result<String, CliError> {
     let unreadable = |source| RelayError::TokenFile { file: file.to_owned(), source };
     let bad = |why| unreadable(io::Error::new(io::ErrorKind::InvalidData, why));
     if !file.is_absolute() {
-        // It would be another file wherever the agent is started.
+        // A relative path would depend on where the agent is started.
         return Err(bad("it is not an absolute path").into());
     }
     let text = std::fs::read_to_string(file).map_err(unreadable)?;

@@ -1,4 +1,4 @@
-//! `acpx serve`: the sessions of this home for clients elsewhere, until it is stopped.
+//! `acpx serve`: serves the sessions of this home to remote clients, until it is stopped.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<E
         return Err(CliError::OpenToPages);
     }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
-    // Whoever comes from elsewhere keeps no agent longer than that, whatever its client asks for.
+    // Remote clients keep no idle agent longer than this, regardless of what they request.
     let mut theirs = settings.clone();
     theirs.ttl.get_or_insert(DEFAULT_TTL);
     let client = theirs.client();

@@ -1,5 +1,5 @@
-//! `acpx set-mode` and `acpx set`: choose how a session works. The agent is woken for it, so that what it offers is
-//! known and the choice is in force when the command returns; from then on it is restored with the session.
+//! `acpx set-mode` and `acpx set`: change a setting of a session. The agent is started for it, so that its options are
+//! known and the change is in effect when the command returns; from then on it is restored with the session.
 
 use std::process::ExitCode;
 
@@ -22,17 +22,17 @@ use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
 
-/// The word for the mode, among the options and beside them.
+/// The name of the mode, as an option and by itself.
 const MODE: &str = "mode";
 
-/// What the answer tells of the options.
+/// The options in the reply.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ConfigOptionsAnswer {
     config_options: Option<Box<RawValue>>,
 }
 
-/// Chooses it in the session that is meant.
+/// Changes the setting in the selected session.
 pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
@@ -68,7 +68,7 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<Ex
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
         let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
         let ConfigOptionsAnswer { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;
-        // An agent's options that cannot be read are none.
+        // Unreadable options count as none.
         let config_options: Vec<Box<RawValue>> =
             config_options.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
         setup_request::say_what_is_shown(resume.wanted(), &answer, &mut console);
@@ -80,7 +80,7 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<Ex
             output::unmet(&meta.unmet_settings, &mut console);
         }
         let resumed = woken.is_some();
-        // Where the mode is no option, it is the mode that was set.
+        // If the agent has no option for the mode, the mode itself was set.
         let is_option = |word: &&str| *word != MODE || has_mode(&config_options);
         let option = command.option.as_deref().filter(is_option);
         let chosen =
@@ -90,7 +90,7 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<Ex
     })
 }
 
-/// Has it be wished no more. No agent is started for that.
+/// Drops the stored setting. Starts no agent.
 async fn forget(
     option: Option<&str>,
     record: &Record,
@@ -109,7 +109,7 @@ async fn forget(
     Ok(CliExit::Success.into())
 }
 
-/// Whether the mode is among these options, by its id or by what it is about.
+/// Whether the mode is among these options, by id or category.
 fn has_mode(options: &[Box<RawValue>]) -> bool {
     #[derive(Deserialize)]
     struct Head {

@@ -1,4 +1,4 @@
-//! `acpx status`: how a session stands, read from the store without starting anything.
+//! `acpx status`: shows the status of a session from the store, without starting anything.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, SessionFilter, agent_lives, last_usage};
 use crate::session::settings::CommandSettings;
 
-/// How long the host may take to say what a session waits for.
+/// How long the host may take to report what a session waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Shows the session that is meant. That there is none is an answer too.
+/// Shows the selected session. A missing session is a result, not an error.
 pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -28,7 +28,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         let record = kept.meant(settings, SessionFilter::Open).await?;
         let (Some(record), Some(store)) = (record, kept.store()) else {
             no_session(&settings.agent, &mut console)?;
-            // One that an editor began is there all the same.
+            // An editor's session without a scope counts too.
             let open = kept.without_scope(settings).await?;
             if !open.is_empty() {
                 let remedy = NoSessionHelp { wanted: Intent::Said, other: Alternatives::Open(open) };
@@ -41,20 +41,20 @@ pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         let last_turn = kept.last_turn(&record).await?;
         let reach = HostLocator::of_environment()?;
         let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &reach.place));
-        // Of turns that are open it matters whether somebody goes on with them, and what they wait for.
+        // For open turns, check whether a host continues them, and what they wait for.
         let recent = kept.recent(&record, LOOKED_THROUGH).await?;
         let is_in_doubt = agent_lives && is_in_doubt(last_turn.as_ref(), &recent);
         let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
         let waiting = if host_lives {
             ask(&reach, &record, Timestamp::since_1970(since_1970()), PATIENCE).await
         } else {
-            // Nobody goes on with a turn that was sent; what waits is sent by the next host.
+            // A sent turn without a host has ended; the next host sends the queued ones.
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
             queued.map(|first| waiting_for(CLIENT, first.queued_at))
         };
         let questions =
             if has_turns && host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
-        // What waits says nothing of how the one before it ended.
+        // A queued turn does not show how the previous one ended.
         let first_queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
         let last_sent = match first_queued {
             Some(queued) => {
@@ -82,8 +82,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     Ok(CliExit::Success.into())
 }
 
-/// The program that the next prompt would start, if it is not there. Whether it can be found without a PATH is up to the
-/// system.
+/// The program that the next prompt would start, if it is missing. Without a PATH the system decides where to find it.
 fn missing_program<'a>(record: &'a Record, settings: &'a CommandSettings) -> Option<&'a str> {
     let is_with_it = record.agent.key() == settings.agent.key();
     let agent = if is_with_it { &settings.agent } else { &record.agent };

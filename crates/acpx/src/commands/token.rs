@@ -1,4 +1,4 @@
-//! `acpx token new|list|revoke`: who may come in from elsewhere.
+//! `acpx token new|list|revoke`: manages access of remote clients.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::session::agent_child::refuse_inside;
 use crate::session::home::{acpx_home, make_private};
 use crate::session::settings::LazyConfig;
 
-/// Does something about tokens.
+/// Runs a `token` subcommand.
 pub(super) fn run(
     command: &TokenCommand,
     options: OutputOptions,
@@ -24,7 +24,7 @@ pub(super) fn run(
     let tokens = Tokens::of(&home);
     let place = HostPlace::new(home, None, &std::env::temp_dir());
     if !matches!(command, TokenCommand::List) {
-        // Whoever has a token is the user.
+        // A token grants the user's rights.
         refuse_inside(&place, "make or revoke a token")?;
     }
     match command {

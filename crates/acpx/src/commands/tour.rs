@@ -1,5 +1,5 @@
-//! `acpx tour`: the main job, seen from beginning to end in a home of its own. Every step is a command that
-//! anybody could type, run by this very program.
+//! `acpx tour`: demonstrates the main features in a home of its own. Every step is a command that the user could type,
+//! run by this program.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
@@ -17,11 +17,11 @@ use crate::output::Printer;
 use crate::session::host_locator::{block_on, own_program};
 use crate::session::interrupt::InterruptWatcher;
 
-/// Shows everything once.
+/// Runs the tour.
 pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
     let place = TourHome::new(args.home.as_deref())?;
     let guide = Guide::new(&place)?;
-    // A signal ends the tour and not its cleaning up.
+    // A signal ends the tour, but not its cleanup.
     let shown = block_on(async {
         let mut patience = InterruptWatcher::new(None)?;
         let mut tour = tokio::task::spawn_blocking(move || guide.show());
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
     Ok(CliExit::Success.into())
 }
 
-/// Where the tour takes place.
+/// The home of the tour.
 enum TourHome {
     Temporary(tempfile::TempDir),
     Kept(PathBuf),
@@ -75,7 +75,7 @@ impl TourHome {
     }
 }
 
-/// Shows the steps one after another.
+/// Runs and prints the steps in order.
 struct Guide {
     printer: Printer,
     program: PathBuf,
@@ -127,7 +127,7 @@ impl Guide {
         self.say(&format!("\nThat was everything, in {:.2} s.", started.elapsed().as_secs_f32()))
     }
 
-    /// The tour's own demo agent tells its inner id, which the plain one does not.
+    /// Configures the tour's own demo agent, which reports its inner id; the default one does not.
     fn configure(&self) -> Result<(), CliError> {
         let argv = json!([self.program.to_string_lossy(), "demo-agent", "--agent-session-id"]);
         let config = json!({ "agents": { "demo": { "argv": argv } } });
@@ -147,7 +147,7 @@ impl Guide {
         Ok(self.printer.line(text)?)
     }
 
-    /// Runs a command and shows it with what it says. One that does not end as it should ends the tour.
+    /// Runs a command and prints it with its output. An unexpected exit code ends the tour.
     fn command(&mut self, arguments: &[&str], expected: CliExit) -> Result<(), CliError> {
         let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
@@ -160,7 +160,8 @@ impl Guide {
         Ok(())
     }
 
-    /// Runs a command in the tour's home and hands on its lines, of stdout and stderr as they came; its exit code.
+    /// Runs a command in the tour's home and passes on its lines, of stdout and stderr as they arrive; returns its exit
+    /// code.
     fn run(
         &self,
         arguments: &[&str],

@@ -1,5 +1,5 @@
-//! What a session waits for, asked of the host that holds it: only where what is kept leaves a doubt, since most
-//! sessions wait for nothing and whoever looks at one is not to wait for a host.
+//! Asks the host what a session waits for, but only if the store leaves a doubt: most sessions wait for nothing, and
+//! looking at one should not depend on a host.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use crate::output::HOST;
 use crate::session::host_locator::HostLocator;
 
-/// Whether an agent whose process is there may be something else than ready, by what is kept: one whose last turn came
-/// to no good end may be on its way out, and one that was asked for something last may not answer.
+/// Whether a live agent may not be ready, judged by the store: after a failed turn it may be ending, and with an open
+/// request it may not respond.
 pub(super) fn is_in_doubt(last_turn: Option<&Turn>, recent: &[Event]) -> bool {
     last_turn.is_some_and(|turn| !turn.is_answered()) || is_asked(recent)
 }
 
-/// Whether the last that was asked of an agent has no answer behind it, by what is kept.
+/// Whether the last request to the agent has no reply in the store.
 fn is_asked(recent: &[Event]) -> bool {
     let asked = recent.iter().rfind(|event| match event.direction {
         Direction::ToAgent => event.kind == EventKind::Request,
@@ -27,7 +27,7 @@ fn is_asked(recent: &[Event]) -> bool {
     asked.is_some_and(|event| event.direction == Direction::ToAgent)
 }
 
-/// Asks the host what a session waits for; a host that does not answer in time is what it waits for.
+/// Asks the host what a session waits for. If the host does not answer in time, the session waits for the host.
 pub(super) async fn ask(
     reach: &HostLocator,
     record: &Record,
@@ -45,7 +45,7 @@ pub(super) async fn ask(
     }
 }
 
-/// That a session waits for this.
+/// The wait reason `what`.
 pub(super) fn waiting_for(what: &str, since: Timestamp) -> WaitReasonMeta {
     let (what, since) = (what.to_owned(), since.to_string());
     WaitReasonMeta { what, method: None, questions: Vec::new(), since, last_line_at: None }

@@ -1,8 +1,7 @@
-//! The agents that a configuration file has: a list of words, a line to split, or a program with arguments; and in which
-//! version of the protocol each is spoken to, how each behaves, and what is set in its environment.
+//! Agent entries of the configuration file: the command (a list, a line to split, a program with arguments, or a URL),
+//! the protocol version, the profile and the environment.
 //!
-//! An entry with a mistake in it costs nobody but those who want that agent: the others can be used, and whatever runs
-//! can be stopped.
+//! A wrong entry affects only its agent: others can be used, and running ones can be stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,31 +15,31 @@ use super::node::Node;
 use super::variables::AgentVariables;
 use crate::agents::{canonical, split_line};
 
-/// What says how an agent is started or reached.
+/// Keys that define how an agent is started or reached.
 const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];
-/// What else is said of one.
+/// Other keys of an entry.
 const BESIDE: [&str; 4] = ["protocol", "profile", "env", "secretEnv"];
 const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
 
-/// What the file says of an agent.
+/// A parsed agent entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct AgentEntry {
-    /// Its command; `None` if it is a built-in agent's.
+    /// Its command; `None` for a built-in agent's own command.
     pub(super) argv: Option<Vec<String>>,
-    /// The newest version of the protocol that it is asked for.
+    /// The newest protocol version to offer it.
     pub(super) protocol: Option<ProtocolVersion>,
-    /// How it behaves, over what is known of it.
+    /// Its profile, which overrides the built-in one.
     pub(super) profile: Option<Arc<AgentProfile>>,
-    /// What is set in its environment, and what is marked there.
+    /// Variables for its environment, and the names of secret ones.
     pub(super) variables: AgentVariables,
-    /// Members that nobody reads, by their keys from the top.
+    /// Unknown members, by their full keys.
     pub(super) unknown: Vec<String>,
 }
 
-/// Every agent by the name it is looked up by, or what is wrong with its entry.
+/// All entries by canonical agent name, each parsed or with its error.
 pub(super) type Agents = BTreeMap<String, Result<AgentEntry, WrongValue>>;
 
-/// Every agent of the file.
+/// Parses all agent entries.
 pub(super) fn agents(node: &Node<'_>) -> Result<Agents, ConfigError> {
     let members = node.object("an object")?;
     let mut agents = BTreeMap::new();
@@ -55,7 +54,7 @@ pub(super) fn agents(node: &Node<'_>) -> Result<Agents, ConfigError> {
     Ok(agents)
 }
 
-/// An entry that says no command is about a built-in agent.
+/// An entry without a command configures a built-in agent.
 fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
     let members = entry.object(EXPECTED)?;
     let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
@@ -97,7 +96,7 @@ fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
     }
 }
 
-/// An agent on another machine, as it is reached.
+/// The command of a remote agent.
 fn elsewhere(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>, ConfigError> {
     let mut words = vec![url.word()?];
     if AgentSpec::new(words[0].as_str(), [""; 0]).url().is_none() {
@@ -106,7 +105,7 @@ fn elsewhere(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>
     if let Some(file) = token_file {
         let path = file.word()?;
         if !Path::new(&path).is_absolute() {
-            // It would be another file wherever the agent is started.
+            // A relative path would depend on where the agent is started.
             return Err(file.wrong("an absolute path"));
         }
         words.extend(["--token-file".to_owned(), path]);

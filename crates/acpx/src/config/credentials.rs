@@ -1,8 +1,7 @@
-//! Credentials for logging in with agents, and how agents get them: as variables of their environment, and in no other
-//! way. Whoever starts an agent looks there for what it can log in with.
+//! Credentials for logging in to agents, passed to them only as environment variables.
 //!
-//! What the environment says itself counts most, then the configuration, then a variable that an agent is known to
-//! read. A variable that is there is never given another value, and no value is ever shown.
+//! The environment takes precedence over the configuration, and that over a variable that an agent is known to read. An
+//! existing variable is never overwritten, and no value is ever shown.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,11 +11,11 @@ use acpx_core::model::{AgentSpec, credential_token, credential_variable, token_o
 
 use crate::agents;
 
-/// Credentials by the ids of the ways to log in that they are for.
+/// Credentials by the id of the login method they are for.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Credentials(BTreeMap<String, String>);
 
-/// A variable that an agent reads by itself: the agent's command, the variable, and the way to log in that it is for.
+/// Variables that agents read themselves: the agent's command, the variable, and the login method it serves.
 const KNOWN: [(&[&str], &str, &str); 1] = [(&["grok", "agent", "stdio"], "XAI_API_KEY", "xai.api_key")];
 
 impl FromIterator<(String, String)> for Credentials {
@@ -26,24 +25,24 @@ impl FromIterator<(String, String)> for Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// The ids alone.
+    /// Shows only the ids.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.keys()).finish()
     }
 }
 
-/// Where a credential is found.
+/// Where a credential comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CredentialSource {
-    /// In this variable of the environment.
+    /// This environment variable.
     Variable(String),
-    /// In the configuration.
+    /// The configuration.
     Configuration,
 }
 
 impl Credentials {
-    /// Where an agent's credential for a way to log in is found, if there is one. The environment is the one that
-    /// nothing was added to.
+    /// Where an agent's credential for a login method comes from, if there is one. `environment` must be the original
+    /// one, without added credentials.
     pub(crate) fn source(
         &self,
         way: &str,
@@ -65,14 +64,14 @@ impl Credentials {
         known.map(|name| CredentialSource::Variable(name.to_owned()))
     }
 
-    /// The names of the agents that read variables by themselves.
+    /// Names of the agents that read variables themselves.
     pub(crate) fn readers() -> impl Iterator<Item = String> {
         KNOWN.iter().filter_map(|(command, ..)| {
             agents::name_of(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         })
     }
 
-    /// The environment of an agent, or of any: what it would have anyway, and the credentials.
+    /// Adds the credentials to the environment of an agent, or of any agent.
     pub(crate) fn add_to(
         &self,
         environment: Vec<(OsString, OsString)>,
@@ -107,13 +106,13 @@ fn is_command(agent: &AgentSpec, command: &[&str]) -> bool {
 struct Variables(Vec<(OsString, OsString)>);
 
 impl Variables {
-    /// A value that is not empty.
+    /// A variable's value, unless it is empty.
     fn get(&self, name: &str) -> Option<OsString> {
         let value = self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
         value.filter(|value| !value.is_empty()).cloned()
     }
 
-    /// The credentials that it has, by the tokens in their variables' names.
+    /// The credentials in this environment, by the tokens in their variables' names.
     fn credentials(&self) -> Vec<(String, OsString)> {
         let credential = |(name, value): &(OsString, OsString)| {
             let token = token_of_variable(name.to_str()?)?.to_owned();
@@ -122,7 +121,7 @@ impl Variables {
         self.0.iter().filter_map(credential).collect()
     }
 
-    /// Sets a variable that is not there, if it can be the name of one.
+    /// Sets a variable unless it exists or its name is invalid.
     fn set_once(&mut self, name: &str, value: &OsStr) {
         let is_name = !name.is_empty() && !name.contains(['=', '\0']);
         if is_name && !self.0.iter().any(|(known, _)| known == name) {

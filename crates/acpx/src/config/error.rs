@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration file: always the file and the key, never a value.
+//! Errors of configuration files, which name the file and the key but never a value.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,27 +6,27 @@ use std::path::PathBuf;
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// It is there and cannot be read.
+    /// It exists and cannot be read.
     #[error("cannot read {}", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("{} is not JSON: {problem}", file.display())]
     NotJson {
         /// The file.
         file: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         problem: String,
     },
-    /// A value is of another sort than its key wants.
+    /// A value has the wrong kind.
     #[error(transparent)]
     Wrong(#[from] WrongValue),
-    /// The program of an MCP server is nowhere.
+    /// The program of an MCP server was not found.
     #[error("{}: the command {command:?} of the MCP server {server:?} was not found", file.display())]
     NoCommand {
         /// The file.
@@ -38,15 +38,15 @@ pub(crate) enum ConfigError {
     },
 }
 
-/// A value of another sort than its key wants.
+/// A value of the wrong kind for its key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {key} must be {expected}", file.display())]
 pub(crate) struct WrongValue {
     /// The file.
     pub(crate) file: PathBuf,
-    /// The key, from the top.
+    /// The full key.
     pub(crate) key: String,
-    /// What it must be.
+    /// The expected kind.
     pub(crate) expected: String,
 }
 
@@ -60,7 +60,7 @@ impl ConfigError {
         }
     }
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
 //! MCP servers, from `mcpServers` of the configuration or from the file of `--mcp-config`.
 //!
-//! Reading a file checks its form alone. The program of a stdio server is looked for when a session is to be
-//! given the server, since that depends on the directory and on PATH.
+//! Parsing checks only the form. The program of a stdio server is resolved when a session receives the server, because
+//! that depends on the directory and on PATH.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,7 +13,7 @@ use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
 use super::node::{self, ConfigObject, Node};
 use super::{Config, ConfigError};
 
-/// One server as a file has it.
+/// One configured server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpEntry {
     name: String,
@@ -27,7 +27,7 @@ enum EntryTransport {
     Sse { url: String, headers: Vec<NamedValue> },
 }
 
-/// Servers, and the file they are from.
+/// The servers of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpFile {
     /// The file.
@@ -36,17 +36,17 @@ pub(crate) struct McpFile {
     pub(crate) entries: Vec<McpEntry>,
 }
 
-/// Where a server's program is looked for.
+/// Where a server's program is searched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProgramSearch<'a> {
-    /// The directory the session works in.
+    /// The session's working directory.
     pub(crate) cwd: &'a Path,
     /// The directories of `PATH`.
     pub(crate) path: Option<&'a OsStr>,
 }
 
 impl McpFile {
-    /// The file of `--mcp-config`: an object with `mcpServers`. It must be there.
+    /// Loads the file of `--mcp-config`: an object with `mcpServers`. The file must exist.
     pub(crate) fn load(file: PathBuf) -> Result<Self, ConfigError> {
         match super::read(&file) {
             Ok(text) => Self::parse(file, &text),
@@ -54,7 +54,7 @@ impl McpFile {
         }
     }
 
-    /// Reads the text of such a file.
+    /// Parses the text of such a file.
     pub(crate) fn parse(file: PathBuf, text: &str) -> Result<Self, ConfigError> {
         let value = node::json(&file, text)?;
         let members = Node::root(&file, &value).object("an object with mcpServers")?;
@@ -63,7 +63,7 @@ impl McpFile {
         Ok(Self { source: file, entries })
     }
 
-    /// A file that had servers when a session began. By now it may have none.
+    /// Reloads a file that had servers when a session began. It may have none by now.
     pub(crate) fn reload(file: PathBuf) -> Result<Self, ConfigError> {
         let text = match super::read(&file) {
             Ok(text) => text,
@@ -75,23 +75,23 @@ impl McpFile {
         Ok(Self { source: file, entries: servers.unwrap_or_default() })
     }
 
-    /// The servers that the configuration has for every session.
+    /// The servers that the configuration defines for every session.
     pub(crate) fn of(config: &Config) -> Self {
         Self { source: config.file.clone(), entries: config.mcp_servers.clone() }
     }
 
-    /// What each server is called.
+    /// The names of the servers.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// The file with one server alone; `None` if it has none of this name.
+    /// The file reduced to one server; `None` if no server has this name.
     pub(crate) fn only(&self, name: &str) -> Option<Self> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         Some(Self { source: self.source.clone(), entries: vec![entry.clone()] })
     }
 
-    /// The servers as an agent is given them.
+    /// The servers in the form that an agent receives.
     pub(crate) fn servers(&self, around: ProgramSearch<'_>) -> Result<Vec<McpServer>, ConfigError> {
         self.entries.iter().map(|entry| self.server(entry, around)).collect()
     }
@@ -118,14 +118,14 @@ impl McpFile {
     }
 }
 
-/// The servers of a file. The protocol has them as a list, so a map is refused.
+/// Parses a list of servers. The protocol uses a list, so a map is rejected.
 pub(super) fn entries(node: &Node<'_>) -> Result<Vec<McpEntry>, ConfigError> {
     let mut entries: Vec<McpEntry> = Vec::new();
     for node in node.array()? {
         let members = node.object("an object")?;
         let name = members.needed("name", "a non-empty string")?;
         let entry = McpEntry { name: name.word()?, transport: transport(&members)? };
-        // A server that is given again later is found by its name.
+        // Names must be unique, because later requests identify a server by its name.
         if entries.iter().any(|other| other.name == entry.name) {
             return Err(name.wrong("a name that no other server has"));
         }
@@ -167,7 +167,7 @@ fn named_values(members: &ConfigObject<'_>, key: &str) -> Result<Vec<NamedValue>
     node.array()?.iter().map(value).collect()
 }
 
-/// The program as an absolute path: a name is looked for in PATH, a path is taken from the directory.
+/// The program as an absolute path: a name is searched in PATH, a path is relative to the directory.
 pub(crate) fn find_program(command: &str, around: ProgramSearch<'_>) -> Option<AbsolutePath> {
     let candidates: Vec<PathBuf> = if command.contains('/') {
         vec![around.cwd.join(command)]

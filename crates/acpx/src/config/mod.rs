@@ -1,9 +1,8 @@
-//! What the user has settled for all commands: `config.json` in the home.
+//! Reads `config.json` in the home, the user's settings for all commands.
 //!
-//! A file that is not there says nothing. One that is there is right or an error that names the file and the
-//! key; a value is never in an error, since any value may be a secret. What is wrong with the entry of one agent is an
-//! error for whoever wants that agent alone. Keys that nobody knows are named and stop nothing: the file is shared with
-//! other versions and with npm acpx.
+//! A missing file means defaults. A wrong file is an error that names the file and the key, but never a value, because
+//! any value may be a secret. A wrong agent entry affects only that agent. Unknown keys are reported and otherwise
+//! ignored, because other versions and npm acpx share the file.
 
 mod agents;
 pub(crate) mod credentials;
@@ -34,43 +33,43 @@ use self::credentials::Credentials;
 use self::node::Node;
 use crate::cli::{Format, is_verb, seconds_to_idle_time, seconds_to_limit};
 
-/// What the file says, checked.
+/// The validated content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Config {
-    /// The file, whether it is there or not.
+    /// The file's path, whether the file exists or not.
     pub(crate) file: PathBuf,
-    /// The agent that is meant when none is named.
+    /// The agent for command lines that name none.
     pub(crate) default_agent: Option<String>,
-    /// What agents may do unasked.
+    /// What agents may do without a permission request.
     pub(crate) mode: Option<PermissionMode>,
-    /// What becomes of a permission that nobody can be asked.
+    /// What happens to a permission request that no client can answer.
     pub(crate) unasked: Option<UnattendedPolicy>,
     /// Rules for single tools.
     pub(crate) tool_policy: Option<ToolPolicy>,
-    /// How long an agent may be idle; zero is for ever.
+    /// How long an agent may be idle; zero means forever.
     pub(crate) ttl: Option<Duration>,
-    /// How long a command may take.
+    /// Time limit of a command.
     pub(crate) timeout: Option<Duration>,
-    /// How long an agent may say nothing in a turn.
+    /// How long an agent may be silent in a turn.
     pub(crate) idle_timeout: Option<Duration>,
-    /// How to write.
+    /// The output format.
     pub(crate) format: Option<Format>,
     /// Whether `exec` is forbidden.
     pub(crate) disable_exec: bool,
-    /// Programs that are not ended with an agent that has started them.
+    /// Programs that outlive the agent that started them.
     pub(crate) keep_programs: Vec<String>,
     /// The MCP servers for every session.
     pub(crate) mcp_servers: Vec<McpEntry>,
-    /// What to do where an agent offers logins and no credential is known.
+    /// What to do when an agent offers logins and no credential is configured.
     pub(crate) login: Option<LoginPolicy>,
     /// The credentials for logins.
     pub(crate) credentials: Credentials,
     agents: Agents,
-    /// Keys at the top that nobody reads.
+    /// Unknown top-level keys.
     unknown: Vec<String>,
 }
 
-/// Every key that is read, and `queueMaxDepth`, which has a meaning to npm acpx alone.
+/// All known keys, including `queueMaxDepth`, which only npm acpx uses.
 const KEYS: [&str; 15] = [
     "defaultAgent",
     "defaultPermissions",
@@ -89,14 +88,14 @@ const KEYS: [&str; 15] = [
     "queueMaxDepth",
 ];
 
-/// The most a configuration file may have. Nobody writes that much by hand.
+/// Maximum size of a configuration file, far above any real one.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 impl Config {
     /// Reads the file of this home.
     pub(crate) fn load(home: &Path) -> Result<Self, ConfigError> {
         let file = home.join("config.json");
-        // A pipe of this name would keep every command waiting.
+        // Opening a named pipe would block every command.
         match open_regular_file(&file).and_then(text_of) {
             Ok(text) => Self::parse(&file, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { file, ..Self::default() }),
@@ -104,7 +103,7 @@ impl Config {
         }
     }
 
-    /// Reads the text of a file.
+    /// Parses the content of the file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let value = node::json(file, text)?;
         let root = Node::root(file, &value);
@@ -142,7 +141,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The command of an agent that the file has, unless its entry is wrong.
+    /// The configured command of an agent, unless its entry is wrong.
     pub(crate) fn agent(&self, name: &str) -> Result<Option<&[String]>, WrongValue> {
         match self.agents.get(name) {
             None => Ok(None),
@@ -151,17 +150,17 @@ impl Config {
         }
     }
 
-    /// The version of the protocol that the file wants this agent to be asked for.
+    /// The configured protocol version of an agent.
     pub(crate) fn protocol(&self, name: &str) -> Option<ProtocolVersion> {
         self.entry(name)?.protocol
     }
 
-    /// How the file says that this agent behaves.
+    /// The configured profile of an agent.
     pub(crate) fn profile(&self, name: &str) -> Option<Arc<AgentProfile>> {
         self.entry(name)?.profile.clone()
     }
 
-    /// What is set in the environment of each agent, for those whose entries are right.
+    /// The configured environment of each agent whose entry is right.
     pub(crate) fn variables(&self) -> BTreeMap<String, AgentVariables> {
         let named = |(name, entry): (&String, &Result<AgentEntry, _>)| {
             Some((name.clone(), entry.as_ref().ok()?.variables.clone()))
@@ -169,14 +168,14 @@ impl Config {
         self.agents.iter().filter_map(named).collect()
     }
 
-    /// The names of the agents that the file has, also of those whose entries are wrong.
+    /// The names of all configured agents, including those with wrong entries.
     pub(crate) fn agent_names(&self) -> Vec<String> {
         let is_one =
             |entry: &Result<AgentEntry, _>| entry.as_ref().map_or(true, |entry| entry.argv.is_some());
         self.agents.iter().filter(|(_, entry)| is_one(entry)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The agents that have a command line in the file.
+    /// The agents with a configured command.
     pub(crate) fn configured_agents(&self) -> Vec<ConfiguredAgent> {
         let configured = |(name, entry): (&String, &Result<AgentEntry, _>)| {
             let argv = entry.as_ref().ok()?.argv.clone()?;
@@ -185,17 +184,17 @@ impl Config {
         self.agents.iter().filter_map(configured).collect()
     }
 
-    /// What is wrong with entries of agents, each by the agent's name.
+    /// The errors of wrong agent entries, by the agent's name.
     pub(crate) fn wrong_agents(&self) -> impl Iterator<Item = (&str, &WrongValue)> {
         self.agents.iter().filter_map(|(name, entry)| Some((name.as_str(), entry.as_ref().err()?)))
     }
 
-    /// The agents that have the name of a command, so that nobody can name them.
+    /// Agents that share their name with a command, which makes them unreachable.
     pub(crate) fn unreachable_agents(&self) -> impl Iterator<Item = &str> {
         self.agents.keys().map(String::as_str).filter(|name| is_verb(name))
     }
 
-    /// The keys that nobody reads: those at the top, and those of one agent or of all.
+    /// Unknown keys: top-level ones, and those of one agent or of all.
     pub(crate) fn unknown_keys(&self, agent: Option<&str>) -> Vec<&str> {
         let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);
         let entries = self
@@ -211,7 +210,7 @@ impl Config {
     }
 }
 
-/// Reads a file as text, up to a size that is surely a mistake.
+/// Reads a file as text, up to the maximum size.
 fn read(file: &Path) -> io::Result<String> {
     text_of(File::open(file)?)
 }
@@ -225,7 +224,7 @@ fn text_of(file: File) -> io::Result<String> {
     Ok(text)
 }
 
-/// Keys with a meaning to npm acpx and none here yet: they must at least be what they are there.
+/// Validates keys that only npm acpx uses.
 fn check_the_rest(members: &node::ConfigObject<'_>) -> Result<(), ConfigError> {
     if let Some(node) = members.get("queueMaxDepth") {
         node.count()?;
@@ -239,7 +238,7 @@ fn unasked(node: &Node<'_>) -> Result<UnattendedPolicy, ConfigError> {
     UnattendedPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
 }
 
-/// The rules for single tools in a file of their own.
+/// Reads tool rules from a separate file.
 pub(crate) fn tool_policy(file: &Path) -> Result<ToolPolicy, ConfigError> {
     let text = read(file).map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
     Node::root(file, &node::json(file, &text)?).tool_policy()
@@ -277,7 +276,7 @@ fn words(node: &Node<'_>) -> Result<Vec<String>, ConfigError> {
     node.array()?.iter().map(Node::word).collect()
 }
 
-/// `null` is no limit.
+/// `null` means no limit.
 fn timeout(node: &Node<'_>) -> Result<Option<Duration>, ConfigError> {
     if node.is_null() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! A value of a JSON file together with the way to it, so that whatever is wrong can be named.
+//! A JSON value with its file and key, so that errors can name both.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ConfigError;
 use super::error::WrongValue;
 
-/// A value and its key from the top.
+/// A value and its full key.
 #[derive(Debug, Clone)]
 pub(super) struct Node<'a> {
     file: &'a Path,
@@ -24,7 +24,7 @@ pub(super) struct ConfigObject<'a> {
     key: String,
 }
 
-/// Reads a text as JSON.
+/// Parses a text as JSON.
 pub(super) fn json(file: &Path, text: &str) -> Result<Value, ConfigError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let bad = |problem: String| ConfigError::NotJson { file: file.to_owned(), problem };
@@ -39,13 +39,13 @@ impl<'a> Node<'a> {
         Self { file, value, key: String::new() }
     }
 
-    /// The error that this value is something else.
+    /// The error for a value of the wrong kind.
     pub(super) fn wrong(&self, expected: &str) -> ConfigError {
         let key = if self.key.is_empty() { "the file".to_owned() } else { self.key.clone() };
         WrongValue { file: self.file.to_owned(), key, expected: expected.to_owned() }.into()
     }
 
-    /// Rules for single tools. What is wrong with them is named by its member.
+    /// Parses tool rules. An error names the wrong member.
     pub(super) fn tool_policy(&self) -> Result<ToolPolicy, ConfigError> {
         ToolPolicy::of(self.value).map_err(|problem| {
             let keys = [self.key.as_str(), &problem.member];
@@ -62,7 +62,7 @@ impl<'a> Node<'a> {
         self.value.as_str().map(str::to_owned).ok_or_else(|| self.wrong("a string"))
     }
 
-    /// A string with something in it.
+    /// A non-blank string.
     pub(super) fn word(&self) -> Result<String, ConfigError> {
         let text = self.value.as_str().filter(|text| !text.trim().is_empty());
         text.map(str::to_owned).ok_or_else(|| self.wrong("a non-empty string"))
@@ -76,7 +76,7 @@ impl<'a> Node<'a> {
         self.value.as_f64()
     }
 
-    /// A whole number above 0.
+    /// A positive integer.
     pub(super) fn count(&self) -> Result<u64, ConfigError> {
         let count = self.value.as_u64().filter(|count| *count > 0);
         count.ok_or_else(|| self.wrong("a whole number above 0"))
@@ -88,7 +88,7 @@ impl<'a> Node<'a> {
         if known { Ok(()) } else { Err(self.wrong(&expected())) }
     }
 
-    /// How an agent behaves.
+    /// Parses an agent profile.
     pub(super) fn profile(&self) -> Result<AgentProfile, ConfigError> {
         AgentProfile::parse(self.value).map_err(|ProfileError { member, expected }| {
             let dot = if member.is_empty() { "" } else { "." };
@@ -97,7 +97,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The members of a profile that nobody reads, by their keys from the top.
+    /// Unknown members of a profile, by their full keys.
     pub(super) fn unknown_of_profile(&self) -> impl Iterator<Item = String> + '_ {
         AgentProfile::unknown_members(self.value).into_iter().map(|member| format!("{}.{member}", self.key))
     }
@@ -119,7 +119,7 @@ impl<'a> ConfigObject<'a> {
         self.map.get(name).map(|value| self.node(name, value))
     }
 
-    /// The member of this name, as an error if it is not there.
+    /// A required member; an error if it is missing.
     pub(super) fn needed(&self, name: &str, expected: &str) -> Result<Node<'a>, ConfigError> {
         static NOTHING: Value = Value::Null;
         self.get(name)
@@ -134,7 +134,7 @@ impl<'a> ConfigObject<'a> {
         self.map.keys().map(String::as_str)
     }
 
-    /// The members of other names than these, by their keys from the top.
+    /// Members with other names than these, by their full keys.
     pub(super) fn others<'s>(&'s self, known: &'s [&str]) -> impl Iterator<Item = String> + 's {
         self.names().filter(|name| !known.contains(name)).map(|name| self.key_of(name))
     }

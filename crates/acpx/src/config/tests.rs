@@ -9,7 +9,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(Path::new("/h/config.json"), text)
 }
 
-/// What is wrong with a file, or else with one of its agents.
+/// The error of a file, or else of one of its agents.
 fn wrong(text: &str) -> String {
     match parse(text) {
         Ok(config) => config.wrong_agents().next().unwrap().1.to_string(),
@@ -257,7 +257,7 @@ fn a_wrong_entry_is_an_error_for_its_agent_alone() {
     let words = "one program without spaces or quotes, since \"args\" has the arguments";
     assert_eq!(wrong.to_string(), format!("/h/config.json: agents.nof.command must be {words}"));
     assert_eq!(config.wrong_agents().collect::<Vec<_>>(), [("nof", &wrong)]);
-    // It can be named, to be told what is wrong with it.
+    // It can be named, which reports what is wrong with it.
     assert_eq!(config.agent_names(), ["mine", "nof"]);
 }
 

@@ -1,7 +1,7 @@
-//! What a configuration file says of the environment of one agent: `env` sets variables in it, and `secretEnv` names
-//! variables whose values are secrets although their names do not say so.
+//! The environment that the configuration gives one agent: `env` sets variables, and `secretEnv` names variables whose
+//! values are secrets although their names do not show it.
 //!
-//! Any value may be a secret, so none is in an error or in `Debug`; and it is for its agent alone, so no other gets it.
+//! Any value may be a secret, so errors and `Debug` contain none. Other agents never receive these values.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::fmt;
 use super::ConfigError;
 use super::node::Node;
 
-/// Variables by their names, and the names of secrets, whether they are set here or inherited.
+/// Variables by name, and the names of secret ones, whether set here or inherited.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct AgentVariables {
     values: BTreeMap<String, String>,
@@ -18,7 +18,7 @@ pub(crate) struct AgentVariables {
 }
 
 impl fmt::Debug for AgentVariables {
-    /// The names alone.
+    /// Shows only the names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.values.keys()).finish()
     }
@@ -32,22 +32,22 @@ impl AgentVariables {
         Ok(Self { values, secrets })
     }
 
-    /// Whether none are set and none are marked.
+    /// Whether it sets and marks nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty() && self.secrets.is_empty()
     }
 
-    /// The names of the variables that are marked as secrets.
+    /// Names of the variables that are marked as secrets.
     pub(crate) fn secrets(&self) -> Vec<OsString> {
         self.secrets.iter().map(OsString::from).collect()
     }
 
-    /// Whether there is one of this name.
+    /// Whether it sets this variable.
     pub(crate) fn has(&self, name: &OsStr) -> bool {
         name.to_str().is_some_and(|name| self.values.contains_key(name))
     }
 
-    /// An environment with these in it, in the place of what it has under their names.
+    /// Sets these variables in an environment, replacing those of the same name.
     pub(crate) fn over(&self, mut environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
         environment.retain(|(name, _)| !self.has(name));
         environment.extend(self.values.iter().map(|(name, value)| (name.into(), value.into())));

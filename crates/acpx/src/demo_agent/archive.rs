@@ -1,8 +1,8 @@
-//! The demo agent's own memory: one file of JSON lines for each session.
+//! The demo agent's archive: one file of JSON lines per session.
 //!
-//! Lines are only ever appended, whole turns in one write, so a killed process loses at most the turn it was in;
-//! its prompt is kept before the turn begins. A last line that was cut off is dropped, anything else that
-//! cannot be read is an error: damage is never taken for an empty conversation.
+//! Files are append-only. A prompt is written before its turn begins and the turn's updates in one write at its end, so
+//! a killed process loses at most the current turn. A truncated last line is dropped; any other damage is an error and
+//! never looks like an empty conversation.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,32 +14,32 @@ use acpx_core::model::{AbsolutePath, AcpSessionId, InvalidTimestamp, PathProblem
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The sessions kept in a directory.
+/// The sessions stored in a directory.
 #[derive(Debug)]
 pub(super) struct Archive {
     directory: PathBuf,
 }
 
-/// One session, read back.
+/// One stored session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ArchiveSession {
     pub(super) session: AcpSessionId,
     pub(super) cwd: AbsolutePath,
-    /// The mode it was last in, if it ever changed.
+    /// The last mode, if it ever changed.
     pub(super) mode: Option<String>,
     pub(super) turns: Vec<ArchiveTurn>,
     pub(super) updated_at: Timestamp,
 }
 
-/// One prompt and what was said in its turn; nothing if the turn never ended.
+/// A prompt and the updates of its turn; only the prompt if the turn never ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ArchiveTurn {
     pub(super) text: String,
-    /// The prompt again as updates, then the turn's own.
+    /// The prompt as updates, followed by the turn's own updates.
     pub(super) updates: Vec<UpdateBody>,
 }
 
-/// Why the archive could not be used.
+/// Why an archive operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArchiveError {
     #[error("cannot use {}", path.display())]
@@ -48,7 +48,7 @@ pub(super) enum ArchiveError {
     Damaged { path: PathBuf, line: usize, problem: String },
 }
 
-/// One line of a file. Each is an object with one key, so that updates can be kept as raw JSON.
+/// One line of a file: an object with one key, so that updates can be stored as raw JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum ArchiveLine {
@@ -60,7 +60,7 @@ pub(super) enum ArchiveLine {
         at: String,
         text: String,
         blocks: Vec<Box<RawValue>>,
-        /// The id of the user's message. Older files have none, and it is made from its place.
+        /// The id of the user's message. Older files lack it; then it is derived from the position.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
@@ -80,7 +80,7 @@ impl Archive {
         Self { directory }
     }
 
-    /// Appends lines in one write; a new file begins with the session itself.
+    /// Appends lines in one write; a new file starts with the session line.
     pub(super) fn append(
         &self,
         session: &AcpSessionId,
@@ -106,7 +106,7 @@ impl Archive {
         file.write_all(text.as_bytes()).map_err(failed)
     }
 
-    /// Reads a session back; `None` if it was never kept.
+    /// Reads a session; `None` if it was never stored.
     pub(super) fn read(&self, session: &AcpSessionId) -> Result<Option<ArchiveSession>, ArchiveError> {
         let Some(path) = self.path(session) else { return Ok(None) };
         match fs::read_to_string(&path) {
@@ -116,7 +116,7 @@ impl Archive {
         }
     }
 
-    /// Reads every session there is, in no order.
+    /// Reads all sessions, in no particular order.
     pub(super) fn all(&self) -> Result<Vec<ArchiveSession>, ArchiveError> {
         let failed = |source| ArchiveError::Io { path: self.directory.clone(), source };
         let entries = match fs::read_dir(&self.directory) {
@@ -134,7 +134,7 @@ impl Archive {
         Ok(kept)
     }
 
-    /// Forgets a session for good.
+    /// Deletes a session permanently.
     pub(super) fn remove(&self, session: &AcpSessionId) -> Result<(), ArchiveError> {
         let Some(path) = self.path(session) else { return Ok(()) };
         match fs::remove_file(&path) {
@@ -143,14 +143,14 @@ impl Archive {
         }
     }
 
-    /// The session's file. An id that we did not make is no file of ours, whatever it spells.
+    /// The session's file. An id with other characters than ours cannot name a file.
     fn path(&self, session: &AcpSessionId) -> Option<PathBuf> {
         let ours = session.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         ours.then(|| self.directory.join(format!("{session}.jsonl")))
     }
 }
 
-/// The id of the user's message that comes after this many others.
+/// The id of the user's message after this many others.
 pub(super) fn user_message(before: usize) -> String {
     format!("user-{}", before + 1)
 }
@@ -159,7 +159,7 @@ fn line(line: &ArchiveLine) -> String {
     serde_json::to_string(line).expect("a line has only text and JSON") + "\n"
 }
 
-/// Cuts off a last line that a killed process left unfinished, so that the next one stands alone.
+/// Truncates an incomplete last line of a killed process, so that the next line starts cleanly. Returns the length.
 fn repaired_length(file: &mut File) -> io::Result<u64> {
     let length = file.seek(SeekFrom::End(0))?;
     if length == 0 {
@@ -179,7 +179,7 @@ fn repaired_length(file: &mut File) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// `None` for a file whose first line was cut off: nothing was ever kept in it.
+/// `None` for a file without a complete line, in which nothing was stored.
 fn read(session: &AcpSessionId, path: &Path, text: &str) -> Result<Option<ArchiveSession>, ArchiveError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut kept: Option<ArchiveSession> = None;
@@ -195,7 +195,7 @@ fn read(session: &AcpSessionId, path: &Path, text: &str) -> Result<Option<Archiv
     Ok(kept)
 }
 
-/// What a line can be wrong in beyond its JSON.
+/// Errors of a line beyond its JSON.
 #[derive(Debug, thiserror::Error)]
 enum ArchiveLineError {
     #[error(transparent)]

@@ -1,5 +1,4 @@
-//! The ways in which real agents refuse to bring a session back. No two of them agree, so a client must be
-//! tried with all of them.
+//! Errors with which real agents refuse to restore a session. They all differ, so clients are tested with each of them.
 
 use acpx_core::acp::agent::{CallError, ParamProblem};
 use acpx_core::model::AcpSessionId;
@@ -62,7 +61,7 @@ impl RestoreFault {
     }
 }
 
-/// -32603 with these details: how many agents say that something broke.
+/// The -32603 error with these details that many agents use for internal failures.
 pub(super) fn broken(details: &str) -> CallError {
     let data = json!({ "details": details });
     CallError::PassedOn(RpcError::new(RpcError::INTERNAL, "Internal error").with_data(&data.to_string()))

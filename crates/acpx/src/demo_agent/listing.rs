@@ -1,4 +1,4 @@
-//! `session/list`: newest first, page by page. Pure.
+//! `session/list`: newest first, in pages. Pure.
 
 use std::cmp::Reverse;
 
@@ -7,11 +7,11 @@ use acpx_core::model::{AcpSessionId, Timestamp};
 
 use super::archive::ArchiveSession;
 
-/// A title longer than this is cut.
+/// Maximum length of a title; longer ones are cut.
 const TITLE_CHARS: usize = 100;
 
-/// One page of the kept sessions. A cursor names the last row of the page before, so rows that come or go in
-/// between do not shift the rest.
+/// One page of the stored sessions. A cursor names the last row of the previous page, so added or removed rows do not
+/// shift the rest.
 pub(super) fn page(
     kept: Vec<ArchiveSession>,
     call: &ListCall,

@@ -1,7 +1,7 @@
-//! The built-in agent: a real ACP agent that needs no model, to try acpx with and to test against.
+//! The built-in agent: a complete ACP agent without a model, for demonstration and tests.
 //!
-//! It speaks through the agent side of `acpx-core` and keeps its own sessions, apart from acpx's: to the rest of
-//! the program it is an agent like any other. Stdout carries the protocol and nothing else.
+//! It uses the agent side of `acpx-core` and stores its own sessions, separate from acpx's records. The rest of the
+//! program treats it like any other agent. Stdout carries only the protocol.
 
 mod archive;
 mod fault;
@@ -25,13 +25,13 @@ pub(crate) use settings::{DemoAgentSettings, DemoReplayMode, Quirk};
 
 use self::service::DemoAgent;
 
-/// How long turns may take to stop once stdin has ended.
+/// How long turns may take to stop after stdin has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A signal ends a process with this and its number.
+/// Base of the exit code after a signal.
 const SIGNALLED: u8 = 128;
 
-/// Serves one client on stdin and stdout until stdin ends, or until a signal comes, and gives the exit code.
+/// Serves one client on stdin and stdout until stdin ends or a signal arrives; returns the exit code.
 pub(crate) async fn serve_stdio(settings: DemoAgentSettings) -> u8 {
     let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied())
         .up_to(ProtocolVersion::V2);

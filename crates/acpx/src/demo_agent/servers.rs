@@ -1,7 +1,7 @@
-//! The MCP servers of the demo agent's sessions: connected when a session is set up, ended with it.
+//! MCP servers of the demo agent's sessions, connected during session setup and ended with the session.
 //!
-//! A server that fails costs its session nothing but its tools. A setup keeps the servers it names that run already,
-//! connects to the others at the same time, and ends those it does not name.
+//! A server that fails costs its session only that server's tools. A setup keeps running servers that it names,
+//! connects the others concurrently, and ends those it does not name.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 
 use crate::mcp::{McpConnection, McpConnector, McpFailure, McpLimits};
 
-/// More tools of one server are counted, not named.
+/// Maximum number of tools named per server; further ones are only counted.
 const NAMED_TOOLS: usize = 100;
 
-/// The servers of every session. Clones are the same servers.
+/// The servers of all sessions. Clones share them.
 #[derive(Clone)]
 pub(super) struct SessionServers {
     sessions: Arc<Mutex<HashMap<AcpSessionId, Vec<SessionServer>>>>,
     limits: McpLimits,
-    /// The number of the signal that ends this agent, once one has come.
+    /// The number of the signal that ends this agent, once one has arrived.
     signal: watch::Sender<Option<u8>>,
-    /// Made with the first server, as is the watch for signals: an agent without servers needs neither.
+    /// Created with the first server, together with the signal handlers; an agent without servers needs neither.
     connector: Arc<Mutex<Option<McpConnector>>>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct SessionServer {
     pub(super) state: ServerState,
 }
 
-/// What became of a server.
+/// Whether a server is connected.
 #[derive(Clone)]
 pub(super) enum ServerState {
     Connected(Arc<McpConnection>),
@@ -48,7 +48,7 @@ impl SessionServers {
         Self { sessions: Arc::default(), limits, signal: watch::Sender::new(None), connector: Arc::default() }
     }
 
-    /// Gives a session these servers and no others. What comes back names each that failed.
+    /// Gives a session exactly these servers. Returns a notice for each that failed.
     pub(super) async fn set_up(
         &self,
         session: &AcpSessionId,
@@ -59,7 +59,7 @@ impl SessionServers {
             self.of(session).into_iter().filter(SessionServer::is_connected).collect();
         let servers = self.connect(cwd, given, &running).await;
         let notices = servers.iter().filter_map(SessionServer::notice).collect();
-        // A request that is withdrawn while it connects has changed nothing.
+        // A request that is cancelled while connecting changes nothing.
         let mut dropped = self.sessions().insert(session.clone(), servers.clone()).unwrap_or_default();
         dropped.retain(|old| !servers.iter().any(|server| server.is_same_as(old)));
         self.end_each(dropped).await;
@@ -83,7 +83,7 @@ impl SessionServers {
                 places[index] = Some(running.clone());
             } else {
                 let (connector, cwd, given) = (self.connector(), cwd.clone(), server.clone());
-                // What stays if its task ends without a word.
+                // The state that remains if the task panics.
                 let state = ServerState::Failed(McpFailure::Closed);
                 places[index] = Some(SessionServer { given: given.clone(), state });
                 connecting.spawn(async move {
@@ -120,7 +120,7 @@ impl SessionServers {
         self.end_each(servers).await;
     }
 
-    /// Ends servers at the same time.
+    /// Ends servers concurrently.
     async fn end_each(&self, servers: Vec<SessionServer>) {
         let mut ending = JoinSet::new();
         for server in servers {
@@ -131,12 +131,13 @@ impl SessionServers {
         while ending.join_next().await.is_some() {}
     }
 
-    /// Kills every server: there is no time to end them.
+    /// Kills every server immediately.
     pub(super) fn kill_all(&self) {
         kill(self.sessions().drain().flat_map(|(_, servers)| servers));
     }
 
-    /// The servers of a session that is being set up: killed if the client withdraws its request before the answer.
+    /// A guard for the servers of a session during setup: kills them if the client cancels its request before the
+    /// reply.
     pub(super) fn unclaimed(&self, session: &AcpSessionId) -> ServerSetupGuard {
         let (servers, session) = (self.clone(), Some(session.clone()));
         ServerSetupGuard { servers, session }
@@ -151,24 +152,24 @@ impl SessionServers {
         made.clone()
     }
 
-    /// Waits for a signal that would have ended this process, and gives its number.
+    /// Waits for a signal that would end this process; returns its number.
     pub(super) async fn signalled(&self) -> u8 {
         let mut signal = self.signal.subscribe();
         let signal = signal.wait_for(Option::is_some).await;
         match signal.ok().and_then(|signal| *signal) {
             Some(signal) => signal,
-            // Whoever waits holds the sender.
+            // Unreachable: `self` holds the sender.
             None => pending().await,
         }
     }
 
-    /// Watches for signals: a server leads a group of its own, which a signal to this process does not reach.
+    /// Watches for signals. A server leads its own process group, so a signal to this process does not reach it.
     fn watch_signals(&self) {
         for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
-            // Where a signal cannot be watched, it ends this process as ever, and the kernel ends the servers.
+            // An unwatched signal ends this process as usual, and the kernel ends the servers.
             let Ok(mut signals) = signal(kind) else { continue };
             let told = self.signal.clone();
-            // Ends with its signal or with the runtime: the watch lasts as long as the process.
+            // The task ends with its signal or with the runtime.
             tokio::spawn(async move {
                 if signals.recv().await.is_some() {
                     told.send_replace(u8::try_from(kind.as_raw_value()).ok());
@@ -178,19 +179,19 @@ impl SessionServers {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<SessionServer>>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        // No panic can happen while the lock is held, and every step leaves the map consistent.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The servers of a session that no client knows to be set up yet.
+/// Guard of a session's servers during setup; dropping it unclaimed kills them.
 pub(super) struct ServerSetupGuard {
     servers: SessionServers,
     session: Option<AcpSessionId>,
 }
 
 impl ServerSetupGuard {
-    /// The session is set up.
+    /// Keeps the servers: the session is set up.
     pub(super) fn claim(mut self) {
         self.session = None;
     }
@@ -220,7 +221,7 @@ impl SessionServer {
         matches!(&self.state, ServerState::Connected(connection) if connection.loss().is_none())
     }
 
-    /// Why its tools cannot be called, if they cannot.
+    /// Why its tools cannot be called, if that is the case.
     pub(super) fn failure(&self) -> Option<McpFailure> {
         match &self.state {
             ServerState::Connected(connection) => connection.loss(),
@@ -233,7 +234,7 @@ impl SessionServer {
         Some(UpdateBody::agent_text(format!("MCP server {} failed: {failure}.\n", self.name())))
     }
 
-    /// One line on how it stands.
+    /// One line with its status.
     pub(super) fn line(&self) -> String {
         match (&self.state, self.failure()) {
             (ServerState::Connected(_), Some(failure)) => format!("- {}: lost: {failure}\n", self.name()),

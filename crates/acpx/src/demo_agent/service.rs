@@ -1,7 +1,7 @@
-//! The demo agent as a service: sessions, their modes, and where they are kept.
+//! The demo agent as a service: its sessions, their modes and their archive.
 //!
-//! A session that was never prompted lives in memory alone, as with most real agents. Files are small and read
-//! in the handlers themselves: an agent with one client has nobody to keep waiting.
+//! A session that was never prompted exists only in memory, as with most real agents. The handlers read files directly:
+//! they are small, and the agent has only one client.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,10 +25,10 @@ use super::settings::{DemoAgentSettings, DemoReplayMode, Quirk};
 use super::turn::DemoTurn;
 use super::words::steps;
 
-/// The modes of every session; the first is the one it begins in.
+/// The modes of every session; the first is the initial one.
 pub(super) const MODES: [&str; 2] = ["ask", "code"];
 
-/// The agent behind one connection.
+/// The agent of one connection.
 pub(super) struct DemoAgent {
     settings: DemoAgentSettings,
     archive: Archive,
@@ -36,7 +36,7 @@ pub(super) struct DemoAgent {
     servers: SessionServers,
 }
 
-/// What is known of an active session without looking into its file.
+/// In-memory state of an active session.
 #[derive(Debug, Clone)]
 struct DemoSession {
     cwd: AbsolutePath,
@@ -50,12 +50,12 @@ impl DemoAgent {
         Self { settings, archive, live: Mutex::default(), servers }
     }
 
-    /// Waits for a signal that would have ended this process; only one that has servers to end watches for it.
+    /// Waits for a signal that would end this process. Signals are watched from the first MCP server on.
     pub(super) async fn signalled(&self) -> u8 {
         self.servers.signalled().await
     }
 
-    /// Ends what the sessions hold, when the client is gone.
+    /// Ends the MCP servers of all sessions after the client has disconnected.
     pub(super) async fn end(&self) {
         self.servers.end_all().await;
     }
@@ -78,13 +78,13 @@ impl DemoAgent {
         setup
     }
 
-    /// Guards the servers of a session that is not active yet.
+    /// A guard for the servers of a session that is not active yet.
     fn unclaimed(&self, session: &AcpSessionId) -> Option<ServerSetupGuard> {
         let is_active = self.live().contains_key(session);
         (!is_active).then(|| self.servers.unclaimed(session))
     }
 
-    /// Gives a session that is restored the servers of this request and no others. A resume that names none has none.
+    /// Gives a restored session exactly the servers of this request; a resume that names none has none.
     async fn connect(&self, call: &RestoreCall, kept: &ArchiveSession) -> Vec<UpdateBody> {
         let given = call.mcp_servers.as_deref().unwrap_or_default();
         self.servers.set_up(&call.session, &kept.cwd, given).await
@@ -95,7 +95,7 @@ impl DemoAgent {
         self.setup(kept.session.clone(), DemoSession { cwd: kept.cwd.clone(), mode })
     }
 
-    /// What to replay for a client that asks for it. The start is the only place this agent knows.
+    /// How to replay from a client's cursor. This agent supports only the start.
     fn replay_from(&self, cursor: &str) -> Result<DemoReplayMode, CallError> {
         #[derive(Deserialize)]
         struct Cursor<'a> {
@@ -145,13 +145,13 @@ impl DemoAgent {
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<AcpSessionId, DemoSession>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        // No panic can happen while the lock is held, and every step leaves the map consistent.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log(&self, line: fmt::Arguments<'_>) {
         if self.settings.has(Quirk::Verbose) {
-            // Nobody can be told that stderr is gone.
+            // If stderr is closed, there is nowhere to report it.
             writeln!(io::stderr(), "acpx demo-agent: {line}").ok();
         }
     }
@@ -237,7 +237,7 @@ impl AgentService for DemoAgent {
             let problem = format!("is {:?}, and this session has the modes {}", call.mode, MODES.join(", "));
             return Err(ParamProblem::new("modeId", problem).into());
         }
-        // A session that is not kept yet keeps its mode in memory, like the rest of it.
+        // The mode of a session that is not archived yet stays in memory.
         if self.read(&call.session)?.is_some() {
             self.keep(
                 &call.session,
@@ -286,8 +286,7 @@ impl AgentService for DemoAgent {
     }
 }
 
-/// What is kept before a turn begins. With the first turn comes the mode, if it was changed before there was a
-/// file to keep it in.
+/// Lines to archive before a turn begins. The first turn includes a mode that was set before the file existed.
 fn first_lines(call: &PromptCall, live: &DemoSession, is_first: bool, message: &str) -> Vec<ArchiveLine> {
     let at = now().to_string();
     let blocks = call.blocks.iter().map(|block| raw(block)).collect();
@@ -298,7 +297,7 @@ fn first_lines(call: &PromptCall, live: &DemoSession, is_first: bool, message: &
     mode.into_iter().chain([prompt]).collect()
 }
 
-/// What is kept when a turn has ended.
+/// Lines to archive when a turn has ended.
 fn last_lines(turn: DemoTurn, reason: Option<&StopReason>) -> Vec<ArchiveLine> {
     let at = now().to_string();
     let said = turn.said.iter().map(|update| ArchiveLine::Update(raw(update.as_json())));
@@ -308,7 +307,7 @@ fn last_lines(turn: DemoTurn, reason: Option<&StopReason>) -> Vec<ArchiveLine> {
     lines
 }
 
-/// What goes out before the answer to a load, and what after it.
+/// Updates to send before the reply to a load, and updates to send after it.
 fn replay(kept: ArchiveSession, how: DemoReplayMode) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
     let mut turns = kept.turns;
     match how {

@@ -1,4 +1,4 @@
-//! How one run of the demo agent behaves.
+//! Settings of one run of the demo agent.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use clap::ValueEnum;
 use super::fault::RestoreFault;
 use crate::mcp::McpLimits;
 
-/// How one run of the demo agent behaves.
+/// Settings of one run of the demo agent.
 #[derive(Debug)]
 pub(crate) struct DemoAgentSettings {
-    /// Where sessions are kept.
+    /// Where sessions are stored.
     pub(crate) directory: PathBuf,
     pub(crate) features: BTreeSet<Feature>,
     pub(crate) page_size: usize,
@@ -36,7 +36,7 @@ pub(crate) enum DemoReplayMode {
     None,
 }
 
-/// Something this run does that another would not.
+/// Optional behaviour of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Quirk {
     ReplayOnResume,

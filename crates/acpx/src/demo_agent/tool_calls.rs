@@ -12,7 +12,7 @@ use super::words::McpCall;
 use crate::mcp::{McpConnection, McpFailure};
 
 impl DemoTurn {
-    /// Says which servers the session has, and how each stands.
+    /// Sends the list of the session's servers with their status.
     pub(super) async fn list_servers(&mut self) {
         let servers = self.servers.of(&self.session);
         let lines: String = servers.iter().map(SessionServer::line).collect();
@@ -20,7 +20,7 @@ impl DemoTurn {
         self.say(words).await;
     }
 
-    /// Says which tools a server has.
+    /// Sends the tools of a server.
     pub(super) async fn list_tools(&mut self, server: &str) {
         let words = match self.server(server) {
             Ok(found) => found.line(),
@@ -29,7 +29,7 @@ impl DemoTurn {
         self.say(words).await;
     }
 
-    /// Calls a tool as a tool call of the turn, once the user has allowed it.
+    /// Calls an MCP tool as a tool call of the turn, after requesting permission.
     pub(super) async fn call_mcp_tool(&mut self, wanted: &McpCall) -> Result<(), DemoTurnStop> {
         let connection = match self.connection_of(wanted) {
             Ok(connection) => connection,
@@ -87,7 +87,7 @@ impl DemoTurn {
         Ok(())
     }
 
-    /// The server of this name; in words, which ones there are.
+    /// The server with this name, or a message that lists the existing ones.
     fn server(&self, name: &str) -> Result<SessionServer, String> {
         let servers = self.servers.of(&self.session);
         if servers.is_empty() {
@@ -100,7 +100,7 @@ impl DemoTurn {
         })
     }
 
-    /// The connection to the tool's server; in words, why the tool cannot be called.
+    /// The connection to the tool's server, or a message why the tool cannot be called.
     fn connection_of(&self, wanted: &McpCall) -> Result<Arc<McpConnection>, String> {
         let server = self.server(&wanted.server)?;
         let connection = match (&server.state, server.failure()) {

@@ -1,4 +1,4 @@
-//! Performs the steps of one turn: says things, waits, asks, and remembers what was said.
+//! Performs the steps of one turn: sends updates, waits, requests permissions, and records the updates for the archive.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::fault::broken;
 use super::servers::SessionServers;
 use super::words::DemoStep;
 
-/// The exit code of a crash that was asked for.
+/// The exit code of a requested crash.
 const CRASHED: i32 = 70;
 /// How long a crash waits for the client to take the last chunk.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The option that allows an edit.
 const ALLOW: &str = "allow";
 
-/// One turn under way.
+/// A running turn.
 pub(super) struct DemoTurn {
     pub(super) session: AcpSessionId,
     pub(super) cwd: AbsolutePath,
@@ -30,31 +30,32 @@ pub(super) struct DemoTurn {
     pub(super) earlier: Vec<String>,
     pub(super) link: TurnLink,
     pub(super) cancellation: Cancellation,
-    /// What has been said, to be kept.
+    /// Updates sent so far, to be archived.
     pub(super) said: Vec<UpdateBody>,
-    /// The mode the turn went into, to be kept.
+    /// The mode that the turn switched to, to be archived.
     pub(super) mode: Option<String>,
     pub(super) tools: usize,
-    /// How many messages have been begun, and whether the last one is still being said, as what.
+    /// Number of messages begun so far.
     pub(super) messages: usize,
+    /// The kind of the current message; `None` if the next text starts a new one.
     pub(super) saying: Option<DemoMessageKind>,
     pub(super) servers: SessionServers,
 }
 
-/// What a message is said as.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DemoMessageKind {
     Aloud,
     Thought,
 }
 
-/// How a turn stops before its last step.
+/// Why a turn stops before its last step.
 pub(super) enum DemoTurnStop {
     Because(StopReason),
     Failed(CallError),
 }
 
-/// Why a tool call does not go ahead, in words that follow its name.
+/// Why a tool call is not made, in words that follow its name.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallRefusal {
     #[error("rejected")]
@@ -64,10 +65,10 @@ pub(super) enum CallRefusal {
 }
 
 impl DemoTurn {
-    /// Performs the steps and says how the turn ended.
+    /// Performs the steps and returns the stop reason.
     pub(super) async fn perform(&mut self, steps: &[DemoStep]) -> Result<StopReason, CallError> {
         for step in steps {
-            // A client that is gone does not stop a turn that needs nothing from it.
+            // A disconnected client does not stop a turn that needs nothing from it.
             if self.cancellation.cause() == Some(CancelCause::Asked) {
                 return Ok(StopReason::cancelled());
             }
@@ -139,7 +140,7 @@ impl DemoTurn {
         self.tell(UpdateBody::tool_call_update(done)).await;
     }
 
-    /// Nothing is edited: the tool is pretended, and its report is what a client has to deal with.
+    /// Simulates an edit: no file changes, but the client sees a complete tool call.
     async fn permission(&mut self) -> Result<(), DemoTurnStop> {
         let id = self.next_tool();
         let report = || ToolReport::new(id.clone());
@@ -156,7 +157,7 @@ impl DemoTurn {
         Ok(())
     }
 
-    /// Reports a tool call, asks permission, and reports it failed if refused.
+    /// Reports a tool call and requests permission for it; reports the call as failed if it is refused.
     pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, DemoTurnStop> {
         let failed = ToolReport::new(call.id()).status(ToolCallStatus::Failed);
         self.tell(UpdateBody::tool_call(call.clone())).await;
@@ -193,7 +194,7 @@ impl DemoTurn {
             return self.say(format!("There is no mode {mode}.\n")).await;
         }
         self.mode = Some(mode.into());
-        // A client that is gone misses it; the mode is kept with the session, not with what was said.
+        // The archive stores the mode separately, so this update is not recorded. A disconnected client misses it.
         self.link.update(&self.session, &UpdateBody::current_mode(mode)).await.ok();
     }
 
@@ -233,19 +234,19 @@ impl DemoTurn {
         self.send(UpdateBody::thought(text).in_message(&message)).await;
     }
 
-    /// Tells what is no message. What is said afterwards is another one.
+    /// Sends an update that is not part of a message. Text after it starts a new message.
     pub(super) async fn tell(&mut self, update: UpdateBody) {
         self.saying = None;
         self.send(update).await;
     }
 
-    /// Sends and remembers. A client that is gone misses it; the conversation goes on without it.
+    /// Sends an update and records it. A disconnected client misses it; the turn continues.
     async fn send(&mut self, update: UpdateBody) {
         self.link.update(&self.session, &update).await.ok();
         self.said.push(update);
     }
 
-    /// The id of the message that is being said. Like those of tools it is made from its place.
+    /// The id of the current message, derived from its position like tool call ids.
     fn message(&mut self, said: DemoMessageKind) -> String {
         if self.saying != Some(said) {
             self.saying = Some(said);
@@ -254,7 +255,7 @@ impl DemoTurn {
         format!("agent-{}-{}", self.earlier.len() + 1, self.messages)
     }
 
-    /// Ids are made from the turn's place in the session, so they are the same in every run.
+    /// Ids derive from the turn's position in the session, so they are the same in every run.
     pub(super) fn next_tool(&mut self) -> String {
         self.tools += 1;
         format!("call-{}-{}", self.earlier.len() + 1, self.tools)

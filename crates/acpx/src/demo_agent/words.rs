@@ -1,13 +1,13 @@
-//! What a prompt asks the demo agent to do. Pure: the same words always give the same steps.
+//! Parses a prompt into the steps of the demo agent's turn. Pure: the same words always give the same steps.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// More chunks than this are not streamed, so that a mistyped number does no harm.
+/// Maximum number of chunks, in case of a mistyped number.
 const MOST_CHUNKS: u32 = 1_000_000;
 
-/// One thing a turn does.
+/// One step of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DemoStep {
     Echo,
@@ -30,16 +30,16 @@ pub(super) enum DemoStep {
     Crash,
 }
 
-/// A call of a tool of an MCP server.
+/// A call to an MCP server's tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct McpCall {
     pub(super) server: String,
     pub(super) tool: String,
-    /// The arguments, or why they are none.
+    /// The arguments, or why they are invalid.
     pub(super) arguments: Result<Map<String, Value>, String>,
 }
 
-/// The steps of a prompt, in the order of its words. What has no answer of its own is echoed at the end.
+/// The steps of a prompt, in the order of its words. A prompt without an answering step is echoed at the end.
 pub(super) fn steps(text: &str) -> Vec<DemoStep> {
     let plain = |word: &str| word.trim_matches(|sign: char| !sign.is_alphanumeric()).to_lowercase();
     let words: Vec<String> = text.split_whitespace().map(plain).collect();
@@ -64,7 +64,7 @@ pub(super) fn steps(text: &str) -> Vec<DemoStep> {
     steps
 }
 
-/// The step that begins with the first of these words.
+/// The step that starts at the first of these words.
 fn step(words: &[String]) -> Option<DemoStep> {
     let next = words.get(1).map(String::as_str);
     match words.first()?.as_str() {
@@ -86,7 +86,7 @@ fn step(words: &[String]) -> Option<DemoStep> {
     }
 }
 
-/// What the words behind `mcp` ask for, and the text behind those. Names and arguments keep their spelling.
+/// The step for the text after `mcp`, and the remaining text. Names and arguments keep their spelling.
 fn mcp(text: &str) -> (DemoStep, &str) {
     let Some((server, rest)) = name(text) else { return (DemoStep::McpServers, "") };
     let Some((tool, rest)) = name(rest) else { return (DemoStep::McpTools(server), "") };
@@ -102,7 +102,7 @@ fn mcp(text: &str) -> (DemoStep, &str) {
     (DemoStep::McpCall(McpCall { server, tool, arguments }), rest)
 }
 
-/// A name and the text behind it. One with spaces is in quotes, as in JSON.
+/// A name and the remaining text. A name with spaces is a JSON string.
 fn name(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start();
     if let Ok(read) = first(text) {
@@ -112,7 +112,7 @@ fn name(text: &str) -> Option<(String, &str)> {
     (end > 0).then(|| (text[..end].to_owned(), &text[end..]))
 }
 
-/// The value of JSON that a text begins with, and the text behind it.
+/// The JSON value at the start of a text, and the remaining text.
 fn first<T: serde::de::DeserializeOwned>(text: &str) -> Result<(T, &str), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter();
     match values.next() {

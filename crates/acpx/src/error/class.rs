@@ -1,28 +1,28 @@
-//! The coarse classes that programs around npm acpx know, with their numbers, and the exit codes.
+//! Coarse error classes, with the codes and exit codes that npm acpx uses.
 
 use std::process::ExitCode;
 
-/// How a command ends.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CliExit {
-    /// It was done; also a turn that was cancelled or refused.
+    /// It succeeded; also for a turn that was cancelled or refused.
     Success,
-    /// Something failed.
+    /// An error without a status of its own.
     Failure,
-    /// The command line means nothing.
+    /// The command line is invalid.
     Usage,
-    /// It took too long.
+    /// A time limit passed.
     Timeout,
-    /// There is no such session.
+    /// The session does not exist.
     NoSession,
-    /// The agent asked for permissions and got none.
+    /// The agent requested permissions and all were denied.
     PermissionDenied,
-    /// A signal ended it.
+    /// A signal ended the command.
     Interrupted,
 }
 
 impl CliExit {
-    /// The number.
+    /// The exit code.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -42,13 +42,13 @@ impl From<CliExit> for ExitCode {
     }
 }
 
-/// What sort of error it is.
+/// The class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorClass {
     NoSession,
     Timeout,
     PermissionDenied,
-    /// A permission was asked for, and there was nobody to ask.
+    /// A permission was requested, and no client could answer.
     PromptUnavailable,
     ExecDisabled,
     Runtime,
@@ -76,7 +76,7 @@ impl ErrorClass {
         }
     }
 
-    /// Its name, `acpxCode` in JSON.
+    /// The class's name, `acpxCode` in JSON.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::NoSession => "NO_SESSION",
@@ -89,7 +89,7 @@ impl ErrorClass {
         }
     }
 
-    /// Its number in JSON-RPC.
+    /// The class's JSON-RPC error code.
     pub(crate) fn rpc_code(self) -> i32 {
         match self {
             Self::NoSession => -32002,
@@ -101,7 +101,7 @@ impl ErrorClass {
         }
     }
 
-    /// How a command ends with it.
+    /// The exit status of a command that fails with it.
     pub(crate) fn exit(self) -> CliExit {
         match self {
             Self::NoSession => CliExit::NoSession,
@@ -114,7 +114,7 @@ impl ErrorClass {
     }
 }
 
-/// Whether the same command may succeed later without anything being changed.
+/// Whether the same command may succeed later without any change.
 pub(crate) fn is_retryable(code: &str) -> bool {
     matches!(
         code,

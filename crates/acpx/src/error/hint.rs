@@ -1,5 +1,5 @@
-//! What a person can do about an error, with the commands and flags of this program. Where the library has a hint of its
-//! own, that holds unless one here says more.
+//! Hints: what the user can do about an error, with this program's commands and flags. A hint from the library stands
+//! unless a more specific one is defined here.
 
 use std::borrow::Cow;
 use std::io;
@@ -12,18 +12,18 @@ use super::remedy::WHERE_SESSIONS_ARE;
 use crate::http::client::RelayError;
 use crate::http::tls::TlsError;
 
-/// How to log in with an agent, as it stands on a command line.
+/// How to log in with an agent, as typed on a command line.
 pub(crate) fn login_hint(agent: &str) -> String {
     format!("acpx {agent} auth shows how to log in, and acpx {agent} auth METHOD does it; then try again")
 }
 
-/// What to do about a time that was over.
+/// The hint for a time limit that passed.
 pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
 
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
 
 impl CliError {
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Usage(error) => Some(error.hint()),
@@ -96,7 +96,7 @@ impl CliError {
     }
 }
 
-/// What to do about a session that npm acpx holds. It may run a turn, which ending it would cancel.
+/// The hint for a session that npm acpx holds. Ending npm acpx would cancel a running turn.
 fn wait_for_npm(pid: i32) -> String {
     format!(
         "wait until npm acpx has finished, and try again: it lets go some minutes after its last prompt; if no turn runs \
@@ -104,7 +104,7 @@ fn wait_for_npm(pid: i32) -> String {
     )
 }
 
-/// What a person can do about an error with the flags of this program, which the library does not know.
+/// Replaces the library's hint with one that names this program's flags, if there is one.
 pub(crate) fn hint_here<'a>(code: &str, hint: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
     let said = match code {
         "SESSION_NOT_RESTORED" => {
@@ -132,7 +132,7 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<Cow<'a, str>>) -> Option<Co
     Some(said.into())
 }
 
-/// The same hint with how an agent gets time to start, where time is what it wants.
+/// Appends how to extend an agent's start time to a hint that recommends it.
 fn with_time(hint: Cow<'_, str>) -> Cow<'_, str> {
     let how = match &hint {
         hint if hint.ends_with("more time") => ", with --timeout or startTimeoutSeconds in its profile",
@@ -142,7 +142,7 @@ fn with_time(hint: Cow<'_, str>) -> Cow<'_, str> {
     (hint.into_owned() + how).into()
 }
 
-/// What a person can do about an error where nothing is kept, if that is something else than where it is.
+/// The hint for an error of a command without a record, if it differs from the usual one.
 pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
     match code {
         "AGENT_DIED" | "AGENT_UNRESPONSIVE" | "INTERRUPTED" => {
@@ -152,7 +152,7 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
     }
 }
 
-/// How to get what a public address lacks.
+/// How to add what a public address lacks.
 fn protect(token: bool, tls: bool) -> &'static str {
     match (token, tls) {
         (false, false) => "make a token with acpx token new, and give --tls-cert and --tls-key",
@@ -161,7 +161,7 @@ fn protect(token: bool, tls: bool) -> &'static str {
     }
 }
 
-/// Whether the other side answered TLS with something else: a server without it, as a rule.
+/// Whether the server replied to TLS with something else, usually because it has no TLS.
 fn speaks_no_tls(error: &RelayError) -> bool {
     match error {
         RelayError::Unreachable { source, .. } => {

@@ -1,65 +1,65 @@
-//! What is said where a command finds no session, or none that can be moved: which other ones may be meant, and the exact
-//! line that reaches each. An open one is never passed over for a closed one.
+//! Hints for commands that find no session, or none to move: sessions that may be meant, and the exact command for
+//! each. An open session always takes precedence over a closed one.
 
 use acpx_core::model::RecordId;
 
-/// What a command wanted a session for, and what there is in its place.
+/// Why a command needed a session, and which alternatives exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoSessionHelp {
-    /// What was to be done with it.
+    /// The purpose.
     pub(crate) wanted: Intent,
-    /// What there is.
+    /// The alternatives.
     pub(crate) other: Alternatives,
 }
 
-/// What was to be done with a session.
+/// What a command needed a session for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// Something was to be said in it, so one can be made.
+    /// To prompt it, so creating one is an option.
     Said,
-    /// It was to be closed.
+    /// To close it.
     Closed,
-    /// It was to be deleted.
+    /// To delete it.
     Deleted,
-    /// It was to be shown by this command behind `sessions`.
+    /// To show it with this subcommand of `sessions`.
     Shown(&'static str),
-    /// It was to be looked at: one that is there was meant.
+    /// To read it; creating one is not an option.
     Read,
 }
 
-/// Sessions that may have been meant.
+/// Sessions that may be meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Alternatives {
     /// None.
     None,
-    /// These are open in the directory and are found by their ids alone, last used first. There is one.
+    /// Open sessions without a name in the directory, most recently used first; never empty.
     Open(Vec<RecordId>),
-    /// This one has been closed.
+    /// This session, which is closed.
     Closed(RecordId),
-    /// The own directories of these are gone, and their project may have moved here. There is one.
+    /// Sessions whose directories no longer exist; the project may have moved here. Never empty.
     Lost(Vec<LostSession>),
-    /// None here; one of this id may be the agent's own, which can bring sessions back.
+    /// None here; the id may belong to a session that only the agent has and can restore.
     Remote,
 }
 
-/// A session whose directory is gone.
+/// A session with its directory, which may no longer exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostSession {
     /// Its id.
     pub(crate) id: RecordId,
-    /// Where it worked.
+    /// Its working directory.
     pub(crate) cwd: String,
 }
 
-/// How many sessions are named at most: those that were used last.
+/// Maximum number of sessions to name; the most recently used come first.
 const NAMED: usize = 3;
 pub(super) const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 
 impl NoSessionHelp {
-    /// For a command that looks at a session, and has no line for another one.
+    /// For a command that only reads a session and has no alternative to suggest.
     pub(crate) const LOOK: Self = Self { wanted: Intent::Read, other: Alternatives::None };
 
-    /// The remedy in words, for an agent and a session's name as they stand on the command line.
+    /// The hint, for an agent and a session's name as typed on a command line.
     pub(crate) fn hint(&self, agent: &str, name: Option<&str>) -> String {
         let create = || {
             let name =
@@ -116,7 +116,7 @@ impl NoSessionHelp {
     }
 }
 
-/// How a session that only the agent has is reached.
+/// How to open a session that only the agent has.
 fn of_editors(agent: &str) -> String {
     format!(
         "{WHERE_SESSIONS_ARE}; one that only the agent has, which acpx {agent} sessions list --remote marks with \
@@ -139,7 +139,7 @@ fn named<T>(all: &[T], words: impl Fn(&T) -> String) -> String {
     all.iter().take(NAMED).map(words).chain(more).collect::<Vec<_>>().join(" or ")
 }
 
-/// Why no session can be moved that nobody named by its id.
+/// Why there is no session to move, when the command gives no id.
 pub(super) fn none_lost(agent: &str, name: Option<&str>, there: &[LostSession]) -> String {
     let session = format!("session {}of {agent}", super::named(name));
     match (name, there) {
@@ -149,7 +149,7 @@ pub(super) fn none_lost(agent: &str, name: Option<&str>, there: &[LostSession]) 
     }
 }
 
-/// Sessions, each with where it works.
+/// Sessions, each with its working directory.
 pub(super) fn with_places(sessions: &[LostSession]) -> String {
     sessions.iter().map(|session| format!("{} ({})", session.id, session.cwd)).collect::<Vec<_>>().join(", ")
 }

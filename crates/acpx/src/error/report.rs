@@ -1,4 +1,4 @@
-//! An error as it is shown: everything the three formats need, and nothing of where it came from.
+//! An error in the form that all three output formats render, independent of its source.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use super::class::is_retryable;
 use super::{CliError, ErrorClass};
 
-/// Who found an error.
+/// The component that detected an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Origin {
-    /// The command itself.
+    /// The command.
     Cli,
-    /// The session or its store.
+    /// The session or the store.
     Runtime,
     /// The queue of prompts.
     Queue,
@@ -20,19 +20,19 @@ pub(crate) enum Origin {
     Acp,
 }
 
-/// An error as it is shown.
+/// An error ready to be rendered.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorReport {
     pub(crate) class: ErrorClass,
     /// The stable code.
     pub(crate) code: String,
-    /// What happened, with its causes.
+    /// What failed, with its causes.
     pub(crate) message: String,
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) hint: Option<String>,
     pub(crate) origin: Origin,
     pub(crate) retryable: bool,
-    /// The ids of the session it is about, as JSON members of their own.
+    /// The ids of the session concerned, rendered as JSON members of their own.
     pub(crate) identity: Option<acpx_core::model::SessionIdentity>,
     /// The agent's own error object.
     pub(crate) acp: Option<Box<RawValue>>,

@@ -1,24 +1,24 @@
-//! Why a command stops before it is done.
+//! Why a command stops before it has finished.
 
 use std::time::Duration;
 
 use super::CliError;
 
-/// Why a command shall stop.
+/// Why a command must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InterruptReason {
-    /// Its time is over.
+    /// Its time limit passed.
     TimedOut(Duration),
-    /// A person, or whoever started it, has had enough.
+    /// The user or the parent process interrupted it.
     Signalled,
-    /// It is to end, and its turn goes on without it.
+    /// It was asked to terminate; its turn continues in the host.
     Terminated,
-    /// Its terminal is gone, which it outlives: nobody sees what it shows any more.
+    /// Its terminal closed. The command continues, but its output is not visible any more.
     HungUp,
 }
 
 impl InterruptReason {
-    /// The error of a command that was stopped while it did this: words such as "waiting for the host to answer".
+    /// The error of a command that was stopped while doing this, such as "waiting for the host to answer".
     pub(crate) fn while_doing(self, doing: &str) -> CliError {
         match self {
             Self::TimedOut(limit) => CliError::TimedOut { doing: doing.into(), limit },

@@ -1,4 +1,4 @@
-//! Where an agent on another machine is: a URL, checked before anything is sent there.
+//! The URL of a remote agent, validated before anything is sent to it.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use hyper::http::uri::Authority;
 use super::PATH;
 use super::guard::is_this_machine;
 
-/// How lines travel.
+/// The transport of a remote agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// Over a WebSocket.
     WebSocket,
-    /// Over HTTP, answers on streams of events.
+    /// HTTP requests with event streams.
     Http,
 }
 
-/// A place where ACP is spoken.
+/// A validated URL of a remote agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) transport: Transport,
@@ -26,22 +26,22 @@ pub(crate) struct Address {
     path: String,
 }
 
-/// Why nothing is sent to a URL.
+/// Why a URL is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AddressError {
-    /// It is none.
+    /// It is not a URL of an agent.
     #[error("{url:?} is no URL of an agent")]
     NoUrl {
         /// The text.
         url: String,
     },
-    /// It has a name or a password in it, which would be kept with the session.
+    /// It contains a user name or password, which would be stored with the session.
     #[error("the URL of the agent has a user's name in it")]
     Credentials,
-    /// It has a query in it, in which people put tokens, and which would be kept with the session.
+    /// It contains a query, which may carry a token and would be stored with the session.
     #[error("the URL of the agent has a query in it")]
     Query,
-    /// Everybody on the way could read along.
+    /// The connection would be unencrypted.
     #[error("{url} leads to another machine without TLS")]
     Plain {
         /// The URL.
@@ -50,7 +50,7 @@ pub(crate) enum AddressError {
 }
 
 impl AddressError {
-    /// What to do instead.
+    /// What the user can do instead.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::NoUrl { .. } => "it begins with wss://, ws://, https:// or http:// and a host",
@@ -63,7 +63,7 @@ impl AddressError {
 }
 
 impl Address {
-    /// Reads a URL. One without TLS leads to this machine only, unless that is wanted.
+    /// Parses a URL. Without TLS it must name this machine, unless `insecure` is set.
     pub(crate) fn parse(url: &str, insecure: bool) -> Result<Self, AddressError> {
         let no_url = || AddressError::NoUrl { url: url.to_owned() };
         let parts = url.parse::<Uri>().map_err(|_| no_url())?.into_parts();
@@ -90,7 +90,7 @@ impl Address {
         Ok(Self { transport, is_secure, authority, path })
     }
 
-    /// The host's name or address, as a name server or a certificate has it.
+    /// The host without brackets, for name resolution and certificates.
     pub(crate) fn host(&self) -> &str {
         let host = self.authority.host();
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
@@ -101,12 +101,12 @@ impl Address {
         self.authority.port_u16().unwrap_or(if self.is_secure { 443 } else { 80 })
     }
 
-    /// The host and port, as a request names them.
+    /// Host and port as in the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.authority.as_str()
     }
 
-    /// The path, as a request names it.
+    /// The path of the endpoint.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -128,7 +128,7 @@ impl fmt::Display for Address {
 mod tests {
     use super::*;
 
-    /// What a URL is read as, with its host and its port.
+    /// The parsed form of a URL, with its host and port.
     type Read = Result<(&'static str, &'static str, u16), AddressError>;
 
     #[test]

@@ -1,8 +1,8 @@
-//! How much one server may hold, and how much of it one client.
+//! Resource limits of a server, in total and per client.
 //!
-//! Bytes that have come and are no message yet are counted for the whole server: a client that sends much takes room
-//! from the others for as long as it takes, and one for whom there is none is told so. Sockets and clients are counted
-//! for each who has them, so that one alone cannot keep all others out.
+//! Received bytes that do not form a complete message yet count against a budget of the whole server; a client that
+//! exceeds it gets an error. Sockets and clients are counted per token or address, so that a single one cannot lock out
+//! the others.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,11 +15,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// How many of something each has.
+/// Counts items per key.
 #[derive(Debug)]
 pub(crate) struct KeyedCounter<K>(Mutex<HashMap<K, usize>>);
 
-/// One of what is counted. Dropped, it counts no more.
+/// RAII guard of one counted item; dropping it decrements the count.
 #[derive(Debug)]
 pub(crate) struct KeyedCountGuard<K: Eq + Hash> {
     shares: Arc<KeyedCounter<K>>,
@@ -33,7 +33,7 @@ impl<K> Default for KeyedCounter<K> {
 }
 
 impl<K: Eq + Hash + Clone> KeyedCounter<K> {
-    /// One more for somebody who has fewer than so many.
+    /// Counts one more item for a key, unless it has `most` already.
     pub(crate) fn take(self: &Arc<Self>, who: &K, most: usize) -> Option<KeyedCountGuard<K>> {
         let mut counts = self.lock();
         let count = counts.entry(who.clone()).or_default();
@@ -64,7 +64,7 @@ impl<K: Eq + Hash> Drop for KeyedCountGuard<K> {
     }
 }
 
-/// What one client has sent that is no message yet, out of what all may.
+/// The bytes of one client that do not form a complete message yet, drawn from a shared budget.
 #[derive(Debug)]
 pub(crate) struct ReceiveBudget {
     room: Arc<Semaphore>,
@@ -74,14 +74,14 @@ pub(crate) struct ReceiveBudget {
 #[derive(Debug)]
 struct ReceiveUsage {
     bytes: Option<OwnedSemaphorePermit>,
-    /// When something came last.
+    /// When bytes last arrived.
     heard: Instant,
-    /// How many bytes went the other way.
+    /// Number of bytes sent to the client.
     written: u64,
 }
 
 impl ReceiveBudget {
-    /// Nothing, of what fits into this room.
+    /// An empty budget that draws from `room`.
     pub(crate) fn new(room: Arc<Semaphore>) -> Arc<Self> {
         Arc::new(Self {
             room,
@@ -89,7 +89,7 @@ impl ReceiveBudget {
         })
     }
 
-    /// So much more; whether there is room for it.
+    /// Reserves more bytes; false if the shared budget is exhausted.
     pub(crate) fn add(&self, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(bytes) else { return false };
@@ -102,12 +102,12 @@ impl ReceiveBudget {
         true
     }
 
-    /// It was a message, and is somebody else's now.
+    /// Releases all bytes: the message is complete.
     pub(crate) fn clear(&self) {
         self.lock().bytes = None;
     }
 
-    /// So much of it was no part of a message.
+    /// Releases bytes that were not part of a message.
     pub(crate) fn remove(&self, bytes: usize) {
         let mut held = self.lock();
         if let Some(held) = &mut held.bytes {
@@ -116,17 +116,17 @@ impl ReceiveBudget {
         }
     }
 
-    /// The client is there, by other signs than what comes from it.
+    /// Records a sign of life other than received bytes.
     pub(crate) fn is_there(&self) {
         self.lock().heard = Instant::now();
     }
 
-    /// How many bytes the client was sent.
+    /// Number of bytes sent to the client.
     pub(crate) fn written(&self) -> u64 {
         self.lock().written
     }
 
-    /// When something came last.
+    /// When bytes last arrived, or another sign of life.
     pub(crate) fn heard(&self) -> Instant {
         self.lock().heard
     }
@@ -136,7 +136,7 @@ impl ReceiveBudget {
     }
 }
 
-/// A stream of which every byte is counted. What comes and has no room is an error.
+/// A stream that counts every byte. A read beyond the budget fails.
 pub(crate) struct MeteredStream<S> {
     pub(crate) stream: S,
     pub(crate) load: Arc<ReceiveBudget>,

@@ -1,7 +1,7 @@
-//! A client that speaks HTTP, between its requests: what the host says to it waits in its streams.
+//! A client's connection over HTTP, which outlives single requests: messages of the host wait in its streams.
 //!
-//! It is over when its client ends it, does not read it, or is gone for a while; when its token holds no longer; and
-//! when the server stops.
+//! It ends when the client deletes it, stops reading it or leaves it idle, when its token is revoked, and when the
+//! server stops.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,28 +14,28 @@ use tokio::time::{Instant, timeout};
 use super::server::{Admission, HttpServer};
 use super::streams::ConnectionStreams;
 
-/// How long a client may leave a full stream unread.
+/// How long a full stream may stay unread.
 const SLOW: Duration = Duration::from_secs(30);
-/// How long a connection stays that nobody reads and nobody uses.
+/// How long a connection without readers and requests is kept.
 const IDLE: Duration = Duration::from_mins(2);
-/// How long one stays whose client has sent `initialize` and nothing else.
+/// How long a connection is kept whose client has sent only `initialize`.
 const UNUSED: Duration = Duration::from_secs(15);
 
-/// A connection of a client that speaks HTTP.
+/// A client's connection over HTTP.
 pub(crate) struct HttpConnection {
     id: String,
-    /// Who may use it.
+    /// The token it was created with; requests must present the same one.
     token: Option<String>,
     pub(crate) peer: Peer,
     streams: Mutex<ConnectionStreams>,
-    /// When it was last used, and how long it stays after that.
+    /// Time of the last use, and how long the connection is kept after it.
     used: watch::Sender<(Instant, Duration)>,
     ended: watch::Sender<bool>,
 }
 
 impl HttpConnection {
-    /// Begins a connection whose first request was answered: from now on, what the host says goes into its streams,
-    /// beginning with what it said early.
+    /// Registers a connection after a successful `initialize` and routes the host's messages into its streams, starting
+    /// with those in `early`.
     pub(crate) fn begin(
         server: &Arc<HttpServer>,
         token: Option<String>,
@@ -66,27 +66,27 @@ impl HttpConnection {
         }
     }
 
-    /// Its id.
+    /// The connection id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether it was begun with this token, or without one.
+    /// Whether it was created with this token, or without one.
     pub(crate) fn is_of(&self, token: Option<&str>) -> bool {
         self.token.as_deref() == token
     }
 
-    /// Somebody has used it.
+    /// Records a use, which restarts the idle timeout.
     pub(crate) fn touch(&self) {
         self.used.send_replace((Instant::now(), IDLE));
     }
 
-    /// Ends it.
+    /// Ends the connection.
     pub(crate) fn end(&self) {
         self.ended.send_replace(true);
     }
 
-    /// Puts what the host says into its streams, until the connection is over for whatever reason.
+    /// Routes the host's messages into the streams until the connection ends.
     async fn see_through(&self, server: &HttpServer, mut incoming: InboundStream, early: Vec<RpcMessage>) {
         let told = async {
             for message in early {
@@ -109,13 +109,13 @@ impl HttpConnection {
         }
     }
 
-    /// Puts a line into its stream; whether there was room for it in time.
+    /// Queues a line in its stream; false if the stream stayed full for too long.
     async fn pass(&self, message: &RpcMessage) -> bool {
         let (mailbox, line) = self.streams().route(message);
         timeout(SLOW, mailbox.put(line)).await.is_ok()
     }
 
-    /// Waits until nobody has read or used it for a while.
+    /// Waits until the idle timeout passes without readers or requests.
     async fn idle(&self) {
         loop {
             let due = || {
@@ -131,17 +131,17 @@ impl HttpConnection {
         }
     }
 
-    /// Ends its streams: whoever reads them reads what is left, and then their end.
+    /// Ends the streams; readers receive the queued lines and then the end.
     fn over(&self) {
         *self.streams() = ConnectionStreams::default();
     }
 
-    /// Its streams.
+    /// The streams of this connection.
     pub(crate) fn streams(&self) -> MutexGuard<'_, ConnectionStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its id, as a header has it.
+    /// The connection id as a header value.
     pub(crate) fn header(&self) -> HeaderValue {
         HeaderValue::from_str(&self.id).expect("a UUID is ASCII")
     }

@@ -1,4 +1,4 @@
-//! What a response has for a body: a whole text, or a stream of events that lasts as long as its connection.
+//! Response bodies: a complete text, or an event stream that lasts as long as its connection.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::streams::SessionStreamReader;
 
-/// How often a stream with nothing to tell says so, which keeps what is between alive and shows who is gone.
+/// Interval of keep-alive comments on an idle stream, which keep proxies from closing it and reveal dead clients.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The body of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
-    /// All of it, once.
+    /// The complete text, sent once.
     Whole(Option<Bytes>),
     /// One event for each line.
     Events(SessionStreamReader, Interval),
@@ -29,7 +29,7 @@ impl ResponseBody {
         Self::Whole(Some(text.into()).filter(|text: &Bytes| !text.is_empty()))
     }
 
-    /// A body that tells the lines of a stream.
+    /// A body that sends the lines of a stream as events.
     pub(crate) fn events(reader: SessionStreamReader) -> Self {
         let mut silence = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         silence.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,7 +1,7 @@
-//! Lines as the frames of a WebSocket, one message a text frame: what both ends of one have in common.
+//! Sends and receives lines as WebSocket text frames; used by both the server and the client.
 //!
-//! Each end asks the other from time to time whether it is there, and takes one for gone that says nothing for long.
-//! A long message that comes slowly is no silence.
+//! Each side pings the other periodically and closes a connection that stays silent. Partial progress of a long message
+//! counts as activity.
 
 use std::time::Duration;
 
@@ -17,56 +17,55 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use super::bounds::{MeteredStream, ReceiveBudget};
 use super::{as_line, longest_line};
 
-/// How often the other end is asked whether it is there.
+/// Interval of pings.
 const PING: Duration = Duration::from_secs(20);
-/// How long nothing may come from it, its answers to that included.
+/// How long nothing may arrive, not even a pong.
 pub(crate) const SILENCE: Duration = Duration::from_mins(1);
-/// How long it may leave what it is told unread. Whoever reads a long message slowly reads.
+/// How long a write may make no progress. A slow reader of a long message makes progress.
 const SLOW: Duration = Duration::from_secs(30);
-/// How long a frame of a client is beside its payload, if it is a short one: its head and its mask.
+/// Overhead of a short frame from a client: header and mask.
 pub(crate) const FROM_CLIENT: usize = 6;
-/// And one of a server, which has no mask.
+/// Overhead of a short frame from a server, which has no mask.
 pub(crate) const FROM_SERVER: usize = 2;
 
 /// A WebSocket whose bytes are counted.
 pub(crate) type Socket<S> = WebSocketStream<MeteredStream<S>>;
 
-/// What came next.
+/// The next event of a WebSocket.
 #[derive(Debug)]
 pub(crate) enum FrameEvent {
     /// A message.
     Line(String),
-    /// The other end says that it goes.
+    /// The other side sent a close frame.
     Closed(Option<CloseFrame>),
-    /// A frame that is no text.
+    /// A binary frame.
     Binary,
-    /// Nothing, for too long.
+    /// Nothing arrived for too long.
     Silence,
-    /// Something that is no frame; nothing, if the other end is gone.
+    /// A protocol or I/O error; `None` if the stream ended.
     Broken(Option<Error>),
 }
 
-/// Why no more is said.
+/// Why sending ended.
 #[derive(Debug)]
 pub(crate) enum FrameSendError {
-    /// There is no more.
+    /// There is nothing more to send.
     Over,
-    /// The other end does not read.
+    /// The other side does not read.
     Slow,
-    /// The other end is gone.
+    /// The other side disconnected.
     Gone(Error),
 }
 
-/// The bounds of a WebSocket: a message is a line, and a line may be in one frame.
+/// WebSocket limits: a message is at most one line long, and may be a single frame.
 pub(crate) fn config() -> WebSocketConfig {
     let longest = Some(longest_line());
     WebSocketConfig::default().max_message_size(longest).max_frame_size(longest)
 }
 
-/// Waits for what comes next from the other end, whose short frames are so much longer than their payload.
+/// Waits for the next event. `head` is the frame overhead of the other side's short frames.
 ///
-/// The frames that only say that it is there may come between the pieces of a message, so no more than their own bytes
-/// is taken off the load.
+/// Pings and pongs may arrive between the fragments of a message, so only their own bytes are returned to the budget.
 pub(crate) async fn hear<S>(
     source: &mut SplitStream<Socket<S>>,
     load: &ReceiveBudget,
@@ -77,7 +76,7 @@ where
 {
     loop {
         let due = load.heard() + SILENCE;
-        // What waits to be read is no silence, however late it is read.
+        // Data that is ready to be read counts as activity, even if it is read late.
         let frame = tokio::select! {
             biased;
             frame = source.next() => frame,
@@ -93,7 +92,7 @@ where
             Some(Ok(Message::Binary(_))) => return FrameEvent::Binary,
             Some(Ok(Message::Close(close))) => return FrameEvent::Closed(close),
             Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => load.remove(payload.len() + head),
-            // A frame as such is never heard: it is a part of a message.
+            // Raw frames are never returned by a read.
             Some(Ok(Message::Frame(_))) => {}
             Some(Err(error)) => return FrameEvent::Broken(Some(error)),
             None => return FrameEvent::Broken(None),
@@ -101,7 +100,7 @@ where
     }
 }
 
-/// Says what comes in, to its end.
+/// Sends all incoming messages, and pings between them, until there are none left.
 pub(crate) async fn say<S>(
     sink: &mut SplitSink<Socket<S>, Message>,
     incoming: &mut InboundStream,
@@ -128,7 +127,7 @@ where
     }
 }
 
-/// Sends a frame, however long that takes; `None` if nothing more of it can be written.
+/// Sends a frame; `None` if writing makes no progress for too long.
 async fn send<S>(
     sink: &mut SplitSink<Socket<S>, Message>,
     frame: Message,
@@ -142,7 +141,7 @@ where
     loop {
         let written = load.written();
         let sent = timeout(SLOW, &mut sending).await;
-        // The question whether the other end is there waits behind a long frame; who reads the frame is.
+        // A ping waits behind a long frame, so progress on the frame counts as a sign of life.
         is_long |= sent.is_err();
         if is_long && load.written() > written {
             load.is_there();

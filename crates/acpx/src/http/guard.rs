@@ -1,7 +1,7 @@
-//! Who may come in: what a request must show before anything is done for it.
+//! Request admission: what a request must present before it is processed.
 //!
-//! Three strangers are kept out: a program elsewhere, by a token; a web page in the user's own browser, by its
-//! `Origin`; and a web page whose name was made to lead here, by its `Host`.
+//! Tokens keep out remote programs, the `Origin` check keeps out web pages in the user's browser, and the `Host` check
+//! keeps out DNS rebinding.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,48 +9,48 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{StatusCode, Uri};
 
-/// Allows every web page.
+/// Allows web pages of every origin.
 pub(crate) const ANY_ORIGIN: &str = "*";
 
-/// What the door of a server is like.
+/// The admission rules of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Guard {
-    /// Whether only programs on this machine reach it.
+    /// Whether the server listens on loopback only.
     pub(crate) is_loopback: bool,
-    /// Whether its user wants it open to everybody.
+    /// Whether the user allows access without a token from other machines.
     pub(crate) insecure_public: bool,
-    /// Web pages that may come in.
+    /// Allowed origins of web pages.
     pub(crate) origins: Vec<String>,
 }
 
-/// What a request shows.
+/// The credential of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestCredential<'a> {
-    /// This secret, which is to be checked.
+    /// A secret that must be checked.
     Secret(&'a str),
-    /// Nothing, and none is needed if the home has no tokens.
+    /// None; enough if the home has no tokens.
     Nothing,
 }
 
-/// Why a request stays outside.
+/// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
-    /// A web page of somebody else.
+    /// The web page's origin is not allowed.
     #[error("requests of this Origin are not allowed")]
     Origin,
-    /// The name it was asked under is not this machine's.
+    /// The `Host` is a name that could be rebound to this machine.
     #[error("without a token the Host must be localhost or an address")]
     Host,
-    /// Without a token.
+    /// The token is missing.
     #[error("a bearer token is needed")]
     NoToken,
-    /// With one that does not hold, or with what is none.
+    /// The token is unknown or revoked, or the header is malformed.
     #[error("this token does not hold here: it is unknown, or was revoked")]
     BadToken,
 }
 
 impl AccessError {
-    /// How HTTP says it.
+    /// The HTTP status of this error.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Origin | Self::Host => StatusCode::FORBIDDEN,
@@ -60,7 +60,7 @@ impl AccessError {
 }
 
 impl Guard {
-    /// What a request shows, if its way here is right.
+    /// Checks `Origin` and `Host`, and returns the request's credential.
     pub(crate) fn look<'a>(
         &self,
         uri: &'a Uri,
@@ -70,32 +70,32 @@ impl Guard {
         let host = host_of(uri, headers);
         match only(headers, &AUTHORIZATION).map_err(|()| AccessError::BadToken)? {
             Some(value) => bearer(value).map(RequestCredential::Secret).ok_or(AccessError::BadToken),
-            // A name can be made to lead here by whoever has the name; an address cannot.
+            // The owner of a DNS name can make it resolve to this machine; an IP address cannot be rebound.
             None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(AccessError::Host),
             None if !host.is_some_and(is_no_name) => Err(AccessError::Host),
             None => Ok(RequestCredential::Nothing),
         }
     }
 
-    /// Sees to it that a request is of no web page, or of one that may come in.
+    /// Rejects a request from a web page whose origin is neither this server's nor allowed.
     pub(crate) fn look_at_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AccessError> {
         let Some(origin) = only(headers, &ORIGIN).map_err(|()| AccessError::Origin)? else { return Ok(()) };
         let is_own = host_of(uri, headers).is_some_and(|host| is_same_host(origin, host));
         if is_own || self.allows(origin) { Ok(()) } else { Err(AccessError::Origin) }
     }
 
-    /// Whether whoever shows nothing comes in where tokens are needed, or are not.
+    /// Whether a request without a token is admitted.
     pub(crate) fn admits_nothing(&self, tokens_needed: bool) -> bool {
         !tokens_needed && (self.is_loopback || self.insecure_public)
     }
 
-    /// Whether a web page was allowed by the user.
+    /// Whether the user allowed this origin.
     pub(crate) fn allows(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed == ANY_ORIGIN || allowed.eq_ignore_ascii_case(origin))
     }
 }
 
-/// The name or address that a request was made to.
+/// The host and port that a request names.
 fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     match uri.authority() {
         Some(authority) => Some(authority.as_str()),
@@ -103,7 +103,7 @@ fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     }
 }
 
-/// Whether only this machine reaches an address.
+/// Whether an address is a loopback address.
 pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     is_own_address(address.ip())
 }
@@ -112,7 +112,7 @@ fn is_own_address(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// The one value of a header; an error if it is there twice or no text.
+/// The single value of a header; an error if it is repeated or not text.
 pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -127,19 +127,19 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
-/// Whether an origin is the host that was asked, on the same port.
+/// Whether an origin has the requested host and port.
 fn is_same_host(origin: &str, host: &str) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
-/// Whether a name with its port is one that no name server can give to anybody else.
+/// Whether a host, with or without a port, is localhost or a loopback address.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     let name = without_port(host);
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(is_own_address)
 }
 
-/// Whether it is an address, or the one name that is as good.
+/// Whether a host is an IP address or localhost.
 fn is_no_name(host: &str) -> bool {
     is_this_machine(host) || without_port(host).parse::<IpAddr>().is_ok()
 }
@@ -151,7 +151,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// What a web page is allowed by: `*` for every one, or the scheme and the host with perhaps a port.
+/// Parses an allowed origin: `*`, or a scheme and a host with an optional port.
 pub(crate) fn read_origin(text: &str) -> Result<String, &'static str> {
     let is_origin = || {
         let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;

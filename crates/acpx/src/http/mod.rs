@@ -1,10 +1,10 @@
-//! ACP between machines: a server that lets clients elsewhere reach the sessions of this home, and a client that
-//! reaches agents elsewhere.
+//! ACP between machines: a server through which remote clients reach the sessions of this home, and a client that
+//! connects to remote agents.
 //!
-//! Nothing of ACP is implemented here. A client from elsewhere is joined to the host by the same bridge as an editor
-//! on this machine; what is here decides who may come in ([`guard`], [`tokens`], [`owner`]), how much
-//! there may be of anybody ([`bounds`], [`patient`]), and how lines travel over WebSocket and over HTTP. What a client
-//! from elsewhere may say is decided where it is heard, in the host, which is told that it is one.
+//! No ACP method is implemented here. A remote client is connected to the host by the same bridge as a local editor.
+//! These modules decide which requests are admitted ([`guard`], [`tokens`], [`owner`]), limit what each client may use
+//! ([`bounds`], [`patient`]), and carry lines over WebSocket and HTTP. The host knows that a client is remote and
+//! decides what it may do.
 
 pub(crate) mod address;
 pub(crate) mod bounds;
@@ -26,27 +26,27 @@ pub(crate) mod websocket;
 use acpx_core::wire::WireLimits;
 use hyper::header::HeaderName;
 
-/// Where on a server ACP is spoken.
+/// Path of the ACP endpoint.
 pub(crate) const PATH: &str = "/acp";
-/// Which connection a request belongs to.
+/// Header with the connection a request belongs to.
 pub(crate) const CONNECTION: HeaderName = HeaderName::from_static("acp-connection-id");
-/// Which session it is about.
+/// Header with the session a request concerns.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("acp-session-id");
 
-/// What a host's line has beyond the longest that a client may send.
+/// Extra length that a host's line may have over the longest line of a client.
 const ENVELOPE: usize = 128 * 1024;
 
-/// The longest line that a client may send.
+/// Maximum length of a client's line.
 pub(crate) fn longest_line() -> usize {
     WireLimits::default().line_bytes
 }
 
-/// The limits of a connection to the bridge: whatever it passes fits.
+/// Limits of a connection to the bridge; every line that the bridge forwards fits.
 pub(crate) fn limits() -> WireLimits {
     WireLimits { line_bytes: longest_line() + ENVELOPE, ..WireLimits::default() }
 }
 
-/// A frame or a body as one line: between the tokens of JSON a line break is a space like any other.
+/// Turns a frame or a body into one line; between JSON tokens a line break is whitespace.
 pub(crate) fn as_line(text: &str) -> String {
     text.trim().replace(['\n', '\r'], " ")
 }

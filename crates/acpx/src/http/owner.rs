@@ -1,27 +1,28 @@
-//! Whether a socket that leads here was opened by a program which an agent of this home has started. Such a one speaks
-//! for its agent and not for the user, and must not answer what its agent asks.
+//! Finds out whether a local socket was opened by a descendant of an agent of this home. Such a client acts for its
+//! agent, not for the user, and must not answer its agent's permission requests.
 //!
-//! Only Linux tells whose a socket is. A socket of another user is no agent's: agents run as their user.
+//! Only Linux reveals the owner of a socket. A socket of another user does not belong to an agent, because agents run
+//! as their user.
 
 use std::net::SocketAddr;
 
-/// The two ends of a socket.
+/// The two addresses of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SocketAddresses {
-    /// The end of whoever has connected.
+    /// The client's address.
     pub(crate) theirs: SocketAddr,
-    /// The end here.
+    /// The server's address.
     pub(crate) ours: SocketAddr,
 }
 
-/// Who has opened a socket.
+/// The kind of process that opened a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketOwner {
-    /// A program below an agent of this home.
+    /// A descendant of an agent of this home.
     Inside,
-    /// Any other program, on this machine or elsewhere.
+    /// Any other process, on this machine or a remote one.
     Outside,
-    /// A program on this machine that runs as this user and does not show itself.
+    /// A local process of this user that cannot be identified.
     Hidden,
 }
 
@@ -32,7 +33,7 @@ impl SocketAddresses {
         theirs.is_loopback() || theirs == self.ours.ip().to_canonical()
     }
 
-    /// Who has opened it, as seen from a home of this name.
+    /// The owner of the client's end, relative to the home with this name.
     pub(crate) fn owner(self, home: &str) -> SocketOwner {
         if self.are_here() { system::owner(self, home) } else { SocketOwner::Outside }
     }
@@ -57,7 +58,7 @@ mod system {
 
     use super::{SocketAddresses, SocketOwner};
 
-    /// Where the sockets of this machine are listed.
+    /// The kernel's lists of TCP sockets.
     const LISTS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
     pub(super) fn owner(ends: SocketAddresses, home: &str) -> SocketOwner {
@@ -75,7 +76,7 @@ mod system {
         if owners.any(|pid| is_inside(pid, home)) { SocketOwner::Inside } else { SocketOwner::Outside }
     }
 
-    /// The processes that have a socket, among those that can be looked at.
+    /// Processes that hold a socket, among those that can be inspected.
     fn holders(inode: u64) -> impl Iterator<Item = u32> {
         let wanted = PathBuf::from(format!("socket:[{inode}]"));
         let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
@@ -86,7 +87,7 @@ mod system {
         })
     }
 
-    /// A socket as the system lists it.
+    /// A socket as the kernel lists it.
     #[derive(Debug, PartialEq, Eq)]
     struct Listed {
         user: u32,
@@ -94,7 +95,7 @@ mod system {
     }
 
     impl Listed {
-        /// The far end of a socket. An end that nobody has any more has no inode, and is not found.
+        /// Finds the client's end. A closed end has no inode and is not found.
         fn find(list: &str, ends: SocketAddresses) -> Option<Self> {
             let rows = list.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
             let mut far = rows.filter_map(|row| {
@@ -107,12 +108,12 @@ mod system {
         }
     }
 
-    /// Whether an end is at this address.
+    /// Whether a listed address equals this one.
     fn is(written: &str, address: SocketAddr) -> bool {
         read(written).is_some_and(|(ip, port)| (ip, port) == (address.ip().to_canonical(), address.port()))
     }
 
-    /// An address as the system writes it: words of the machine's own byte order in hex, and the port.
+    /// Parses an address of the list: hex words in native byte order, and the port.
     fn read(written: &str) -> Option<(IpAddr, u16)> {
         let (ip, port) = written.split_once(':')?;
         let port = u16::from_str_radix(port, 16).ok()?;

@@ -1,8 +1,7 @@
-//! A socket that does not wait for ever: for the first words of whoever has connected, and for whoever leaves what it
-//! is told unread.
+//! A socket with deadlines for the client's first bytes and for stalled writes.
 //!
-//! Both are bounded here, below HTTP, because there nobody else bounds them: until enough has come to tell which HTTP is
-//! spoken no clock runs, and a response that cannot be written is waited for.
+//! hyper bounds neither: it runs no timer until it knows the HTTP version, and it waits for a blocked response without
+//! limit.
 
 use std::io;
 use std::pin::Pin;
@@ -12,26 +11,26 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How many bytes tell which HTTP is spoken.
+/// Number of bytes that decide the HTTP version.
 const FIRST_WORDS: usize = 24;
 
-/// A stream whose peer has so much time.
+/// A stream with read and write deadlines.
 pub(crate) struct DeadlineStream<S> {
     stream: S,
     patience: Duration,
-    /// How much is still to be heard of the first words, and until when.
+    /// How many of the first bytes are missing, and their deadline.
     first: Option<(usize, Pin<Box<Sleep>>)>,
-    /// Until when something must be written, while nothing can be.
+    /// Deadline of a blocked write.
     stall: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> DeadlineStream<S> {
-    /// A stream whose peer has this long for its first words, and to read what it is told.
+    /// Wraps a stream; `patience` limits the wait for the first bytes and each stalled write.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, first: Some((FIRST_WORDS, Box::pin(sleep(patience)))), stall: None }
     }
 
-    /// What became of writing, unless it has taken too long.
+    /// The result of a write; an error if it was blocked for too long.
     fn written<T>(&mut self, done: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.stall = None;

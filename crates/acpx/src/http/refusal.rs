@@ -1,4 +1,4 @@
-//! Why a request is not done, and how HTTP says it.
+//! Why the server rejects a request, and the HTTP response for it.
 
 use acpx_core::wire::{Malformed, RpcError, RpcId, encode};
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -8,67 +8,67 @@ use super::events::ResponseBody;
 use super::guard::AccessError;
 use super::streams::{BadMessage, NoStream};
 
-/// Why an array is refused.
+/// Error message for a batch.
 const BATCH: &str = "batches are not part of the protocol";
 
-/// Why a request is not done.
+/// Why the server rejects a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpRefusal {
-    /// Whoever asks stays outside.
+    /// The request is not admitted.
     #[error(transparent)]
     Outside(#[from] AccessError),
-    /// The tokens cannot be read, so nobody comes in.
+    /// The token file cannot be read, so no request is admitted.
     #[error("the tokens cannot be read")]
     Tokens,
-    /// Nothing is there.
+    /// The path is unknown.
     #[error("ACP is spoken at /acp")]
     Path,
-    /// It is no way to ask.
+    /// The method is not supported.
     #[error("POST, GET and DELETE are understood")]
     Method,
-    /// It says not what it sends.
+    /// The content type is wrong.
     #[error("the Content-Type must be application/json")]
     ContentType,
-    /// It does not want what there is.
+    /// The client does not accept an event stream.
     #[error("only text/event-stream can be had")]
     Accept,
-    /// A header is there twice, or no text.
+    /// A header is repeated or not text.
     #[error("{0} is not one text")]
     Header(HeaderName),
-    /// It belongs to no connection.
+    /// The connection id is missing.
     #[error("Acp-Connection-Id is needed")]
     NoConnection,
-    /// It belongs to none that there is.
+    /// No connection has this id.
     #[error("there is no such connection")]
     UnknownConnection,
-    /// Its body does not come.
+    /// The body did not arrive in time.
     #[error("the body took too long")]
     Slow,
-    /// Its body is too long.
+    /// The body is too long.
     #[error("the message is longer than any may be")]
     TooLong,
-    /// Its body cannot be read.
+    /// The body cannot be read.
     #[error("the body is no UTF-8 text, or broke off")]
     Unreadable,
-    /// Its body is no message.
+    /// The body is not a JSON-RPC message.
     #[error("{0}")]
     NotAMessage(Malformed),
-    /// The message cannot be taken.
+    /// The message is rejected.
     #[error(transparent)]
     Message(#[from] BadMessage),
-    /// The stream cannot be had.
+    /// The stream cannot be opened.
     #[error(transparent)]
     Stream(#[from] NoStream),
-    /// It cannot become a WebSocket.
+    /// The upgrade to a WebSocket failed.
     #[error("no WebSocket: {0}")]
     WebSocket(String),
-    /// The server has as many clients as it may.
+    /// The limit of connected clients is reached.
     #[error("there are as many clients as there may be")]
     Full,
-    /// The server has as much in its hands as it may.
+    /// The server's receive budget is exhausted.
     #[error("there is no room for the message now")]
     NoRoom,
-    /// There is no host, and cannot be.
+    /// No host could be reached or started.
     #[error("the host cannot be reached")]
     NoHost,
 }
@@ -96,7 +96,7 @@ impl HttpRefusal {
         }
     }
 
-    /// The response that says it. What is no message is told in the protocol's own form.
+    /// The HTTP response. A malformed message gets a JSON-RPC error.
     pub(crate) fn response(&self) -> Response<ResponseBody> {
         let mut response = match self {
             Self::NotAMessage(malformed) => {
@@ -118,14 +118,14 @@ impl HttpRefusal {
     }
 }
 
-/// A response with a message.
+/// A JSON response.
 pub(crate) fn json(line: String) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::text(line));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// A response with nothing in it.
+/// A response without a body.
 pub(crate) fn empty(status: StatusCode) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::text(""));
     *response.status_mut() = status;

@@ -1,7 +1,7 @@
-//! One request of a client, answered: the streamable HTTP of ACP, and the way from there to a WebSocket.
+//! Handles one HTTP request: the streamable HTTP transport of ACP, and the upgrade to a WebSocket.
 //!
-//! `POST` says a message, and its answer comes on a stream; only `initialize` is answered at once, with the id of the
-//! connection it has begun. `GET` opens a stream, `DELETE` ends the connection.
+//! `POST` sends a message; its reply arrives on a stream. Only `initialize` gets its reply in the response, with the id
+//! of the new connection. `GET` opens a stream, `DELETE` ends the connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use super::refusal::{HttpRefusal, empty, json};
 use super::server::{Caller, HostLink, HttpServer};
 use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
 
-/// How long nothing may come of the body of a request. A long one may come slowly.
+/// How long a body may make no progress. A long one may arrive slowly.
 const BODY: Duration = Duration::from_mins(1);
-/// The longest first message: who has not begun a connection has little to say.
+/// Maximum length of `initialize`, which needs little room.
 const LONGEST_GREETING: usize = 256 * 1024;
-/// How long the host may take to answer `initialize`; it may have to be started.
+/// How long the host may take to reply to `initialize`, including its start.
 const GREETING: Duration = Duration::from_mins(2);
-/// What a page of another origin may send and see.
+/// CORS headers for allowed origins.
 const FOR_PAGES: [(HeaderName, &str); 3] = [
     (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
     (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, acp-connection-id, acp-session-id"),
     (header::ACCESS_CONTROL_EXPOSE_HEADERS, "acp-connection-id, acp-session-id"),
 ];
 
-/// Answers a request.
+/// Handles a request and returns its response.
 pub(crate) async fn answer<B>(
     server: &Arc<HttpServer>,
     ends: SocketAddresses,
@@ -73,7 +73,7 @@ where
         return Err(HttpRefusal::Path);
     }
     if request.method() == Method::OPTIONS {
-        // A page asks so whether it may ask, and never shows a token yet.
+        // A CORS preflight request, which never carries a token.
         server.guard.look_at_origin(request.uri(), request.headers())?;
         return Ok(empty(StatusCode::NO_CONTENT));
     }
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// The token that lets a request in; none, if none is needed.
+/// Authenticates a request; returns its token, or `None` if it needs none.
 async fn admit(server: &HttpServer, shown: RequestCredential<'_>) -> Result<Option<String>, HttpRefusal> {
     let tokens = server.tokens.clone();
     let secret = match shown {
@@ -147,7 +147,7 @@ where
     Ok(empty(StatusCode::ACCEPTED))
 }
 
-/// The message that a body is.
+/// Reads a body and parses it as a message.
 async fn read<B>(body: B, longest: usize, load: &ReceiveBudget) -> Result<RpcMessage, HttpRefusal>
 where
     B: Body,
@@ -161,7 +161,7 @@ where
     RpcMessage::parse(as_line(text)).map_err(HttpRefusal::NotAMessage)
 }
 
-/// The bytes of a body, as far as there is room for them.
+/// Collects a body's bytes within the receive budget.
 async fn gather<B>(body: Limited<B>, load: &ReceiveBudget) -> Result<Vec<u8>, HttpRefusal>
 where
     B: Body,
@@ -189,7 +189,7 @@ where
     Ok(bytes)
 }
 
-/// Begins a connection, and answers when the host has.
+/// Creates a connection once the host has replied to `initialize`.
 async fn begin(
     server: &Arc<HttpServer>,
     caller: Caller,
@@ -208,7 +208,7 @@ async fn begin(
     Ok(response)
 }
 
-/// The answer to the first request, and what came before it.
+/// Waits for the reply to `initialize`; earlier messages are collected in `early`.
 async fn greeting(
     incoming: &mut InboundStream,
     id: Option<&RpcId>,
@@ -229,7 +229,7 @@ fn get(
     headers: &HeaderMap,
 ) -> Result<Response<ResponseBody>, HttpRefusal> {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
-    // Types have parameters behind a semicolon, and their names know no case.
+    // Media types may have parameters, and their names are case-insensitive.
     let names = accepted.flat_map(|accept| accept.split(',')).filter_map(|kind| kind.split(';').next());
     if !names.map(str::trim).any(|name| name.eq_ignore_ascii_case("text/event-stream")) {
         return Err(HttpRefusal::Accept);
@@ -259,7 +259,7 @@ fn delete(
     Ok(empty(StatusCode::ACCEPTED))
 }
 
-/// The connection that a request belongs to. Who has not begun it does not find it.
+/// The connection that a request names. It must have been created with the same token.
 fn known(
     server: &HttpServer,
     token: Option<&str>,

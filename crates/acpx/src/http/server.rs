@@ -1,7 +1,8 @@
-//! The server: a listener, what all its connections have in common, and its bounds.
+//! The HTTP server: accepts sockets, enforces limits, and connects each client to the home's host through a bridge of
+//! its own.
 //!
-//! A connection of a client is joined to the home's host by a bridge of its own. It ends when its client goes, when
-//! its token is revoked, when it does not read, or when the server stops; its sessions go on in any case.
+//! A client's connection ends when the client disconnects, its token is revoked, it stops reading, or the server stops.
+//! Its sessions continue in the host in all cases.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -34,107 +35,107 @@ use super::refusal::HttpRefusal;
 use super::request;
 use super::tokens::{self, Tokens};
 
-/// How many sockets are open at once. Others wait at the door.
+/// Maximum number of open sockets. Further connections wait in the listener's backlog.
 const SOCKETS: usize = 512;
-/// How many of them one address may have. This machine itself may have all: others come by it through a proxy.
+/// Maximum number of sockets per address. Loopback is exempt because a local proxy forwards many clients.
 const SOCKETS_OF_ONE: usize = 128;
-/// How many clients are joined to the host at once.
+/// Maximum number of clients connected to the host.
 const CLIENTS: usize = 64;
-/// How many of them one token may have, or one address without a token.
+/// Maximum number of clients per token, or per address without a token.
 const CLIENTS_OF_ONE: usize = 32;
-/// How many bytes may have come, from all clients together, that are no messages yet.
+/// Maximum number of received bytes, over all clients, that do not form complete messages yet.
 const ROOM: usize = 256 << 20;
-/// How much a client and its bridge have in flight.
+/// Buffer size of the pipe between a client and its bridge.
 const PIPE: usize = 64 * 1024;
-/// How long a handshake or the head of a request may take.
+/// Timeout of the TLS handshake and of a request's headers.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest head of a request.
+/// Maximum size of a request's headers.
 const HEAD: usize = 64 * 1024;
-/// How many requests one socket may have under way, each stream of events being one.
+/// Maximum number of concurrent requests per socket; each event stream is one.
 const REQUESTS: u32 = 512;
-/// How often the tokens of open connections are looked at.
+/// How often the tokens of open connections are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long nobody is let in after that has failed, which is for want of files or memory.
+/// Pause after a failed accept, which means that file descriptors or memory are exhausted.
 const REST: Duration = Duration::from_millis(50);
-/// How long clients have to hear that the server stops.
+/// How long clients have to receive the shutdown notice.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How a server reaches the host of its home.
 pub(crate) struct Hosts {
     /// The home's directory.
     pub(crate) directory: PathBuf,
-    /// A bridge to the host for a remote client.
+    /// Creates a bridge to the host for a remote client.
     pub(crate) bridge: Box<dyn Fn(&RemoteClientMeta) -> Bridge + Send + Sync>,
-    /// Reports that there is no host for a client.
+    /// Reports that a client's bridge could not reach a host.
     pub(crate) no_host: fn(&HostError),
 }
 
-/// What all connections of a server have in common.
+/// State that all connections of a server share.
 pub(crate) struct HttpServer {
     pub(crate) guard: Guard,
     pub(crate) tokens: Tokens,
     hosts: Hosts,
     /// The name of the home.
     home: String,
-    /// What hosts are told of every client.
+    /// Metadata that hosts receive about every client.
     client: RemoteClientMeta,
     clients: Arc<Semaphore>,
-    /// How many of them each has.
+    /// Number of clients per token or address.
     shares: Arc<KeyedCounter<String>>,
     room: Arc<Semaphore>,
-    /// What goes on beside the sockets, and ends with the server.
+    /// Background tasks that end with the server.
     tasks: Mutex<JoinSet<()>>,
     http: Mutex<HashMap<String, Arc<HttpConnection>>>,
-    /// When tokens were last used whose use is not written down yet.
+    /// Last use of each token, not yet written to the token file.
     uses: Mutex<HashMap<String, Timestamp>>,
-    /// What the tokens were when they were last looked at.
+    /// The tokens as of the last check.
     known: watch::Sender<TokenSnapshot>,
     stopping: watch::Sender<bool>,
 }
 
-/// What is known of the tokens.
+/// Which tokens exist and are valid.
 #[derive(Debug, Default)]
 struct TokenSnapshot {
-    /// Whether nobody comes in without one.
+    /// Whether clients must present a token.
     are_needed: bool,
-    /// The ids of those that hold.
+    /// Ids of the tokens that are not revoked.
     holding: HashSet<String>,
 }
 
-/// One client's way to the host. Dropped, it ends.
+/// One client's connection to the host; dropping it closes the connection.
 pub(crate) struct HostLink {
     pub(crate) peer: Peer,
     pub(crate) incoming: InboundStream,
     pub(crate) admission: Admission,
 }
 
-/// That a client is one of those who may be there. Dropped, another may.
+/// RAII guard of a client's place in the limits; dropping it frees the place.
 pub(crate) struct Admission {
     _permit: OwnedSemaphorePermit,
     _share: KeyedCountGuard<String>,
 }
 
-/// What the user lets clients from elsewhere do beyond the ordinary.
+/// Extra privileges that the user grants to remote clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// Let an agent do everything unasked.
+    /// Let an agent act without permission requests.
     pub(crate) approve_all: bool,
     /// Start programs on this machine as MCP servers.
     pub(crate) stdio_servers: bool,
-    /// Say to the agent what only the agent understands.
+    /// Forward agent-specific fields to the agent.
     pub(crate) besides: bool,
 }
 
-/// Who has sent a request, once it is let in.
+/// The sender of an admitted request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) ends: SocketAddresses,
-    /// The token it came in by.
+    /// The token it presented.
     pub(crate) token: Option<String>,
 }
 
 impl Caller {
-    /// Who it is, so that what belongs to one can be bounded.
+    /// Key under which this caller's resources are counted.
     fn who(&self) -> String {
         match &self.token {
             Some(token) => format!("token {token}"),
@@ -142,8 +143,8 @@ impl Caller {
         }
     }
 
-    /// Whether it speaks for an agent of the home with this name. Whoever does not show itself is taken for one, unless
-    /// it has a token: that is the user's word.
+    /// Whether the caller acts for an agent of this home. A caller whose process cannot be identified counts as one,
+    /// unless it presented a token, which only the user hands out.
     fn is_confined(&self, home: &str) -> bool {
         match self.ends.owner(home) {
             SocketOwner::Inside => true,
@@ -154,7 +155,7 @@ impl Caller {
 }
 
 impl HttpServer {
-    /// A server of a home, whose clients have this in common.
+    /// Creates the server of a home; `client` and `allowance` apply to all its clients.
     pub(crate) fn new(
         hosts: Hosts,
         home: String,
@@ -185,7 +186,7 @@ impl HttpServer {
         })
     }
 
-    /// Lets clients in until it is told to stop.
+    /// Accepts clients until `stop` completes.
     pub(crate) async fn serve(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -207,7 +208,7 @@ impl HttpServer {
                 tokio::time::sleep(REST).await;
                 continue;
             };
-            // Whoever has as many as it may is not heard.
+            // An address at its limit is dropped without a reply.
             if let Some(share) = addresses.take(&ends.theirs.ip(), most_sockets(ends)) {
                 let (server, tls) = (Arc::clone(self), tls.clone());
                 tasks.spawn(async move {
@@ -217,14 +218,14 @@ impl HttpServer {
             }
         }
         self.stopping.send_replace(true);
-        // Whoever does not read what it is told is told no more.
+        // A client that does not read the shutdown notice in time is cut off.
         drop(tokio::time::timeout(FAREWELL, self.all_gone()).await);
         let left = std::mem::take(&mut *self.tasks());
         drop(left);
         self.look_at_tokens().await;
     }
 
-    /// Waits until no client is joined to the host any more.
+    /// Waits until no client is connected to the host.
     async fn all_gone(&self) {
         drop(self.clients.acquire_many(u32::try_from(CLIENTS).unwrap_or(u32::MAX)).await);
     }
@@ -235,7 +236,7 @@ impl HttpServer {
         ends: SocketAddresses,
         tls: Option<TlsAcceptor>,
     ) {
-        // A message is a few bytes that somebody waits for.
+        // Messages are small and latency-sensitive, so do not batch them.
         drop(stream.set_nodelay(true));
         match tls {
             None => self.speak(ends, TokioIo::new(DeadlineStream::new(stream, PATIENCE))).await,
@@ -263,7 +264,7 @@ impl HttpServer {
         });
         let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
         tokio::select! {
-            // What is wrong with a client's HTTP it was told, and nobody else needs to know.
+            // hyper has already replied to malformed HTTP; there is nothing to report here.
             done = &mut connection => drop(done),
             () = stopped => {
                 connection.as_mut().graceful_shutdown();
@@ -272,21 +273,21 @@ impl HttpServer {
         }
     }
 
-    /// Joins a client to the host, unless too many are.
+    /// Connects a client to the host, unless a limit is reached.
     pub(crate) async fn join(self: &Arc<Self>, caller: &Caller) -> Result<HostLink, HttpRefusal> {
         let permit = Arc::clone(&self.clients).try_acquire_owned().map_err(|_| HttpRefusal::Full)?;
         let who = caller.who();
         let share = self.shares.take(&who, CLIENTS_OF_ONE).ok_or(HttpRefusal::Full)?;
         let (asking, home) = (caller.clone(), self.home.clone());
         let confined = tokio::task::spawn_blocking(move || asking.is_confined(&home)).await;
-        // Whoever cannot be told to be the user is not taken for the user.
+        // If the check fails, treat the caller as confined.
         let confined = confined.unwrap_or(true);
         let bridge = (self.hosts.bridge)(&RemoteClientMeta { who, confined, ..self.client.clone() });
         let (near, far) = tokio::io::duplex(PIPE);
         let (stopped, no_host) = (self.stopped(), self.hosts.no_host);
         self.spawn(async move {
             let (source, target) = tokio::io::split(far);
-            // One that is gone reads nothing.
+            // After the client disconnects, pending output has no reader.
             let unheard = std::future::ready(());
             if let Err(error) = bridge.run(source, target, stopped, unheard).await {
                 no_host(&error);
@@ -297,7 +298,7 @@ impl HttpServer {
         Ok(HostLink { peer, incoming, admission: Admission { _permit: permit, _share: share } })
     }
 
-    /// Sees something through for as long as the server is there.
+    /// Spawns a background task that ends with the server.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks();
         while tasks.try_join_next().is_some() {}
@@ -308,12 +309,12 @@ impl HttpServer {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a client is about to send, out of what all may.
+    /// A receive budget for one client, drawn from the server's total.
     pub(crate) fn load(&self) -> Arc<ReceiveBudget> {
         ReceiveBudget::new(Arc::clone(&self.room))
     }
 
-    /// Waits until a client may stay no longer: its token is revoked, or it has none and now needs one, or the server
+    /// Waits until a client must be disconnected: its token is revoked, it has none and now needs one, or the server
     /// stops.
     pub(crate) async fn unwelcome(&self, token: Option<&str>) {
         let revoked = async {
@@ -332,7 +333,7 @@ impl HttpServer {
     fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopping = self.stopping.subscribe();
         async move {
-            // The one who tells lives as long as the server.
+            // The sender lives as long as the server.
             drop(stopping.wait_for(|stopping| *stopping).await);
         }
     }
@@ -341,7 +342,7 @@ impl HttpServer {
         let mut known = self.known.subscribe();
         while known.changed().await.is_ok() {
             let is_listed = known.borrow().holding.contains(token);
-            // The list may be from before the token was made.
+            // The snapshot may be older than the token.
             if !is_listed && !self.holds(token).await {
                 return;
             }
@@ -350,18 +351,18 @@ impl HttpServer {
 
     async fn token_needed(&self) {
         let mut known = self.known.subscribe();
-        // Whoever tells lives as long as the server.
+        // The sender lives as long as the server.
         drop(known.wait_for(|known| !self.guard.admits_nothing(known.are_needed)).await);
     }
 
     async fn holds(&self, token: &str) -> bool {
         let (tokens, token) = (self.tokens.clone(), token.to_owned());
         let asked = tokio::task::spawn_blocking(move || tokens.still_holds(&token)).await;
-        // A file that cannot be read now lets nobody new in, and ends nothing.
+        // An unreadable token file admits no new clients and disconnects none.
         !matches!(asked, Ok(Ok(false)))
     }
 
-    /// A client that came in by this token has said something.
+    /// Records that a client with this token sent a message.
     pub(crate) fn note_use(&self, token: &str) {
         let mut uses = self.uses();
         match uses.get_mut(token) {
@@ -374,12 +375,12 @@ impl HttpServer {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connections over HTTP.
+    /// The open HTTP connections, by id.
     pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpConnection>>> {
         self.http.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the tokens that hold, again and again.
+    /// Refreshes the token snapshot periodically.
     async fn watch_tokens(self: Arc<Self>) {
         let mut looks = tokio::time::interval(LOOK);
         let mut stopped = std::pin::pin!(self.stopped());
@@ -392,11 +393,11 @@ impl HttpServer {
         }
     }
 
-    /// Writes down which tokens were used, and tells those that hold.
+    /// Persists recent token uses and publishes the current token snapshot.
     async fn look_at_tokens(&self) {
         let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses()));
         let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
-        // A file that cannot be read now lets nobody new in, and ends nothing.
+        // An unreadable token file admits no new clients and disconnects none.
         if let Ok(Ok(listed)) = listed {
             let are_needed = !listed.is_empty();
             let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
@@ -406,7 +407,7 @@ impl HttpServer {
     }
 }
 
-/// The next socket; `None` if it cannot be had now.
+/// Accepts the next socket; `None` if accepting failed.
 async fn accept(
     listener: &TcpListener,
     sockets: &Arc<Semaphore>,
@@ -417,7 +418,7 @@ async fn accept(
     Some((stream, SocketAddresses { theirs, ours }, permit))
 }
 
-/// How many sockets may come from where this one does.
+/// Maximum number of sockets from this socket's address.
 fn most_sockets(ends: SocketAddresses) -> usize {
     if is_loopback(ends.theirs) { SOCKETS } else { SOCKETS_OF_ONE }
 }

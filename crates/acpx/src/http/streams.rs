@@ -1,13 +1,13 @@
-//! Where the lines of one HTTP connection go: to its own stream, or to that of the session they are about.
+//! Routes the lines of one HTTP connection to its own stream or to the stream of the session they concern.
 //!
-//! A session's stream is there as soon as the host has named the session, and may be opened a little earlier, so that
-//! a client which loads a session misses nothing of its replay. Every stream has one reader at a time and holds a
-//! bounded amount for it; what the amount is about is a promise to the memory of this process, not to the client, who
-//! finds everything again by its cursor.
+//! A session's stream exists once the host has named the session. A client may open it slightly earlier, so that it
+//! misses no part of a replay. Every stream has one reader at a time and a bounded queue; a client that falls behind is
+//! disconnected and catches up from its cursor.
 //!
-//! A client that loads or resumes a session before it opens the session's stream reads the replay and the answer on the
-//! connection's stream: it may open the session's stream only when it sees the session's id there. A client that opened
-//! the session's stream first reads both on that stream, where the answer cannot overtake the replay.
+//! A client that loads or resumes a session before it opens the session's stream reads the replay and the reply on the
+//! connection's stream, because it may wait for the session's id in the reply before it opens the session's stream.
+//! A client that opened the session's stream first reads both on that stream, where the reply cannot overtake the
+//! replay.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,18 +17,18 @@ use acpx_core::acp::session_of;
 use acpx_core::wire::{Body, RpcId, RpcMessage, encode, splice};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// How many lines a stream holds for its reader.
+/// Maximum number of queued lines per stream.
 const LINES: usize = 1024;
-/// How many bytes. A single line that is longer passes alone.
+/// Maximum number of queued bytes per stream. A longer line passes alone.
 const BYTES: u32 = 4 << 20;
-/// How many streams may be open for sessions that the host has not named.
+/// Maximum number of open streams for sessions that the host has not named.
 const UNKNOWN: usize = 16;
-/// How many sessions of one connection have streams of their own. What the others say goes to the connection's.
+/// Maximum number of session streams per connection. Lines of further sessions go to the connection's stream.
 const SESSIONS: usize = 256;
-/// How many requests of one connection may wait for their answers.
+/// Maximum number of pending requests per connection.
 const WAITING: usize = 4096;
 
-/// Methods that are about one session, which must therefore be named.
+/// Methods that require a session id.
 const ABOUT_A_SESSION: [&str; 10] = [
     "session/prompt",
     "session/cancel",
@@ -42,27 +42,27 @@ const ABOUT_A_SESSION: [&str; 10] = [
     "session/set_model",
 ];
 
-/// Why a message cannot be taken.
+/// Why a message is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadMessage {
-    /// It names no session, and must.
+    /// It lacks the required session id.
     #[error("Acp-Session-Id or params.sessionId is needed")]
     NoSession,
-    /// It names two.
+    /// Header and params name different sessions.
     #[error("Acp-Session-Id and params.sessionId name two sessions")]
     TwoSessions,
-    /// It has the session in a header, and params that cannot have it.
+    /// The session id is in the header, but the params are not an object.
     #[error("Acp-Session-Id needs params that are an object")]
     BadParams,
-    /// Too many requests wait already.
+    /// Too many requests are pending.
     #[error("too many requests wait for an answer")]
     TooMany,
 }
 
-/// Why a stream cannot be had.
+/// Why a stream cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoStream {
-    /// It has a reader.
+    /// It already has a reader.
     #[error("the stream has a reader already")]
     Busy,
     /// The session is not known on this connection.
@@ -76,7 +76,7 @@ pub(crate) struct ConnectionStreams {
     connection: Mailbox,
     sessions: HashMap<String, SessionStream>,
     waiting: HashMap<RpcId, StreamRequest>,
-    /// Sessions that are loaded or resumed without a reader of their stream, each with the request.
+    /// Sessions that are being loaded or resumed without a reader of their stream, each with the request's id.
     loads_without_reader: HashMap<String, RpcId>,
 }
 
@@ -86,25 +86,25 @@ struct SessionStream {
     standing: StreamSessionState,
 }
 
-/// What is known of a session.
+/// Whether the host knows a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamSessionState {
     /// The host has not named it yet.
     Unknown,
-    /// It has.
+    /// The host has named it.
     Known,
-    /// It was closed or deleted. Whoever reads its stream need not notice.
+    /// It was closed or deleted. Its stream stays open for the current reader.
     Over,
 }
 
-/// A request that has no answer yet.
+/// A pending request of the client.
 #[derive(Debug)]
 struct StreamRequest {
     session: Option<String>,
     does: AnswerEffect,
 }
 
-/// What the answer to a request does to the sessions that are known.
+/// What a successful reply changes about the known sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerEffect {
     Nothing,
@@ -113,7 +113,8 @@ enum AnswerEffect {
 }
 
 impl ConnectionStreams {
-    /// Takes note of what a client says; the line as it goes on. A session in the header is the one of the params.
+    /// Registers a client's message and returns the line to forward. A session id that is only in the header is copied
+    /// into the params.
     pub(crate) fn heard(&mut self, message: &RpcMessage, header: Option<&str>) -> Result<String, BadMessage> {
         let line = || message.line().to_string();
         let Some(method) = message.method().filter(|method| !method.starts_with("$/")) else {
@@ -146,7 +147,7 @@ impl ConnectionStreams {
         Ok(line)
     }
 
-    /// Where a line of the host goes, and the line as it goes there.
+    /// The stream for a line of the host, and the line to write there.
     pub(crate) fn route(&mut self, message: &RpcMessage) -> (Mailbox, Arc<str>) {
         let session = match message.method() {
             Some(method) if method.starts_with("$/") => None,
@@ -172,7 +173,7 @@ impl ConnectionStreams {
         (self.mailbox_of_answer(message, waiting), message.line().clone())
     }
 
-    /// The answer to a load or resume with the session's id in it, by which the client opens the session's stream.
+    /// Adds the session's id to the reply to a load or resume, so that the client can open the session's stream.
     fn loaded(&mut self, answer: &RpcMessage, session: &str) -> Arc<str> {
         if answer.result().is_none() {
             return answer.line().clone();
@@ -192,7 +193,7 @@ impl ConnectionStreams {
             self.named(session);
         }
         let Some(session) = session else { return self.connection.clone() };
-        // What fails for a session that nobody knows makes it no better known.
+        // A failed request does not make an unknown session known.
         if result.is_none() && !self.sessions.contains_key(&session) {
             return self.connection.clone();
         }
@@ -204,12 +205,12 @@ impl ConnectionStreams {
             self.sessions.entry(session).and_modify(|stream| stream.standing = StreamSessionState::Over);
             return way;
         }
-        // A stream that nobody reads ends with its session, and the answer must be heard.
+        // A stream without a reader is dropped with its session, so the reply goes to the connection's stream.
         self.sessions.remove(&session);
         self.connection.clone()
     }
 
-    /// The stream of a session that the host has named.
+    /// The stream of a session that the host has named, created if necessary.
     fn named(&mut self, session: String) -> Mailbox {
         if !self.sessions.contains_key(&session) && self.sessions.len() >= SESSIONS {
             return self.connection.clone();
@@ -219,13 +220,13 @@ impl ConnectionStreams {
         stream.mailbox.clone()
     }
 
-    /// A stream to be read: a session's, or the connection's own.
+    /// Opens a session's stream, or the connection's own, for reading.
     pub(crate) fn open(&mut self, session: Option<&str>) -> Result<SessionStreamReader, NoStream> {
         let Some(session) = session else { return self.connection.read().ok_or(NoStream::Busy) };
         if let Some(stream) = self.sessions.get(session) {
             return stream.mailbox.read().ok_or(NoStream::Busy);
         }
-        // What was opened early and left again was never a stream, and what is over and left is none any more.
+        // Drop streams without a reader whose session never became known or is over.
         self.sessions
             .retain(|_, stream| stream.standing == StreamSessionState::Known || stream.mailbox.has_reader());
         let unknown =
@@ -239,7 +240,7 @@ impl ConnectionStreams {
         reader
     }
 
-    /// Whether somebody reads any of them.
+    /// Whether any stream has a reader.
     pub(crate) fn has_reader(&self) -> bool {
         self.connection.has_reader() || self.sessions.values().any(|stream| stream.mailbox.has_reader())
     }
@@ -251,7 +252,7 @@ impl SessionStream {
     }
 }
 
-/// A request that names its session in its params, too.
+/// Re-encodes a message with the session id in its params.
 fn with_session(message: &RpcMessage, method: &str, session: &str) -> Option<String> {
     let session = encode::json_string(session);
     let params = splice::put(message.params().unwrap_or("{}"), &["sessionId"], &session)?;
@@ -261,16 +262,16 @@ fn with_session(message: &RpcMessage, method: &str, session: &str) -> Option<Str
     })
 }
 
-/// What waits for the reader of one stream.
+/// The queue of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Mailbox {
     sender: mpsc::Sender<MailboxLine>,
     room: Arc<Semaphore>,
-    /// The receiving end, while nobody reads.
+    /// The receiving end, while there is no reader.
     idle: Arc<Mutex<Option<mpsc::Receiver<MailboxLine>>>>,
 }
 
-/// A line, and the room it takes.
+/// A queued line, and the bytes it reserves.
 #[derive(Debug)]
 struct MailboxLine {
     line: Arc<str>,
@@ -286,11 +287,11 @@ impl Default for Mailbox {
 }
 
 impl Mailbox {
-    /// Puts a line in, when there is room.
+    /// Queues a line, waiting for room.
     pub(crate) async fn put(&self, line: Arc<str>) {
         let bytes = u32::try_from(line.len()).unwrap_or(BYTES).min(BYTES);
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(bytes).await else { return };
-        // It fails when the connection is over, and then nobody waits for anything.
+        // Sending fails only when the connection is over.
         drop(self.sender.send(MailboxLine { line, _room: room }).await);
     }
 
@@ -304,7 +305,7 @@ impl Mailbox {
     }
 }
 
-/// The reader of one stream. When it goes, another may come.
+/// The reader of one stream; dropping it lets another reader open the stream.
 #[derive(Debug)]
 pub(crate) struct SessionStreamReader {
     receiver: Option<mpsc::Receiver<MailboxLine>>,

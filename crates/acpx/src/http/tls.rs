@@ -1,4 +1,4 @@
-//! TLS, both sides of it, with one choice of cryptography for the whole program.
+//! TLS for the server and the client, with one crypto provider for the whole program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Why there is no TLS.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     /// A file has no certificate or no key.
     #[error("cannot read {what} in {}", file.display())]
     File {
-        /// What was looked for.
+        /// What the file should contain.
         what: &'static str,
         /// The file.
         file: PathBuf,
-        /// Why it was not found.
+        /// The error of reading it.
         #[source]
         source: pem::Error,
     },
-    /// The certificate and the key do not go together, or are of no use.
+    /// The certificate and the key do not match or are unusable.
     #[error("cannot use the certificate")]
     Unusable(#[source] rustls::Error),
-    /// This machine trusts nobody.
+    /// This machine has no trusted root certificates.
     #[error("no trusted certificates are found on this machine")]
     NoRoots,
 }
 
-/// Takes TLS connections with this certificate, the chain above it included.
+/// Creates the acceptor for a certificate chain and its key.
 pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
     let problem = |what, file: &Path, source| TlsError::File { what, file: file.to_owned(), source };
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -50,7 +50,7 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, Tl
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Makes TLS connections to whom this machine trusts, for both versions of HTTP or for the older one alone.
+/// Creates a connector that trusts this machine's roots; it offers HTTP/2 only if `http2` is set.
 pub(crate) fn connector(http2: bool) -> Result<TlsConnector, TlsError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

@@ -1,7 +1,7 @@
-//! The tokens of a home: who may come in from elsewhere.
+//! The access tokens of a home, which authenticate remote clients.
 //!
-//! A token is 256 random bits that are shown once. The file `tokens.json` has their hash, so whoever reads it cannot
-//! come in by it. A revoked token stays in the file: once a home has had a token, nobody comes in without one.
+//! A token is 256 random bits, shown once. The file `tokens.json` stores only hashes, so reading it grants no access. A
+//! revoked token stays in the file: once a home has had a token, every client needs one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,18 +17,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every token begins with, so that it is known for one wherever it turns up.
+/// Prefix of every token, which makes leaked tokens recognisable.
 const PREFIX: &str = "acpx_";
-/// How far the time of last use that is written down may be behind.
+/// How old a persisted time of last use may be before it is updated.
 const FRESH: Duration = Duration::from_secs(10);
-/// The most tokens a home may have, revoked ones included.
+/// Maximum number of tokens per home, including revoked ones.
 const MOST: usize = 1000;
-/// The most the file may have. As many tokens as there may be have less.
+/// Maximum size of the file; the maximum number of tokens needs less.
 const LARGEST: u64 = 1 << 20;
-/// The longest name of a token, in characters.
+/// Maximum length of a token's name, in characters.
 const LONGEST_NAME: usize = 100;
 
-/// Why tokens cannot be used.
+/// Why a token operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// The file cannot be read or written.
@@ -36,22 +36,22 @@ pub(crate) enum TokenError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// There are as many as there may be.
+    /// The home has the maximum number of tokens.
     #[error("there are {MOST} tokens already, revoked ones included")]
     TooMany,
-    /// A token cannot have this name.
+    /// The name is empty, too long or has control characters.
     #[error("the name of a token has from 1 to {LONGEST_NAME} characters, and no control characters")]
     Name,
     /// There is no such token.
     #[error("there is no token with the id {id:?}")]
     Unknown {
-        /// The id that was given.
+        /// The given id.
         id: String,
-        /// The ids of those that have it as their name and are not revoked.
+        /// Ids of unrevoked tokens that have it as their name.
         named: Vec<String>,
     },
 }
@@ -67,7 +67,7 @@ impl TokenError {
         }
     }
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) fn hint(&self) -> Cow<'static, str> {
         let said = match self {
             Self::Unknown { named, .. } => match &named[..] {
@@ -94,7 +94,7 @@ impl TokenError {
     }
 }
 
-/// A token as it is known afterwards. Its secret is not.
+/// A token's metadata, without the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Token {
@@ -115,7 +115,7 @@ pub(crate) struct Tokens {
     file: PathBuf,
 }
 
-/// A token in the file.
+/// A token as stored in the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TokenEntry {
@@ -142,7 +142,7 @@ impl Tokens {
         Self { file: home.join("tokens.json") }
     }
 
-    /// Makes a token; its secret, and what is known of it afterwards.
+    /// Creates a token; returns its secret and its metadata.
     pub(crate) fn make(&self, name: Option<&str>) -> Result<(String, Token), TokenError> {
         let is_fit = |name: &str| {
             (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.contains(char::is_control)
@@ -172,12 +172,12 @@ impl Tokens {
         })
     }
 
-    /// Every token there is or was, oldest first.
+    /// All tokens, including revoked ones, oldest first.
     pub(crate) fn list(&self) -> Result<Vec<Token>, TokenError> {
         Ok(self.read()?.tokens.iter().map(TokenEntry::token).collect())
     }
 
-    /// Takes a token back. One that was taken back already stays as it is.
+    /// Revokes a token. Revoking it again changes nothing.
     pub(crate) fn revoke(&self, id: &str) -> Result<Token, TokenError> {
         self.change(|contents| {
             let Some(index) = contents.tokens.iter().position(|kept| kept.token_id == id) else {
@@ -192,36 +192,36 @@ impl Tokens {
         })
     }
 
-    /// Whether nobody comes in without one.
+    /// Whether clients must present a token.
     pub(crate) fn are_needed(&self) -> Result<bool, TokenError> {
         Ok(!self.read()?.tokens.is_empty())
     }
 
-    /// The token that this is the secret of, unless it was revoked.
+    /// The id of the token with this secret, unless it was revoked.
     pub(crate) fn check(&self, secret: &str) -> Result<Option<String>, TokenError> {
         let hash = hash(secret);
         let contents = self.read()?;
         let found = contents.tokens.iter().rfind(|kept| kept.is(&hash));
         let Some(kept) = found.filter(|kept| kept.revoked_at.is_none()) else { return Ok(None) };
         let id = kept.token_id.clone();
-        // Whoever comes in comes in, even if that cannot be written down.
+        // A failed write of the time of use does not deny access.
         drop(self.note_uses(&contents, &HashMap::from([(id.clone(), now())])));
         Ok(Some(id))
     }
 
-    /// Every token there is or was, once these uses of them are written down.
+    /// Persists these uses, then lists all tokens, including revoked ones.
     pub(crate) fn list_with(&self, uses: &HashMap<String, Timestamp>) -> Result<Vec<Token>, TokenError> {
         let contents = self.read()?;
         self.note_uses(&contents, uses)?;
         Ok(contents.tokens.iter().map(TokenEntry::token).collect())
     }
 
-    /// Whether a token that let somebody in still does.
+    /// Whether a token exists and is not revoked.
     pub(crate) fn still_holds(&self, id: &str) -> Result<bool, TokenError> {
         Ok(self.read()?.tokens.iter().any(|kept| kept.token_id == id && kept.revoked_at.is_none()))
     }
 
-    /// Writes down when tokens were used, unless what is written is as good.
+    /// Persists times of last use, unless the stored ones are recent enough.
     fn note_uses(&self, known: &Contents, uses: &HashMap<String, Timestamp>) -> Result<(), TokenError> {
         let is_news = |kept: &TokenEntry| uses.get(&kept.token_id).is_some_and(|at| kept.is_behind(*at));
         if !known.tokens.iter().any(is_news) {
@@ -248,7 +248,7 @@ impl Tokens {
         serde_json::from_str(&text).map_err(|error| self.unusable(error.into()))
     }
 
-    /// Changes the file as a whole, one after another: a reader sees it before or after, and never half.
+    /// Replaces the file atomically under a lock: a reader sees the old or the new content.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Contents) -> Result<T, TokenError>,
@@ -266,7 +266,7 @@ impl Tokens {
 
     fn write(&self, contents: &Contents) -> io::Result<()> {
         let directory = self.file.parent().unwrap_or(Path::new("/"));
-        // A temporary file is its owner's alone, and the one it becomes is too.
+        // A temporary file is readable by its owner only, and so is the file it replaces.
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(serde_json::to_string_pretty(contents)?.as_bytes())?;
         file.as_file().sync_all()?;
@@ -294,7 +294,7 @@ impl TokenEntry {
         Token {
             id: self.token_id.clone(),
             name: self.name.clone(),
-            // A time that somebody has spoilt by hand is no reason to hide the token.
+            // A damaged timestamp must not hide the token.
             created_at: time(&self.created_at).unwrap_or_else(epoch),
             last_used_at: self.last_used_at.as_deref().and_then(time),
             revoked_at: self.revoked_at.as_deref().map(|at| time(at).unwrap_or_else(epoch)),
@@ -315,7 +315,7 @@ fn epoch() -> Timestamp {
     Timestamp::since_1970(Duration::ZERO)
 }
 
-/// What time it is.
+/// The current time.
 pub(crate) fn now() -> Timestamp {
     Timestamp::since_1970(acpx_core::wire::since_1970())
 }

@@ -1,7 +1,7 @@
-//! A client on a WebSocket: one message a text frame, in both directions.
+//! Server side of ACP over a WebSocket: one message per text frame, in both directions.
 //!
-//! Whoever does not read, and whoever is not there any more, is dropped, and is told why if it can be. What it missed it
-//! finds by its cursor.
+//! A client that does not read or stays silent is disconnected with a close frame that gives the reason. It catches up
+//! from its cursor when it reconnects.
 
 use std::io;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use super::frames::{self, FROM_CLIENT, FrameEvent, FrameSendError, Socket, confi
 use super::refusal::HttpRefusal;
 use super::server::{Caller, HostLink, HttpServer};
 
-/// How long the last words may take.
+/// Timeout of sending the close frame.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Whether a request wants to become a WebSocket.
+/// Whether a request asks for an upgrade to a WebSocket.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok());
     upgrade.is_some_and(|upgrade| upgrade.eq_ignore_ascii_case("websocket"))
 }
 
-/// Makes a WebSocket of a request, and serves it.
+/// Upgrades a request to a WebSocket and spawns a task that serves it.
 pub(super) async fn upgrade<B: Send + 'static>(
     server: &Arc<HttpServer>,
     caller: Caller,
@@ -86,35 +86,35 @@ async fn serve<S>(
                 let close = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
                 sink.send(Message::Close(Some(close))).await
             }
-            // Who says that it goes is answered likewise: the answer was made when that came, and waits to be written.
+            // tungstenite has queued the reply to the client's close frame; flush it.
             None => sink.flush().await,
         }
     };
-    // It may be gone by now.
+    // The client may be unreachable by now.
     drop(timeout(FAREWELL, farewell).await);
 }
 
-/// Why a client is served no longer.
+/// Why the server stops serving a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CloseReason {
-    /// It is gone, or cannot be talked to.
+    /// It disconnected or cannot be reached.
     Gone,
     Silent,
     Slow,
     Unwelcome,
-    /// The bridge has ended: there is no host, and cannot be.
+    /// The bridge has ended because no host could be reached.
     NoHost,
-    /// What it sends are no frames.
+    /// It sent invalid frames.
     NoFrames,
     NoText,
     BadText,
     TooLong,
-    /// All clients together have sent as much as there is room for.
+    /// The server's receive budget is exhausted.
     Full,
 }
 
 impl CloseReason {
-    /// Why a client that sends this is served no longer.
+    /// The reason that fits an error of the WebSocket.
     fn of(error: &Error) -> Self {
         match error {
             Error::Utf8(_) => Self::BadText,
@@ -141,8 +141,7 @@ impl CloseReason {
     }
 }
 
-/// Passes on what the client says. What is no message is none to the bridge either, which counts it and says what there
-/// is to say.
+/// Forwards the client's messages. Malformed ones are forwarded too; the bridge counts them and replies.
 async fn hear<S>(
     mut source: SplitStream<Socket<S>>,
     peer: &Peer,
@@ -178,7 +177,7 @@ mod tests {
     use super::super::frames::SILENCE;
     use super::*;
 
-    /// A server's end with room for so much, and the far end of its stream.
+    /// The server's end of a socket with this receive budget, and the other end of its stream.
     async fn socket(
         room: usize,
     ) -> (Socket<tokio::io::DuplexStream>, Arc<ReceiveBudget>, tokio::io::DuplexStream) {
@@ -255,7 +254,7 @@ mod tests {
             let (socket, load, mut far) = socket(1024).await;
             let (_sink, mut source) = socket.split();
             far.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'y']).await.unwrap();
-            // Whoever the message before was for did not take it for so long.
+            // The host was slow to accept the previous message.
             tokio::time::advance(SILENCE * 2).await;
             let heard = frames::hear(&mut source, &load, FROM_CLIENT).await;
             assert!(matches!(heard, FrameEvent::Line(_)), "{heard:?}");
@@ -269,7 +268,7 @@ mod tests {
         let ((host, _incoming), _other) = memory(WireLimits::default());
         let began = Instant::now();
         let slow = async {
-            // A frame of two bytes in all, of which the second never comes whole.
+            // A frame announces two bytes, and the second never arrives.
             for byte in [0x81, 0x82, 0, 0, 0] {
                 tokio::time::sleep(SILENCE / 2).await;
                 far.write_all(&[byte]).await.unwrap();

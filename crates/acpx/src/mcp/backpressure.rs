@@ -1,7 +1,7 @@
-//! Bounds what a server can ask of its client at once.
+//! Bounds the number of concurrent requests from an MCP server.
 //!
-//! A server may send requests and never read the answers. Each would be a task that waits for ever, so no more is read
-//! from a server that has this many requests open.
+//! A server may send requests and never read the replies. Each would block a task forever, so reading from the server
+//! pauses while the maximum number of requests is open.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
 
-/// Requests of one server under way at once.
+/// Maximum number of open requests per server.
 const MAX_REQUESTS: usize = 64;
 
-/// A transport that reads no further while too many requests of its peer are unanswered.
+/// A transport that stops reading while too many of its peer's requests are open.
 pub(super) struct Backpressure<T> {
     inner: T,
     free: Arc<Semaphore>,
-    /// A request that is read and waits for its turn: `receive` may be dropped while it does.
+    /// A received request that waits for a permit, kept here because `receive` may be cancelled.
     waiting: Option<RxJsonRpcMessage<RoleClient>>,
 }
 
@@ -87,7 +87,7 @@ mod tests {
         }
         let none = timeout(Duration::from_secs(1), transport.receive()).await;
         assert!(none.is_err(), "the request beyond the bound waits");
-        // One answer that is sent makes room for one request, which was not lost while it waited.
+        // Each sent reply makes room for one request, and the waiting request was not lost.
         let answer = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
         let sent = transport.send(serde_json::from_str(answer).unwrap());
         sent.await.unwrap();

@@ -1,7 +1,7 @@
-//! Why an MCP server cannot be used, in one line for a person.
+//! Why an MCP server cannot be used, in one line for the user.
 //!
-//! A failure may quote what a server said, so it is masked and cut before it is shown; it never has a URL in it beyond
-//! host and port, since people put tokens into the rest.
+//! A failure may quote a server's text, so it is masked and truncated before it is shown. It contains host and port but
+//! not the rest of a URL, which may carry tokens.
 
 use std::error::Error;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::http::HttpError;
 
-/// More of a server's words is not quoted.
+/// Maximum length of a quoted text.
 const MAX_WORDS: usize = 300;
-/// Ends a text whose rest was left out.
+/// Marks a truncated text.
 pub(super) const CUT: char = '…';
 
 /// Why a server cannot be used.
@@ -57,9 +57,9 @@ pub(crate) enum McpFailure {
 }
 
 impl McpFailure {
-    /// The same without secrets, in one short line.
+    /// The same failure with secrets masked, in one short line.
     pub(super) fn masked(self, secrets: &Secrets) -> Self {
-        // The values are looked for before anything is cut: half of one would not be found.
+        // Mask before truncating: a truncated secret would not match.
         let masked = |words: String| one_line(&secrets.remove_from_words(&words));
         match self {
             Self::NotStarted(words) => Self::NotStarted(masked(words)),
@@ -68,7 +68,7 @@ impl McpFailure {
             Self::Unreadable(words) => Self::Unreadable(masked(words)),
             Self::Unreachable(words) => Self::Unreachable(masked(words)),
             Self::Http { status, words } => {
-                // A long body is cut where it is read, maybe within a value.
+                // A long body was truncated on receipt, maybe within a secret.
                 let whole =
                     words.strip_suffix(CUT).map(|cut| format!("{}{CUT}", &cut[..secrets.settled(cut)]));
                 Self::Http { status, words: masked(whole.unwrap_or(words)) }
@@ -77,7 +77,7 @@ impl McpFailure {
         }
     }
 
-    /// What a person can do about a server of a configuration file.
+    /// What the user can do about a configured server.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::NotStarted(_) => "correct the command in",
@@ -113,12 +113,12 @@ impl From<&ServiceError> for McpFailure {
     }
 }
 
-/// An error of a server, in words.
+/// A server's JSON-RPC error, in words.
 pub(super) fn rpc_words(error: &ErrorData) -> String {
     format!("{} ({})", error.message, error.code.0)
 }
 
-/// What went wrong below the protocol.
+/// Converts a transport error.
 pub(super) fn transport(error: &DynamicTransportError) -> McpFailure {
     let mut source: Option<&(dyn Error + 'static)> = Some(error.error.as_ref());
     while let Some(found) = source {
@@ -139,7 +139,7 @@ pub(super) fn transport(error: &DynamicTransportError) -> McpFailure {
     McpFailure::Closed
 }
 
-/// Text as one line of bounded length, without control characters.
+/// Joins a text into one line of bounded length without control characters.
 pub(super) fn one_line(words: &str) -> String {
     let plain = words.split(|sign: char| sign.is_control()).filter(|part| !part.is_empty());
     let line = plain.collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
-//! The HTTP side of streamable HTTP, on the HTTP and TLS that the program has anyway.
+//! HTTP client for the streamable HTTP transport, on the HTTP and TLS libraries that the program uses anyway.
 //!
-//! Each request has a connection of its own, no redirect is followed, and every body is bounded, so that headers with
-//! secrets go to the given server and nowhere else.
+//! Each request has its own connection, redirects are not followed, and bodies are bounded. Headers with secrets
+//! therefore reach only the configured server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use super::failure::{CUT, McpFailure};
 use crate::http::client::ByteStream;
 use crate::http::tls;
 
-/// More of what a refusal says is not read.
+/// Maximum length of an error response's body that is read.
 const MAX_REFUSAL: usize = 2048;
 
-/// Why a request has no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
     #[error("{0}")]
@@ -47,7 +47,7 @@ pub(super) enum HttpError {
 
 type HttpAnswer<T> = Result<T, StreamableHttpError<HttpError>>;
 
-/// A client of one server.
+/// An HTTP client for one server.
 #[derive(Clone)]
 pub(super) struct HttpClient(Arc<McpEndpoint>);
 
@@ -88,7 +88,7 @@ impl HttpClient {
         let mut request = Request::builder().method(method).uri(path);
         if let Some(own) = request.headers_mut() {
             own.extend(headers);
-            // A header of the protocol is ours, whatever the configuration says.
+            // The `Host` header is always ours and overrides a configured one.
             if let Some(authority) = target.uri.authority()
                 && let Ok(host) = HeaderValue::from_str(authority.as_str())
             {
@@ -228,7 +228,7 @@ async fn posted(
         return Ok(StreamableHttpPostResponse::Sse(events(response.into_body()), session));
     }
     if !is_request {
-        // Servers answer to what needs no answer in many ways.
+        // Servers reply to notifications in many ways; accept any success.
         return Ok(StreamableHttpPostResponse::Accepted);
     }
     if !is_of(&response, JSON_MIME_TYPE) {
@@ -241,7 +241,7 @@ async fn posted(
     Ok(StreamableHttpPostResponse::Json(serde_json::from_slice(&body.to_bytes())?, session))
 }
 
-/// A refusal with the beginning of what it says.
+/// The error of a response, with the beginning of its body.
 async fn refused(response: Response<Incoming>) -> StreamableHttpError<HttpError> {
     let status = response.status().as_u16();
     let (mut body, mut read) = (response.into_body(), Vec::new());
@@ -270,7 +270,7 @@ fn is_of(response: &Response<Incoming>, kind: &str) -> bool {
     content_type(response).is_some_and(|found| found.starts_with(kind))
 }
 
-/// The events of a body. One that is too long ends the stream.
+/// The event stream of a body. An event that is too long ends it.
 fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
     let mut length = EventLength::default();
     let bytes = body.into_data_stream().map(move |chunk| {
@@ -283,7 +283,7 @@ fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
     SseStream::from_bytes_stream(bytes).boxed()
 }
 
-/// How many bytes the event under way has.
+/// Number of bytes in the current event.
 #[derive(Default)]
 struct EventLength {
     event: usize,

@@ -1,7 +1,8 @@
-//! Connections to MCP servers, over stdio and streamable HTTP: for the sessions of the built-in agent, and for the doctor.
+//! Connections to MCP servers over stdio and streamable HTTP, for the built-in agent's sessions and for the doctor.
 //!
-//! A server is untrusted. Every step is bounded in time, every answer in size, and what a server says passes
-//! [`McpConnection::masked`] before it leaves this module, so that no value of its environment or headers is repeated.
+//! A server is untrusted: every step has a time limit and every reply a size limit. Text from a server passes through
+//! [`McpConnection::masked`] before it leaves this module, so that it cannot reveal values of the server's environment
+//! or headers.
 
 mod backpressure;
 mod failure;
@@ -32,30 +33,30 @@ use self::backpressure::Backpressure;
 pub(crate) use self::failure::McpFailure;
 use self::http::HttpClient;
 
-/// More tools of one server are not listed, so that an endless list ends.
+/// Maximum number of tools listed per server, which bounds an endless list.
 const MAX_TOOLS: usize = 10_000;
-/// A tool with a longer name is not listed.
+/// Tools with longer names are not listed.
 const MAX_TOOL_NAME: usize = 256;
-/// A longer result of a tool is refused: it goes to the client twice, as content and as it is.
+/// Maximum size of a tool's result, which is sent to the client twice: as content and as raw output.
 const MAX_RESULT: usize = 4 << 20;
-/// A longer message of a server is dropped.
+/// Maximum size of a server's message; longer ones are dropped.
 const MAX_MESSAGE: usize = 16 << 20;
-/// How often a stream of events that ended is opened again.
+/// How often an ended event stream is reopened.
 const MAX_RECONNECTS: usize = 5;
-/// How long a connection may take to say goodbye.
+/// Timeout of closing a connection.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long each step of the end of a server's process may take.
+/// Grace periods for ending a server's process.
 const GRACE: GracePeriods = GracePeriods { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
-/// How long the exit of a process that closed its stdout is waited for, to name it, and how often it is looked for.
+/// How long to wait for the exit status of a process that closed its stdout, and how often to poll for it.
 const EXIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How long a server may take.
+/// Time limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct McpLimits {
-    /// To start, answer `initialize` and list its tools.
+    /// To start, reply to `initialize` and list its tools.
     pub(crate) connect: Duration,
-    /// To answer a tool call.
+    /// To reply to a tool call.
     pub(crate) call: Duration,
 }
 
@@ -65,7 +66,7 @@ impl Default for McpLimits {
     }
 }
 
-/// Connects to servers. Clones start processes from the same thread.
+/// Connects to servers. Clones share the thread that spawns processes.
 #[derive(Debug, Clone)]
 pub(crate) struct McpConnector {
     spawner: Spawner,
@@ -73,19 +74,19 @@ pub(crate) struct McpConnector {
     limits: McpLimits,
 }
 
-/// A server that is connected. Dropped, its process group is killed.
+/// A connected server; dropping it kills the server's process group.
 pub(crate) struct McpConnection {
     peer: Peer<RoleClient>,
-    /// What runs until the connection is ended.
+    /// The running connection, until it is ended.
     running: Mutex<Option<McpServerHandle>>,
-    /// How the process of a stdio server exited, if it has.
+    /// The exit status of a stdio server's process, once it has exited.
     exit: Option<Box<dyn Fn() -> Option<ProcessExit> + Send + Sync>>,
     tools: Vec<McpTool>,
     secrets: Arc<Secrets>,
     limits: McpLimits,
 }
 
-/// A tool of a server, as far as it is of use here: descriptions and schemas may be large, and are for models.
+/// A tool of a server, without its description and schema, which may be large and are not used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpTool {
     pub(crate) name: String,
@@ -104,7 +105,7 @@ pub(crate) struct McpToolResult {
     pub(crate) content: Vec<Value>,
     /// The whole result.
     pub(crate) raw: Value,
-    /// Whether the server calls it a failure.
+    /// Whether the server marked it as an error.
     pub(crate) is_error: bool,
 }
 
@@ -117,8 +118,8 @@ impl McpConnector {
         Self { spawner: Spawner::new(None), environment: environment.into_iter().collect(), limits }
     }
 
-    /// Connects to a server and lists its tools. A stdio server is started in `cwd`. Dropped half-way, this leaves no
-    /// process.
+    /// Connects to a server and lists its tools. A stdio server is started in `cwd`. Cancelling this future leaves no
+    /// process behind.
     pub(crate) async fn connect(
         &self,
         server: &McpServer,
@@ -187,7 +188,7 @@ impl McpConnector {
             McpTransport::Sse { .. } => return Err(McpFailure::Transport("sse".into())),
             McpTransport::Other { kind } => return Err(McpFailure::Transport(kind.clone())),
         };
-        // A server decides how much would be kept, and nothing is asked twice.
+        // Disable the response cache: a server would control its size, and no request is repeated.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         Ok(McpServerHandle { service, process })
     }
@@ -233,12 +234,12 @@ impl McpServerHandle {
 }
 
 impl McpConnection {
-    /// The tools of the server, when it was connected.
+    /// The server's tools at the time of connecting.
     pub(crate) fn tools(&self) -> &[McpTool] {
         &self.tools
     }
 
-    /// What the server calls itself.
+    /// The name and version that the server reports.
     pub(crate) fn server_info(&self) -> String {
         let info = self.peer.peer_info();
         let named = info.as_ref().and_then(|info| info.server_info.as_ref());
@@ -253,7 +254,7 @@ impl McpConnection {
         self.secrets.remove_from_words(words).into_owned()
     }
 
-    /// Why the server cannot be asked any more, if its connection is lost.
+    /// Why the server cannot be used any more, if its connection is lost.
     pub(crate) fn loss(&self) -> Option<McpFailure> {
         let exit = self.exit.as_ref().and_then(|exit| exit());
         match exit {
@@ -262,7 +263,7 @@ impl McpConnection {
         }
     }
 
-    /// Calls a tool, and withdraws the call if `cancelled` comes first or the server takes too long.
+    /// Calls a tool; cancels the call if `cancelled` completes first or the server takes too long.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -287,13 +288,14 @@ impl McpConnection {
             },
         };
         if let Some(call) = sent {
-            // A server that takes nothing more is not waited for.
+            // Do not wait for a server that has stopped reading.
             drop(timeout(FAREWELL, call.cancel(Some("cancelled by the client".into()))).await);
         }
         Err(withdrawn)
     }
 
-    /// Why a call failed. A process that closed its stdout is about to exit, and how it does says more.
+    /// Refines the failure of a call: a process that closed its stdout is about to exit, and its exit status is more
+    /// specific.
     async fn failed(&self, failure: McpFailure) -> McpFailure {
         let exited = async {
             loop {
@@ -313,7 +315,7 @@ impl McpConnection {
     fn answer(&self, answer: ServerResult) -> Result<McpToolResult, McpFailure> {
         match answer {
             ServerResult::CallToolResult(result) => self.result(&result),
-            // Servers of the newest protocol alone ask in this way.
+            // Only servers of the newest protocol reply with this.
             ServerResult::InputRequiredResult(_) => Err(McpFailure::AsksForInput),
             _ => Err(McpFailure::Unreadable("the answer is no result of a tool".into())),
         }
@@ -332,18 +334,18 @@ impl McpConnection {
         Ok(McpToolResult { content, raw, is_error: result.is_error == Some(true) })
     }
 
-    /// Ends the connection, and the process group of a stdio server. A call under way fails.
+    /// Ends the connection and the process group of a stdio server. Pending calls fail.
     pub(crate) async fn end(&self) {
         let Some(McpServerHandle { mut service, process }) = self.take() else { return };
-        // A server that does not take the goodbye is ended all the same.
+        // Continue even if the server does not close in time.
         drop(service.close_with_timeout(FAREWELL).await);
         if let Some(process) = process {
-            // What even a kill does not end is left to the kernel.
+            // A process that survives even SIGKILL is left to the kernel.
             let _ended = process.end(GRACE).await;
         }
     }
 
-    /// Kills the process group of a stdio server, now.
+    /// Kills the process group of a stdio server immediately.
     pub(crate) fn kill(&self) {
         drop(self.take());
     }
@@ -379,7 +381,7 @@ fn http_transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// Every value of a server that may not be repeated. A token is one without the name of its scheme, too.
+/// Values of a server that must be masked. A token is also masked without the name of its scheme.
 fn secrets_of(server: &McpServer) -> Vec<&str> {
     let mut secrets = server.secrets();
     let tokens: Vec<&str> =
@@ -398,7 +400,7 @@ fn not_started(error: &AgentError) -> McpFailure {
     })
 }
 
-/// The failure of a server whose process has exited names the exit and its last words.
+/// Replaces a failure with the exit status and last stderr line if the process has exited.
 async fn with_exit(failure: McpFailure, process: &mut AgentProcess) -> McpFailure {
     match (&failure, process.exited_within(EXIT).await) {
         (McpFailure::Refused(_), _) | (_, None) => failure,

@@ -1,4 +1,5 @@
-//! The ways to log in with an agent, and what became of one. Of a credential only its name is ever shown.
+//! Lists an agent's login methods, and reports the outcome of a login. Shows only the names of credentials, never
+//! values.
 
 use std::io::{self, Write};
 
@@ -12,16 +13,16 @@ use crate::cli::Format;
 use crate::config::credentials::CredentialSource;
 use crate::error::CliExit;
 
-/// The ways to log in that an agent offers.
+/// The login methods that an agent offers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoginList<'a> {
     pub(crate) agent: &'a AgentSpec,
-    /// The agent as it stands on a command line.
+    /// The agent as typed on a command line.
     pub(crate) typed: &'a str,
     pub(crate) ways: &'a [LoginMethod],
-    /// Whether one can log out.
+    /// Whether logout is supported.
     pub(crate) logout: bool,
-    /// Where the credentials are found, by the ways that they are for.
+    /// Where the credentials come from, by login method.
     pub(crate) credentials: &'a [(String, CredentialSource)],
 }
 
@@ -31,12 +32,12 @@ impl LoginList<'_> {
     }
 }
 
-/// What became of a login.
+/// The outcome of a login.
 #[derive(Debug, Clone)]
 pub(crate) enum LoginOutcome<'a> {
     /// The user is logged in.
     In(&'a LoginMethod),
-    /// It is done by variables of the environment.
+    /// The login uses environment variables.
     Variables {
         way: &'a LoginMethod,
         /// Each with whether it is set.
@@ -55,7 +56,7 @@ impl LoginOutcome<'_> {
         }
     }
 
-    /// The variables that are needed and not set.
+    /// The required variables that are not set.
     fn missing(&self) -> Vec<&str> {
         let variables: &[(&LoginVariable, bool)] = match self {
             Self::Variables { variables, .. } => variables,
@@ -86,9 +87,9 @@ struct WayObject<'a> {
     description: Option<&'a str>,
     #[serde(rename = "type")]
     kind: &'a str,
-    /// Whether everything is there that it needs.
+    /// Whether everything that it needs is present.
     prepared: bool,
-    /// The variable that a credential for it is looked for in.
+    /// The variable that may hold its credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     credential: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -102,7 +103,7 @@ struct VariableObject<'a> {
     set: bool,
 }
 
-/// Writes the ways there are; `is_set` says whether a variable has a value.
+/// Writes the login methods; `is_set` is whether a variable has a value.
 pub(crate) fn login_list(
     list: &LoginList<'_>,
     is_set: impl Fn(&str) -> bool,
@@ -177,7 +178,7 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
     Ok(())
 }
 
-/// What a way waits for.
+/// What a method still needs.
 fn state(way: &LoginMethod, source: Option<&CredentialSource>, is_set: &impl Fn(&str) -> bool) -> String {
     match &way.how {
         LoginMethodKind::Terminal { .. } => "in a terminal".to_owned(),
@@ -219,7 +220,7 @@ struct ResultObject<'a> {
     missing: &'a [&'a str],
 }
 
-/// Writes what became of a login.
+/// Writes the outcome of a login.
 pub(crate) fn logged(
     agent: &AgentSpec,
     word: &LoginOutcome<'_>,

@@ -1,4 +1,4 @@
-//! What is said on stderr about the session that a command uses, for people who read along.
+//! Notices on stderr about the session that a command uses, for people.
 
 use std::path::Path;
 
@@ -8,45 +8,45 @@ use acpx_core::protocol::meta::{AwakeningMeta, SessionMeta};
 use super::Console;
 use super::record::{BY_ID, command, name};
 
-/// A session in a few words.
+/// A session's label.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionLabel<'a> {
     pub(crate) record: &'a RecordId,
-    /// Its name; without one it is called `cwd`.
+    /// Its name; `cwd` if it has none.
     pub(crate) name: Option<&'a str>,
-    /// The directory it works in.
+    /// Its directory.
     pub(crate) cwd: &'a Path,
 }
 
 impl<'a> SessionLabel<'a> {
-    /// A session that is kept. One that no directory leads to is called as lists call it.
+    /// The label of a record. One without a scope is labelled as in lists.
     pub(crate) fn of(record: &'a Record) -> Self {
         let name = name(record).map(SessionName::as_str).or(record.scope.is_none().then_some(BY_ID));
         Self { record: &record.id, name, cwd: record.cwd.as_path() }
     }
 }
 
-/// How an agent stands when a prompt is about to be sent.
+/// Whether the agent is running when a prompt is about to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AgentReadiness {
     /// It runs and has the session.
     Connected,
-    /// It is started for this.
+    /// It has to be started.
     Starting,
 }
 
-/// What is said where words look like content blocks: they are text all the same.
+/// Shown where words look like content blocks: they are sent as text.
 pub(crate) const WORDS_NOT_BLOCKS: &str =
     "the words are sent as text; content blocks are read from stdin or --file";
 
-/// Says that a session was made.
+/// Reports that a session was created.
 pub(crate) fn created(session: SessionLabel<'_>, agent: &AgentSpec, console: &mut Console<'_>) {
     console.banner(&format!("created session {} ({})", session.name.unwrap_or("cwd"), session.record));
     console.banner(&format!("agent: {}", agent.label()));
     console.banner(&format!("cwd: {}", session.cwd.display()));
 }
 
-/// Says which session a prompt goes to, from where it was routed there, and how its agent stands.
+/// Reports which session a prompt goes to, from which directory it was routed, and whether its agent is running.
 pub(crate) fn prompting(
     session: SessionLabel<'_>,
     from: &Path,
@@ -66,31 +66,31 @@ pub(crate) fn prompting(
     console.banner(&format!("session {name} ({record}) · {cwd}{routed} · agent {word}"));
 }
 
-/// Prints which session is watched, and from where on.
+/// Reports which session is watched, and from which event on.
 pub(crate) fn watching(session: SessionLabel<'_>, from: &str, console: &mut Console<'_>) {
     let SessionLabel { record, name, cwd } = session;
     let (name, cwd) = (name.unwrap_or("cwd"), cwd.display());
     console.banner(&format!("watching session {name} ({record}) · {cwd} · {from}, until interrupted"));
 }
 
-/// Says that a session which is to be watched is closed, so that only what is kept is shown.
+/// Reports that a session to be watched is closed, so that only its stored events are shown.
 pub(crate) fn watching_closed(session: SessionLabel<'_>, console: &mut Console<'_>) {
     let SessionLabel { record, name, cwd } = session;
     let (name, cwd) = (name.unwrap_or("cwd"), cwd.display());
     console.banner(&format!("session {name} ({record}) · {cwd} is closed; this is what there is"));
 }
 
-/// Says that a session that is watched was closed. Whoever goes on with it opens it again.
+/// Reports that a watched session was closed. A new prompt reopens it.
 pub(crate) fn watched_closed(console: &mut Console<'_>) {
     console.banner("the session was closed");
 }
 
-/// Says that a session that was watched is no more.
+/// Reports that a watched session was deleted.
 pub(crate) fn watched_deleted(console: &mut Console<'_>) {
     console.banner("the session was deleted; there is nothing more to watch");
 }
 
-/// Says that an agent which was there has not been given what a command brought along for it.
+/// Reports that a running agent did not get what the command brought for it.
 pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
     let brought = [
         (meta.mcp_servers, "MCP servers", "--mcp-config"),
@@ -104,7 +104,7 @@ pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
     }
 }
 
-/// Says that an agent which was there is not spoken to in the version of the protocol that is wanted.
+/// Reports that a running agent does not use the requested protocol version.
 pub(crate) fn keeps_its_version(wanted: ProtocolVersion, console: &mut Console<'_>) {
     console.say(&format!(
         "the agent runs, and goes on in the version of the protocol that it was started with; give --protocol {} again \
@@ -113,12 +113,12 @@ pub(crate) fn keeps_its_version(wanted: ProtocolVersion, console: &mut Console<'
     ));
 }
 
-/// Says, if that was asked for, which agent is started and where.
+/// Reports in verbose mode which agent is started, and where.
 pub(crate) fn starting(agent: &AgentSpec, cwd: &Path, console: &mut Console<'_>) {
     console.detail(&format!("starting the agent {} in {}", command(agent), cwd.display()));
 }
 
-/// Says, if that was asked for, how a session came to have an agent. That it was restored is told by the turn.
+/// Reports in verbose mode how a session got its agent. The turn itself reports that it was restored.
 pub(crate) fn awake(how: &AwakeningMeta, console: &mut Console<'_>) {
     match (how.by.as_str(), &how.reason) {
         ("live", _) => console.detail("the agent has the session"),

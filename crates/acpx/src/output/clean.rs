@@ -1,21 +1,21 @@
-//! Keeps an agent from driving the terminal: of what is written to one, control characters other than newline
-//! and tab are left out. Without its escape character an escape sequence is a few harmless letters. In JSON they are
-//! written as escapes, so that its values stay what they are.
+//! Keeps an agent from controlling the terminal: control characters other than newline and tab are removed from
+//! terminal output. Without its escape character an escape sequence is harmless text. JSON escapes them instead, which
+//! preserves its values.
 //!
-//! And from writing as we do: words that may be an agent's become part of a line of ours by `on_one_line` alone, or by
-//! `line`, which writes a whole one. Whatever they are, no second line begins within them.
+//! It also keeps an agent from imitating acpx: text that may be an agent's enters a line only through `on_one_line`, or
+//! through `line`, which writes a whole line. Such text never begins a second line.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use crate::cli::Format;
 
-/// Leaves control characters out of UTF-8 text, or escapes them.
+/// Removes control characters from UTF-8 text, or escapes them.
 #[derive(Debug)]
 pub(crate) struct Clean<W> {
     inner: W,
     format: Format,
-    /// The first byte of a two-byte character whose second one was not yet written.
+    /// Whether the first byte of a two-byte character is held until its second one is written.
     held: bool,
 }
 
@@ -28,7 +28,7 @@ impl<W: Write> Clean<W> {
         Self { inner, format, held: false }
     }
 
-    /// What stands for a control character. In valid JSON, DEL and the C1 controls occur within strings alone.
+    /// The replacement of a control character. In valid JSON, DEL and the C1 controls occur only within strings.
     fn escape(&self, code: u8) -> String {
         if self.format == Format::Json { format!("\\u{code:04x}") } else { String::new() }
     }
@@ -62,26 +62,26 @@ impl<W: Write> Write for Clean<W> {
     }
 }
 
-/// The same for a text that is whole.
+/// The same for a complete text.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|character| matches!(character, '\n' | '\t') || !character.is_control()).collect()
 }
 
-/// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
+/// Text that a terminal shows as it is: no controls, and nothing that disguises it.
 pub(super) fn visible(text: &str) -> String {
     let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
 }
 
-/// What some reader takes for the end of a line or of a column.
+/// Characters that some readers take for the end of a line or a column.
 const BREAKS: [char; 8] = ['\n', '\r', '\t', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
-/// Words that may be an agent's, as a part of one line or one column of ours.
+/// Text that may be an agent's, as a part of one line or column.
 pub(super) fn on_one_line(words: &str) -> String {
     visible(&words.replace(BREAKS, " "))
 }
 
-/// Writes one line of ours, which stays one whatever words are in it.
+/// Writes one line, which stays one line with any text in it.
 pub(super) fn line(out: &mut dyn Write, words: fmt::Arguments<'_>) -> io::Result<()> {
     writeln!(out, "{}", on_one_line(&words.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Where a command writes, and how: the two streams with the format that was asked for.
+//! A command's output streams, with the requested format.
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -7,30 +7,30 @@ use std::rc::Rc;
 use super::clean::{Clean, line};
 use crate::cli::Format;
 
-/// How a command writes.
+/// The output mode of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OutputMode {
-    /// In which form.
+    /// The format.
     pub(crate) format: Format,
     /// Whether stderr stays empty, so that nothing but JSON is written.
     pub(crate) strict: bool,
-    /// Whether to say what is done.
+    /// Whether to report what is being done.
     pub(crate) verbose: bool,
 }
 
-/// The two streams of a command. What is written is shown by `flush`.
+/// The two streams of a command. `flush` makes the output visible.
 pub(crate) struct Console<'a> {
-    /// How to write.
+    /// The output mode.
     pub(crate) mode: OutputMode,
     /// Data.
     pub(crate) out: Box<dyn Write + 'a>,
-    /// Words for people.
+    /// Notices for people.
     err: Box<dyn Write + 'a>,
-    /// How many bytes were written to streams that are terminals.
+    /// How many bytes were written to terminals.
     shown: Rc<Cell<u64>>,
 }
 
-/// Counts what is written through it.
+/// Counts the bytes written through it.
 struct CountingWriter<W> {
     inner: W,
     bytes: Rc<Cell<u64>>,
@@ -49,7 +49,7 @@ impl<W: Write> Write for CountingWriter<W> {
 }
 
 impl Console<'static> {
-    /// Stdout and stderr of the program. Text to a terminal loses its control characters, and JSON escapes them.
+    /// Stdout and stderr of the program. Control characters are removed from text to a terminal, and escaped in JSON.
     pub(crate) fn of_program(mode: OutputMode) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let shown = Rc::new(Cell::new(0));
@@ -78,7 +78,7 @@ impl<'a> Console<'a> {
 }
 
 impl Console<'_> {
-    /// Shows what has been written.
+    /// Flushes stdout.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -88,26 +88,26 @@ impl Console<'_> {
         self.shown.get()
     }
 
-    /// Writes no more data: stdout takes none. Words are said as before.
+    /// Discards further data: stdout is unwritable. Notices still go to stderr.
     pub(crate) fn give_stdout_up(&mut self) {
         self.out = Box::new(io::sink());
     }
 
-    /// Says something to a person. If nobody listens there is nobody to tell; nobody may listen in strict mode.
+    /// Writes a notice to stderr, except in strict mode. A failure to write it is ignored.
     pub(crate) fn say(&mut self, text: &str) {
         if !self.mode.strict {
             drop(line(&mut *self.err, format_args!("[acpx] {text}")));
         }
     }
 
-    /// Says what is being done, if that was asked for.
+    /// Reports what is being done, in verbose mode.
     pub(crate) fn detail(&mut self, text: &str) {
         if self.mode.verbose {
             self.say(text);
         }
     }
 
-    /// A note about the session for those who read along, but not for those who want the answer alone.
+    /// Writes a notice about the session, except in quiet mode.
     pub(crate) fn banner(&mut self, text: &str) {
         if self.mode.format != Format::Quiet {
             self.say(text);

@@ -1,11 +1,11 @@
-//! What an edit would change, as a unified diff of a bounded length: a person who is asked about it must see it, and a
-//! file of any size must not flood the terminal. What is left out is said.
+//! Renders an edit as a unified diff of bounded length: a person must see the change before approving it, and a large
+//! file must not flood the terminal. Omissions are named.
 
 use std::fmt::Write;
 
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-/// How many lines stand around a change.
+/// How many context lines surround a change.
 const CONTEXT: usize = 3;
 /// How many lines are shown.
 const LINES: usize = 80;
@@ -20,7 +20,7 @@ enum DiffLine<'a> {
     Come(&'a str),
 }
 
-/// The difference between two texts of a file; without an old one the file is new.
+/// The diff between two texts of a file; without an old text the file is new.
 pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
     let from = if old.is_some() { path } else { "/dev/null" };
     let mut shown = format!("--- {from}\n+++ {path}\n");
@@ -40,7 +40,7 @@ pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
         let _ =
             writeln!(shown, "@@ -{old_at},{} +{new_at},{} @@", count(within, is_old), count(within, is_new));
         (room, left_out) = (room - 1, left_out - 1);
-        // Where not all of it can be shown, what comes is not hidden behind all that goes.
+        // If not everything fits, removed lines must not crowd out the added ones.
         let mut gone = if within.len() > room { room / 2 } else { within.len() };
         for line in within {
             let (sign, text) = match line {
@@ -82,7 +82,7 @@ fn count(lines: &[DiffLine<'_>], which: fn(&DiffLine<'_>) -> bool) -> usize {
     lines.iter().filter(|line| which(line)).count()
 }
 
-/// The changes with what stands around them; those that are near each other are one.
+/// The changes with their context; changes near each other share a hunk.
 fn hunks(lines: &[DiffLine<'_>]) -> Vec<std::ops::Range<usize>> {
     let mut hunks: Vec<std::ops::Range<usize>> = Vec::new();
     for (index, _) in lines.iter().enumerate().filter(|(_, line)| !matches!(line, DiffLine::Same(_))) {

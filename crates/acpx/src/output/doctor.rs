@@ -1,4 +1,4 @@
-//! What `acpx doctor` found, one line at a time as it finds it: whether it is well, what it is, and what to do.
+//! Writes the findings of `acpx doctor`, one line each as they are found: level, check, detail and hint.
 
 use std::io;
 
@@ -8,15 +8,15 @@ use super::clean::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// Whether something is well.
+/// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// It is.
+    /// No problem.
     Ok,
-    /// It works, and a person should know something about it.
+    /// It works, but a person should know something about it.
     Warn,
-    /// It is not.
+    /// A problem.
     Fail,
 }
 
@@ -30,14 +30,14 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// Whether it is well.
+    /// Its level.
     pub(crate) level: Level,
-    /// What was looked at, in a word or two.
+    /// What was checked, in a word or two.
     pub(crate) check: &'static str,
-    /// What was seen.
+    /// What was found.
     pub(crate) detail: String,
     /// What a person can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,17 +45,17 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// Something that is well.
+    /// A check without a problem.
     pub(crate) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
         Self { level: Level::Ok, check, detail: detail.into(), hint: None }
     }
 
-    /// Something that a person should know.
+    /// A check with a warning.
     pub(crate) fn warn(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { level: Level::Warn, check, detail: detail.into(), hint: Some(hint.into()) }
     }
 
-    /// Something that is not well.
+    /// A failed check.
     pub(crate) fn fail(check: &'static str, detail: impl Into<String>, hint: Option<String>) -> Self {
         Self { level: Level::Fail, check, detail: detail.into(), hint }
     }
@@ -103,7 +103,7 @@ impl DoctorSummary {
         }
     }
 
-    /// The worst of all.
+    /// The worst level of all.
     pub(crate) fn worst(self) -> Level {
         match self {
             Self { fail: 1.., .. } => Level::Fail,
@@ -121,7 +121,7 @@ struct Whole {
     verdict: DoctorSummary,
 }
 
-/// Writes what it all comes to.
+/// Writes the summary.
 pub(crate) fn verdict(verdict: DoctorSummary, console: &mut Console<'_>) -> io::Result<()> {
     let out = &mut *console.out;
     let status = verdict.worst();

@@ -1,4 +1,4 @@
-//! What a command has done to a session: made, found, closed, deleted, cancelled or queued something.
+//! Confirms what a command did to a session: created, found, closed, deleted, moved, cancelled or queued.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,30 +10,30 @@ use super::clean::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// A session that is there now.
+/// A session that was created or found.
 #[derive(Debug, Clone)]
 pub(crate) struct EnsureResult<'a> {
     /// Its ids.
     pub(crate) identity: &'a SessionIdentity,
     /// Its name.
     pub(crate) name: Option<&'a str>,
-    /// How it came to be there.
+    /// Whether it was created or found.
     pub(crate) how: EnsureOrigin<'a>,
 }
 
-/// How a session came to be there.
+/// How a command got its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnsureOrigin<'a> {
-    /// `sessions new` made it, and perhaps closed another of its name.
+    /// `sessions new` created it, and may have closed another of its name.
     New {
         /// The one that was closed.
         replaced: Option<&'a RecordId>,
     },
-    /// `sessions ensure` made it.
+    /// `sessions ensure` created it.
     Created,
     /// `sessions ensure` found it.
     Existing {
-        /// The flags that came to nothing, since its agent keeps what it has.
+        /// The flags without effect, since its agent keeps what it has.
         not_applied: &'a [&'static str],
     },
 }
@@ -53,7 +53,7 @@ struct EnsuredObject<'a> {
     not_applied: &'a [&'static str],
 }
 
-/// Writes a session that is there now.
+/// Writes a created or found session.
 pub(crate) fn ensured(session: &EnsureResult<'_>, console: &mut Console<'_>) -> io::Result<()> {
     let (record, out) = (&session.identity.record, &mut *console.out);
     match console.mode.format {
@@ -109,7 +109,7 @@ struct DeletedObject<'a> {
     kept_by_agent: Option<&'a str>,
 }
 
-/// Writes that a session was deleted, and why its agent may still have it, if it may.
+/// Writes that a session was deleted, and why its agent may still have it.
 pub(crate) fn deleted(
     identity: &SessionIdentity,
     kept_by_agent: Option<&str>,
@@ -131,16 +131,16 @@ pub(crate) fn deleted(
     console.flush()
 }
 
-/// A session that works in another directory.
+/// A session that was moved to another directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionMove<'a> {
     /// Its ids.
     pub(crate) identity: &'a SessionIdentity,
-    /// The directory before.
+    /// The old directory.
     pub(crate) from: &'a Path,
-    /// The one from now on.
+    /// The new directory.
     pub(crate) to: &'a Path,
-    /// Additional directories that were not inside of the one before.
+    /// Additional directories that were outside the old one.
     pub(crate) staying: &'a [String],
 }
 
@@ -182,12 +182,12 @@ pub(crate) fn moved(moved: &SessionMove<'_>, console: &mut Console<'_>) -> io::R
     console.flush()
 }
 
-/// A session that is in another ACP session than before.
+/// A session that changed to another ACP session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionChange<'a> {
     /// Its ids now.
     pub(crate) identity: &'a SessionIdentity,
-    /// The ACP session before.
+    /// The previous ACP session.
     pub(crate) from: &'a AcpSessionId,
     /// Why it changed.
     pub(crate) reason: LineageReason,
@@ -236,7 +236,7 @@ struct CancelResult<'a> {
     identity: Option<&'a SessionIdentity>,
 }
 
-/// Writes whether there was anything to cancel. Without a session there was not.
+/// Writes whether there was anything to cancel; without a session there was not.
 pub(crate) fn cancelled(
     identity: Option<&SessionIdentity>,
     cancelled: bool,
@@ -262,7 +262,7 @@ struct QueuedPromptObject<'a> {
     request_id: &'a RequestId,
 }
 
-/// Writes that a prompt waits for its turn.
+/// Writes that a prompt is queued.
 pub(crate) fn queued(
     identity: &SessionIdentity,
     request_id: &RequestId,

@@ -1,7 +1,7 @@
-//! What an agent has its client do: files that are read and written, commands that run, permissions; read from the lines
-//! that were exchanged, for whoever shows a turn.
+//! Client requests of an agent, such as files, commands and permissions, read from the exchanged lines for the views of
+//! a turn.
 //!
-//! Whatever the agent says goes on one line here, so that nothing it asks for can look like another line of ours.
+//! Everything the agent sends is rendered on one line here, so that it cannot imitate a line of acpx.
 
 use acpx_core::engine::is_denial;
 use acpx_core::model::command_line;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::question::{BRIEF, WORDS, one_line};
 
-/// How many requests may be open. An agent has one or a few at a time, and of more the oldest is not waited for.
+/// How many open requests are tracked. An agent has a few at a time; beyond the limit the oldest is dropped.
 const OPEN: usize = 64;
 /// The code of a request that was cancelled.
 const CANCELLED: i64 = -32800;
@@ -23,16 +23,16 @@ pub(super) struct AgentRequest {
     pub(super) aim: AgentRequestSubject,
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AgentRequestSubject {
-    /// A file, with the line that is wanted first.
+    /// A file, with its first requested line.
     File(String),
     /// A command, as a person would type it.
     Command(String),
-    /// A terminal that there is.
+    /// An existing terminal.
     Terminal(Box<str>),
-    /// A permission: what for, and the options.
+    /// A permission: its subject and the options.
     Permission(String, Vec<OptionMeta>),
     /// Anything else.
     Other,
@@ -43,16 +43,16 @@ pub(super) enum AgentRequestSubject {
 pub(super) enum AgentRequestOutcome {
     /// It was done; the result.
     Done(Value),
-    /// It was not allowed; the words for that.
+    /// It was denied; the reason.
     Denied(String),
-    /// Its turn was cancelled, or the agent has taken it back.
+    /// Its turn was cancelled, or the agent withdrew it.
     Cancelled,
-    /// It went wrong; how.
+    /// It failed; the error.
     Failed(String),
 }
 
-/// The requests that are not answered, each with what its reader keeps of it. An agent counts its requests, and starts
-/// again with its process, so an id that is used again is another request.
+/// The unanswered requests, each with the data that its reader attaches. Agents number their requests anew with every
+/// process, so a reused id is another request.
 #[derive(Debug)]
 pub(super) struct UnansweredRequests<T>(Vec<(RpcId, T)>);
 
@@ -73,7 +73,7 @@ impl AgentRequest {
                 AgentRequestSubject::Command(shown(&line))
             }
             "session/request_permission" => {
-                // Version 2 has the question itself as a title.
+                // Version 2 has the request's own text as a title.
                 let title = text("/toolCall/title").or_else(|| text("/title"));
                 let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
                 AgentRequestSubject::Permission(brief(title), OptionMeta::of_request(&params))
@@ -86,7 +86,7 @@ impl AgentRequest {
         Self { method: shown(method), aim }
     }
 
-    /// What it is about, with a word for what that is, if that can be said in a line.
+    /// Its subject on one line, with a word for its kind, if it has one.
     pub(super) fn subject(&self) -> Option<(&'static str, &str)> {
         match &self.aim {
             AgentRequestSubject::File(path) => Some(("files", path)),
@@ -96,7 +96,7 @@ impl AgentRequest {
         }
     }
 
-    /// What a permission request was answered, in words.
+    /// The reply to a permission request, in words.
     pub(super) fn outcome(&self, end: &AgentRequestOutcome) -> String {
         let AgentRequestOutcome::Done(result) = end else {
             return end.error().map_or_else(|| end.word().to_owned(), str::to_owned);
@@ -119,7 +119,7 @@ impl AgentRequest {
 }
 
 impl AgentRequestOutcome {
-    /// How it ended, in one word. What a person was asked to fill in may have been declined.
+    /// How it ended, in one word. A form may have been declined.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Done(result) => match result.get("action").and_then(Value::as_str) {
@@ -141,7 +141,7 @@ impl AgentRequestOutcome {
         }
     }
 
-    /// Reads an answer to the agent.
+    /// Reads a reply to the agent.
     pub(super) fn read(answer: &RpcMessage) -> Self {
         let Some(error) = answer.error() else {
             return Self::Done(serde_json::from_str(answer.result().unwrap_or("null")).unwrap_or_default());
@@ -162,8 +162,8 @@ impl<T> Default for UnansweredRequests<T> {
 }
 
 impl<T> UnansweredRequests<T> {
-    /// Takes a request of the agent, and what is kept of it: nothing of one whose answer is of no interest. What was kept
-    /// of the oldest, if that had to go: its end will not be known.
+    /// Takes a request of the agent with the attached data, `None` if its reply does not matter. Returns the data of
+    /// the oldest request if that was dropped.
     pub(super) fn begin(&mut self, id: &RpcId, kept: Option<T>) -> Option<T> {
         self.0.retain(|(asked, _)| asked != id);
         let oldest = (kept.is_some() && self.0.len() == OPEN).then(|| self.0.remove(0).1);
@@ -171,7 +171,7 @@ impl<T> UnansweredRequests<T> {
         oldest
     }
 
-    /// Takes an answer to the agent; what was kept of the request that it answers.
+    /// Takes a reply to the agent; returns the data of its request.
     pub(super) fn end(&mut self, answer: &RpcMessage) -> Option<T> {
         let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
         Some(self.0.remove(index).1)
@@ -182,18 +182,18 @@ impl<T> UnansweredRequests<T> {
         self.0.is_empty()
     }
 
-    /// Nothing more comes of those that are open: their turn is over, or the agent has gone.
+    /// Drops the open requests: their turn has ended, or the agent has.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Words of an agent in a line of ours.
+/// An agent's words within a line of acpx.
 pub(super) fn shown(words: &str) -> String {
     one_line(words, WORDS)
 }
 
-/// The same with no more than it takes to know what is meant.
+/// The same, cut to what identifies it.
 pub(super) fn brief(words: &str) -> String {
     one_line(words, BRIEF)
 }

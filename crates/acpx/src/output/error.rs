@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 use super::clean::line;
 use crate::error::{ErrorReport, Origin};
 
-/// The message, then what to do next. Either may have an agent's words in it.
+/// The message, then the hint. Either may contain an agent's words.
 pub(crate) fn text(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
     line(out, format_args!("acpx: {}", report.message))?;
     report.hint.iter().try_for_each(|hint| line(out, format_args!("hint: {hint}")))
 }
 
-/// One line, whatever the message has in it.
+/// One line, even if the message has several.
 pub(crate) fn quiet(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
     let ErrorReport { class, code, message, .. } = report;
     line(out, format_args!("[acpx] error: {} [{code}] {message}", class.code()))

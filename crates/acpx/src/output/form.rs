@@ -1,9 +1,7 @@
-//! A question of an agent that is no permission, as a person is asked it on a terminal: a form that is filled in field by
-//! field, or an address to open.
+//! Asks an elicitation request on a terminal: a form filled in field by field, or an address to open.
 //!
-//! Whatever the agent says goes through here before it reaches the terminal, as a permission does. What is typed is
-//! checked by the field's own rules before it is taken; nobody is asked for what cannot be typed, and what is left out
-//! for that is said.
+//! Everything the agent sends is sanitized here before it reaches the terminal, as for a permission. Typed values must
+//! satisfy the field's own rules. Fields that cannot be typed are skipped, and the output says so.
 
 mod field;
 mod kind;
@@ -17,39 +15,39 @@ use self::field::FormField;
 
 /// How long a message or a title may be.
 const WORDS: usize = 400;
-/// How many fields a form may have. Nobody fills in more on a terminal.
+/// How many fields a form may have. More are impractical on a terminal.
 const FIELDS: usize = 32;
-/// What is typed to say nothing, and what is typed for that very sign.
+/// What declines a form or field, and the escape to enter that sign itself.
 const DECLINES: &str = "-";
 const HYPHEN: &str = "\\-";
 
-/// A question that a person is asked.
+/// A request that a person answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TerminalForm {
     message: String,
-    /// What the agent calls it where it tells that what happens at an address is complete.
+    /// The agent's id for it, which it uses to report that what it wanted at an address is complete.
     id: Option<String>,
     what: FormContent,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum FormContent {
-    /// Fields, with what is to be known of them all, in lines, and with what was filled in so far.
+    /// Fields, with the lines about the whole form, and the values filled in so far.
     Form { about: String, fields: Vec<FormField>, filled: Map<String, Value>, at: usize },
     /// An address to open.
     Address(String),
-    /// Nothing that can be asked here, and why.
+    /// A request that cannot be asked here, and why.
     Unaskable(&'static str),
 }
 
-/// What comes of a line that was typed.
+/// The outcome of a typed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FormReply {
     /// The result of the request.
     Answer(Value),
-    /// There is more to ask.
+    /// There is another field.
     Next,
-    /// Nothing that can be taken; why.
+    /// The input is invalid; why.
     Again(String),
 }
 
@@ -67,7 +65,7 @@ impl TerminalForm {
         Self { message: one_line(message, WORDS), id, what }
     }
 
-    /// What the agent asks, in lines.
+    /// The agent's request, in lines.
     pub(crate) fn shown(&self) -> String {
         let more = match &self.what {
             FormContent::Form { about, .. } => about.clone(),
@@ -77,7 +75,7 @@ impl TerminalForm {
         visible(&format!("[question] {}\n{more}", self.message))
     }
 
-    /// What there is to fill in or to open, in lines, for a list.
+    /// The fields or the address, in lines, for a list.
     pub(super) fn listed(&self) -> String {
         let more = match &self.what {
             FormContent::Form { about, fields, .. } => {
@@ -95,12 +93,12 @@ impl TerminalForm {
         visible(&more)
     }
 
-    /// That it was declined without anybody being asked, and why, in one line.
+    /// That it was declined without asking a person, and why, on one line.
     pub(crate) fn declined(&self, why: &str) -> String {
         visible(&format!("declined, since {why}: the agent's question {:?}", self.message))
     }
 
-    /// The line that asks, and what there is to choose from.
+    /// The prompt line, with the choices.
     pub(crate) fn asks(&self) -> String {
         let asks = match &self.what {
             FormContent::Form { fields, at, .. } => match fields.get(*at) {
@@ -115,23 +113,23 @@ impl TerminalForm {
         visible(&asks)
     }
 
-    /// Whether what is typed now is not to be seen.
+    /// Whether the current input must not be echoed.
     pub(crate) fn is_secret(&self) -> bool {
         matches!(&self.what, FormContent::Form { fields, at, .. } if fields.get(*at).is_some_and(FormField::is_secret))
     }
 
-    /// Whether nobody can be asked this.
+    /// Whether it cannot be asked.
     pub(crate) fn is_unaskable(&self) -> bool {
         matches!(self.what, FormContent::Unaskable(_))
     }
 
-    /// The answer to one that is complete by the agent's own word: who opened the address has agreed to it.
+    /// The answer to an address request that the agent reports as complete: opening the address was the consent.
     pub(crate) fn completed(&self, id: &str) -> Option<Value> {
         let is_meant = matches!(self.what, FormContent::Address(_)) && self.id.as_deref() == Some(id);
         is_meant.then(|| json!({ "action": "accept" }))
     }
 
-    /// What a line that was typed means.
+    /// Interprets a typed line.
     pub(crate) fn reply(&mut self, typed: &str) -> FormReply {
         let typed = typed.trim();
         if typed == DECLINES {
@@ -162,13 +160,13 @@ impl TerminalForm {
         }
     }
 
-    /// The result that says nothing.
+    /// The result that declines.
     pub(crate) fn refusal() -> Value {
         json!({ "action": "decline" })
     }
 }
 
-/// A form whose fields are all such as can be typed. One that has none to begin with is a question of yes or no.
+/// A form of fields that can be typed. A form without fields becomes a yes-or-no question.
 fn form(schema: &Value) -> FormContent {
     if !schema.is_object() {
         return FormContent::Unaskable("the form does not say what may be filled in");
@@ -203,13 +201,13 @@ fn form(schema: &Value) -> FormContent {
     FormContent::Form { about: lines, fields, filled: Map::new(), at: 0 }
 }
 
-/// Only what a browser opens from the web is shown: anything else could be a program.
+/// Accepts only web addresses: anything else could start a program.
 fn address(url: &str) -> FormContent {
     let rest = ["https://", "http://"].iter().find_map(|scheme| {
         let (start, rest) = url.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
-    // A browser passes over slashes that are too many, and takes for the host what comes then.
+    // A browser skips extra slashes, and takes what follows as the host.
     let host = rest.and_then(|rest| rest.split(['/', '\\', '?', '#']).next()).filter(|host| !host.is_empty());
     let is_plain = url.chars().all(|letter| !letter.is_whitespace() && !letter.is_control());
     match host {

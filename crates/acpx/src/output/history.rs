@@ -1,5 +1,5 @@
-//! What was said in a session, last entries last: each prompt, and after it what the agent thought, said, used and
-//! had done for it, with the time of its first event.
+//! The last entries of a session, oldest first: each prompt, then the agent's thoughts, words, tool calls and client
+//! requests, with the time of its first event.
 
 mod works;
 
@@ -21,15 +21,15 @@ use crate::cli::Format;
 /// How much of an entry is shown.
 const PREVIEW_CHARS: usize = 2000;
 
-/// How much of a terminal's output is shown of it: its end.
+/// How much of a terminal's output is shown: its end.
 const TERMINAL_CHARS: usize = 400;
 
-/// What is said of a turn whose host went away.
+/// Shown for a turn whose host died.
 const INTERRUPTED: &str = "interrupted";
-/// The code that such a turn ends with, once another host has seen to it.
+/// The code of such a turn, once another host has ended it.
 const INTERRUPTED_CODE: &str = "INTERRUPTED";
 
-/// One thing said, by the user or by the agent.
+/// One entry, of the user or of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HistoryEntry {
@@ -41,12 +41,12 @@ pub(crate) struct HistoryEntry {
     /// Whether there is more of it than is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) truncated: bool,
-    /// The turn it was said in.
+    /// The turn it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn: Option<u64>,
 }
 
-/// Who said it.
+/// Who wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -63,24 +63,24 @@ impl Role {
     }
 }
 
-/// Gathers the entries of a record from its events.
+/// Collects the entries of a record from its events.
 #[derive(Debug)]
 pub(crate) struct History {
     conversation: Conversation,
-    /// When each tool call was first heard of: the conversation has their events' numbers alone.
+    /// When each tool call was first seen: the conversation has only their sequence numbers.
     tool_times: HashMap<Seq, Timestamp>,
-    /// What the agent has had done for it, which the conversation has not.
+    /// The agent's client requests, which are not part of the conversation.
     works: RequestHistory,
-    /// Prompts that no agent was sent, and when they were accepted: no event has their words.
+    /// Prompts that were never sent to an agent, and when they were accepted: no event has their text.
     unsent: HashMap<TurnId, (Timestamp, String)>,
-    /// What cut a turn short, and when: what the agent said in it is not all that it would have said.
+    /// Why and when a turn ended early: the agent's words in it are incomplete.
     cut: HashMap<TurnId, (Timestamp, String)>,
-    /// Turns that were sent by a host that is gone, and when: no event tells their ends yet.
+    /// Turns sent by a dead host, and when: no event has their ends yet.
     left: Vec<(TurnId, Timestamp)>,
 }
 
 impl History {
-    /// The history of a record before its first event.
+    /// The empty history of a record.
     pub(crate) fn new(record: RecordId) -> Self {
         Self {
             conversation: Conversation::new(record),
@@ -92,7 +92,7 @@ impl History {
         }
     }
 
-    /// The turns that ended without anything said in them, by the user or by anybody.
+    /// The turns that ended without any entry.
     pub(crate) fn silent_turns(&self) -> Vec<TurnId> {
         let said = self.conversation.entries().iter().filter_map(|entry| match entry {
             Entry::Message(message) => message.turn,
@@ -107,7 +107,7 @@ impl History {
         ended.filter(|turn| !said.contains(turn)).collect()
     }
 
-    /// Takes the prompt of a turn that no agent was sent.
+    /// Adds the prompt of a turn that was never sent to an agent.
     pub(crate) fn add_unsent(&mut self, turn: &Turn) {
         let words = acp::prompt_words(&turn.prompt);
         if !words.trim().is_empty() {
@@ -115,7 +115,7 @@ impl History {
         }
     }
 
-    /// Takes a turn that was sent by a host that is gone.
+    /// Adds a turn that was sent by a dead host.
     pub(crate) fn add_interrupted(&mut self, turn: TurnId, at: Timestamp) {
         self.left.push((turn, at));
     }
@@ -188,7 +188,7 @@ impl History {
         }
     }
 
-    /// What a command shows is told where a tool call has it, and by itself where none has.
+    /// Adds a client request. A tool call shows the output of its command; a command without a tool call shows its own.
     fn add_work(&self, work: &RequestHistoryEntry, in_tools: &HashSet<&str>, gathered: &mut Gathered) {
         let terminal = work.terminal.as_deref();
         if terminal.is_some_and(|id| in_tools.contains(id)) {
@@ -217,7 +217,7 @@ fn ids_in(tool: &ToolCall) -> impl Iterator<Item = &str> {
     content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str())
 }
 
-/// What cut a turn short, if anything did.
+/// Why a turn ended early, if it did.
 fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
     match (stop_reason, error) {
         (Some("cancelled"), _) => Some("cancelled".to_owned()),
@@ -227,7 +227,7 @@ fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<Str
     }
 }
 
-/// Puts what a terminal shows behind a text: its command, the end of its output, and how it ended.
+/// Appends a terminal to a text: its command, the end of its output, and its exit.
 fn show(terminal: &TerminalText, text: &mut String) {
     let TerminalText { command, output, exit } = terminal;
     let begin = output.char_indices().rev().nth(TERMINAL_CHARS - 1).map_or(0, |(begin, _)| begin);
@@ -236,7 +236,7 @@ fn show(terminal: &TerminalText, text: &mut String) {
     text.extend([" $ ", command, " ", cut, output.get(begin..).unwrap_or_default(), &exit]);
 }
 
-/// The last entries so far. What an agent says in one turn is one entry.
+/// The last entries so far. The agent's words in one turn are one entry.
 struct Gathered {
     last: VecDeque<HistoryEntry>,
     limit: usize,
@@ -281,14 +281,14 @@ struct OneLine {
 
 impl OneLine {
     fn of(text: &str) -> Self {
-        // Far more than is shown; the rest need not even be looked at.
+        // Far more than is shown; the rest is not scanned.
         let end = text.char_indices().nth(PREVIEW_CHARS * 2).map(|(end, _)| end);
         let beginning = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         let words = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { words, is_cut: end.is_some() }
     }
 
-    /// What is shown of it, with a sign if that is not all, and whether it is not.
+    /// The shown text, with a mark if it is cut, and whether it is.
     fn preview(&self) -> (String, bool) {
         let text = self.words.trim();
         let end = text.char_indices().nth(PREVIEW_CHARS).map(|(end, _)| end);

@@ -1,4 +1,4 @@
-//! The host as its user sees it: whether it runs, and what it holds.
+//! The host's status for its user: whether it runs, and what it holds.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// A host that runs.
+/// A running host.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunningHost {
@@ -61,9 +61,9 @@ pub(crate) fn host_status(
 pub(crate) enum HostChange {
     /// It was running, and is stopped now.
     Stopped,
-    /// There was none to stop.
+    /// There was none.
     NoneToStop,
-    /// Another runs now.
+    /// Another one runs now.
     Restarted {
         /// Its process.
         pid: u32,

@@ -1,4 +1,4 @@
-//! Sessions as a list: those that are kept, and those that an agent has beside them.
+//! Lists sessions: stored records, and sessions that only the agent has.
 
 use std::io::{self, Write};
 
@@ -13,19 +13,19 @@ use crate::cli::Format;
 /// One session of a list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListRow<'a> {
-    /// One that is kept.
+    /// A stored record.
     Kept(&'a Record),
-    /// One that the agent has and we do not.
+    /// A session that only the agent has.
     Remote(RemoteSessionRow),
 }
 
-/// A session in an agent's own list. It has no record, so it has no record's id.
+/// A session in an agent's own list. It has no record, so it has no record id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RemoteSessionRow {
     #[serde(rename = "acpxSessionId")]
     pub(crate) session: AcpSessionId,
-    /// Its agent, as a person reads it.
+    /// Its agent, for people.
     #[serde(skip)]
     pub(crate) agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ enum RowObject<'a> {
     Remote(&'a RemoteSessionRow),
 }
 
-/// A page of an agent's own list, as npm acpx has it.
+/// A page of an agent's own list, in npm acpx's form.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PageObject<'a> {
@@ -53,7 +53,7 @@ struct PageObject<'a> {
     next_cursor: Option<&'a str>,
 }
 
-/// Writes what is kept. In JSON it is one array.
+/// Writes the stored records. JSON is one array.
 pub(crate) fn list(rows: &[ListRow<'_>], console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
         Format::Json => json_line(&objects(rows), &mut *console.out)?,
@@ -130,7 +130,7 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The id, and behind a blank whether it is closed, as npm acpx writes it.
+/// The id, with a mark if the session is closed, as npm acpx writes it.
 fn shown_id(record: &Record) -> String {
     let closed = if closed_at(record).is_some() { " [closed]" } else { "" };
     format!("{}{closed}", record.id)

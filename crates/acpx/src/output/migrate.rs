@@ -1,4 +1,4 @@
-//! What came of taking over the sessions of npm acpx, file by file.
+//! The result of importing npm acpx sessions, file by file.
 
 use std::io::{self, Write};
 

@@ -1,8 +1,8 @@
-//! The only code that writes for people and programs: data to stdout, words about trouble to stderr.
+//! The only code that writes for people and programs: data to stdout, notices and errors to stderr.
 //!
-//! Everything is rendered by functions over a `Write`, so that a test reads what a person would see. With
-//! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
-//! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
+//! Every view is a function over a `Write`, so that tests see what a person sees. With `--format json` every line of
+//! stdout is JSON. A closed stdout (`acpx tour | head -1`) ends the program silently: it is an error like any other
+//! here, and `CliError` suppresses its message.
 
 mod auth;
 mod banner;
@@ -80,7 +80,7 @@ impl Printer {
         Self { out: io::stdout() }
     }
 
-    /// Writes a line and shows it at once.
+    /// Writes a line and flushes it.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
         let mut out = self.out.lock();
         writeln!(out, "{text}")?;
@@ -94,37 +94,37 @@ fn json_line(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<(
     out.write_all(b"\n")
 }
 
-/// Prints a text that was asked for, such as help.
+/// Prints a requested text, such as help.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Gives stdout up: whoever reads it sees its end, while the program goes on.
+/// Closes stdout: its reader sees the end, while the program continues.
 pub(crate) fn close_stdout() -> io::Result<()> {
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(&nowhere)?)
 }
 
-/// Says something to nobody in particular: a host's stderr is its log.
+/// Writes to the log: a host's stderr.
 pub(crate) fn log(words: &str) {
-    // A log that cannot be written is no reason to stop.
+    // An unwritable log is no reason to stop.
     drop(clean::line(&mut io::stderr(), format_args!("[acpx {}] {words}", std::process::id())));
 }
 
-/// Prints why a command was not done, once, in the format that was asked for, and says how the program ends.
+/// Prints why a command failed, once, in the requested format, and returns the exit code.
 pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     if error.is_broken_pipe() {
         return CliExit::Success.into();
     }
     let report = ErrorReport::from(error);
-    // What cannot be written to stdout is said on stderr, also to those who would read it in JSON.
+    // A failure of stdout is reported on stderr, even for JSON.
     let format = match (format, report.code.as_str()) {
         (Format::Json, "OUTPUT_FAILED") => Format::Text,
         (format, _) => format,
     };
-    // If even this cannot be written, there is nobody left to tell.
+    // If this fails, there is no stream left to report it on.
     drop(match format {
         Format::Json => error::json(&report, &mut io::stdout()),
         Format::Text => error::text(&report, &mut io::stderr()),

@@ -1,5 +1,4 @@
-//! What agents ask and nobody has answered, as a list with all that a terminal would show of it; and that one was
-//! answered.
+//! Lists pending requests of agents with everything that a terminal would show, and confirms an answer.
 
 use std::io::{self, Write};
 
@@ -18,7 +17,7 @@ struct Pending<'a> {
     questions: &'a [PendingRequestMeta],
 }
 
-/// Writes the questions that are open.
+/// Writes the pending requests.
 pub(crate) fn pending(questions: &[PendingRequestMeta], console: &mut Console<'_>) -> io::Result<()> {
     let out = &mut *console.out;
     match console.mode.format {
@@ -61,13 +60,13 @@ fn text(question: &PendingRequestMeta) -> String {
     text
 }
 
-/// What a form or an address asks for, in lines.
+/// The fields of a form, or its address, in lines.
 fn form_of(question: &PendingRequestMeta) -> String {
     let params = question.elicitation.as_ref().and_then(|params| serde_json::to_string(params).ok());
     params.map(|params| TerminalForm::read(&params).listed()).unwrap_or_default()
 }
 
-/// An option with everything that it can be chosen by.
+/// An option with everything that selects it.
 fn option((number, option): (usize, &OptionMeta)) -> String {
     let OptionMeta { option_id, name, kind } = option;
     let name = name.as_ref().map(|name| format!("  {}", shown(name))).unwrap_or_default();
@@ -75,7 +74,7 @@ fn option((number, option): (usize, &OptionMeta)) -> String {
     format!("    {number}  {}{name}{kind}\n", shown(option_id))
 }
 
-/// What a question is about, in one line.
+/// The subject of a pending request, on one line.
 pub(super) fn subject(question: &PendingRequestMeta) -> String {
     let title = question.title.as_deref().unwrap_or("-");
     format!("{} [{}]", shown(title), shown(&question.kind))
@@ -102,7 +101,7 @@ struct AnswerObject<'a> {
     ids: &'a IdsMeta,
 }
 
-/// Writes that a question was answered.
+/// Writes that a pending request was answered.
 pub(crate) fn answered(
     ids: &IdsMeta,
     question_id: &str,

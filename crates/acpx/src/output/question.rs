@@ -1,9 +1,9 @@
-//! A permission as a person is asked for it on a terminal, or finds it in a list: what the agent wants to do, shown before
-//! it is asked for. There is one way to show it, so whoever answers from elsewhere sees what the terminal shows.
+//! Renders a permission request for a terminal or a list: what the agent wants to do, before the question. All views
+//! share this code, so a person who answers from another command sees what the terminal shows.
 //!
-//! Whatever the agent says goes through here before it reaches the terminal: without control characters, without marks
-//! that turn the direction of writing, and not longer than a screen or two. What is left out is said, so that nobody
-//! approves the rest unseen.
+//! Everything the agent sends is sanitized here before it reaches the terminal: no control characters, no marks that
+//! change the direction of text, and a bounded length. Omissions are named, so that a person does not approve the rest
+//! unseen.
 
 use acpx_core::model::{is_secret_name, narrowest, unmistakable};
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta};
@@ -21,10 +21,10 @@ const DIFFS: usize = 8;
 const VARIABLES: usize = 32;
 /// How long a title or the name of an option may be.
 pub(super) const WORDS: usize = 400;
-/// How much of a title stands in a line beside what is shown anyway.
+/// How much of a title is shown on a line that repeats it.
 pub(super) const BRIEF: usize = 80;
 
-/// A permission that a person is asked for.
+/// A permission request to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalQuestion {
     tool: Map<String, Value>,
@@ -38,12 +38,12 @@ pub(crate) struct TerminalQuestion {
 pub(crate) enum TerminalPermissionReply {
     /// The result of the request.
     Answer(Value),
-    /// Nothing that can be understood; what to say to that.
+    /// Invalid input; the text to show.
     Again(&'static str),
 }
 
 impl TerminalQuestion {
-    /// Reads the params of a `session/request_permission`, with what is known of its tool call from before.
+    /// Reads the params of a `session/request_permission`, with the known members of its tool call.
     pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<RecentToolCall>) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -55,12 +55,12 @@ impl TerminalQuestion {
         Self { tool, options: OptionMeta::of_request(&params), details }
     }
 
-    /// What the agent wants to do, in lines; nothing, where the line that asks says all of it.
+    /// What the agent wants to do, in lines; empty if the question line has all of it.
     pub(crate) fn shown(&self) -> String {
         if self.is_brief() {
             return String::new();
         }
-        // A command that is its own title is shown below, and longer.
+        // A command that is its own title is shown below, at greater length.
         let length = if self.is_titled_by_command() { BRIEF } else { WORDS };
         let mut shown = format!("[permission] {}\n{}", self.subject(length), self.details);
         if self.has_choice() {
@@ -71,14 +71,14 @@ impl TerminalQuestion {
         visible(&shown)
     }
 
-    /// The line that asks.
+    /// The question line.
     pub(crate) fn asks(&self) -> String {
         let answers = if self.has_choice() { "y/N, or a number" } else { "y/N" };
         let subject = self.subject(if self.is_brief() { WORDS } else { BRIEF });
         visible(&format!("[permission] Allow {subject}? ({answers}) "))
     }
 
-    /// Whether there is nothing to show but what it is called.
+    /// Whether there is nothing to show but the title.
     fn is_brief(&self) -> bool {
         self.details.is_empty() && !self.has_choice()
     }
@@ -89,7 +89,7 @@ impl TerminalQuestion {
         title.is_some() && title == self.tool.get("rawInput").and_then(command_line).as_deref()
     }
 
-    /// What a line that was typed means.
+    /// Interprets a typed line.
     pub(crate) fn reply(&self, typed: &str) -> TerminalPermissionReply {
         let typed = typed.trim();
         let numbered = typed.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
@@ -111,7 +111,7 @@ impl TerminalQuestion {
                 None => return TerminalPermissionReply::Again("type y or n"),
             },
         };
-        // The host, and the agent, could take it for the other one.
+        // The host, or the agent, could mistake it for the other one.
         if !unmistakable(&self.options).any(|one| one.option_id == chosen.option_id) {
             return TerminalPermissionReply::Again(
                 "another option has the same id, so that it cannot be chosen",
@@ -120,7 +120,7 @@ impl TerminalQuestion {
         TerminalPermissionReply::Answer(selected(&chosen.option_id))
     }
 
-    /// The result that says no.
+    /// The result that denies.
     pub(crate) fn refusal(&self) -> Value {
         match narrowest(&self.options, "reject") {
             Some(option) => selected(&option.option_id),
@@ -128,7 +128,7 @@ impl TerminalQuestion {
         }
     }
 
-    /// Whether there is more to say than yes and no.
+    /// Whether there are more choices than yes and no.
     fn has_choice(&self) -> bool {
         let yes = narrowest(&self.options, "allow");
         let plain = [yes, narrowest(&self.options, "reject")].into_iter().flatten().count();
@@ -142,13 +142,13 @@ impl TerminalQuestion {
     }
 }
 
-/// What a question that is listed would do, in lines.
+/// What a listed request would do, in lines.
 pub(super) fn details_of(question: &PendingRequestMeta) -> String {
     let shown = question.tool_call.as_ref().map(details).unwrap_or_default();
     visible(&(shown + &too_long(&question.left_out.join(", "))))
 }
 
-/// The line that names what is not shown because it is too long, if there is anything.
+/// The line that names members omitted for their length, if any.
 fn too_long(names: &str) -> String {
     if names.is_empty() {
         return String::new();
@@ -156,7 +156,7 @@ fn too_long(names: &str) -> String {
     format!("  (too long to be told: {})\n", one_line(names, WORDS))
 }
 
-/// What a tool call would do, in lines: its command or other input, and the difference that it makes.
+/// What a tool call would do, in lines: its command or other input, and its diffs.
 fn details(tool: &Map<String, Value>) -> String {
     let content = tool.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_diff = |item: &&Value| item.get("type").is_some_and(|kind| kind == "diff");
@@ -174,12 +174,12 @@ fn details(tool: &Map<String, Value>) -> String {
     shown
 }
 
-/// The command or other input of a call. Of a command, what decides what it does is shown; of any other input, all that
-/// the differences do not show.
+/// The command or other input of a call. For a command, everything that determines its effect is shown; for any other
+/// input, all that the diffs do not show.
 fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     let Some(input) = tool.get("rawInput").filter(|input| !input.is_null()) else { return String::new() };
     if let Some(command) = command_line(input) {
-        // Where it runs, and with what, decides what it does.
+        // The directory and the environment determine the effect.
         let place =
             input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
         let with = variables(input).map(|variables| format!("with {variables}\n"));
@@ -197,19 +197,19 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     if is_said {
         return line;
     }
-    // Many agents say the change once more in words of their own.
+    // Many agents repeat the change in the input.
     let length = if diffs.is_empty() { INPUT_CHARS } else { WORDS };
     line + &indented(&format!("{}\n", cut(&unshown.to_string(), length)))
 }
 
-/// The members of an input that do not stand in the difference of the file they name.
+/// The members of an input that the diff of their file does not contain.
 fn unshown(input: &Map<String, Value>, diffs: &[&Value]) -> Map<String, Value> {
     let is_text = |diff: &Value, name: &str, value: &Value| {
         value.is_string() && diff.get(name).is_some_and(|text| text == value)
     };
     let names = |diff: &&&Value| input.values().any(|value| is_text(diff, "path", value));
     let Some(diff) = diffs.iter().find(names) else { return input.clone() };
-    // Beside an old text only what changes is shown, and the whole text of the file may be another.
+    // With an old text the diff shows only the changes, so the whole text may differ from it.
     let shows_all = diff.get("oldText").is_none_or(|old| old.is_null() || old == "");
     let is_shown = |name: &str, value: &Value| match name {
         "content" => shows_all && is_text(diff, "newText", value),
@@ -220,8 +220,8 @@ fn unshown(input: &Map<String, Value>, diffs: &[&Value]) -> Map<String, Value> {
     members.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The variables that a command is given, if it is given any, with their values where they are told and no secrets. Each
-/// is cut by itself, so that no value hides the variables behind it.
+/// The variables of a command, with their values if these are known and not secret. Each is cut separately, so that no
+/// value hides the variables after it.
 fn variables(input: &Value) -> Option<String> {
     let shown = |name: &str, value: Option<&Value>| {
         let value = value.and_then(Value::as_str).filter(|_| !is_secret_name(name));
@@ -233,7 +233,7 @@ fn variables(input: &Value) -> Option<String> {
         Value::Array(items) => {
             let named = |item: &Value| {
                 let name = item.as_str().or_else(|| item.get("name")?.as_str())?;
-                // Some write a variable as a shell does.
+                // Some agents write `NAME=value`.
                 let (name, value) = match name.split_once('=') {
                     Some((name, value)) => (name, Some(&Value::from(value))),
                     None => (name, item.get("value")),

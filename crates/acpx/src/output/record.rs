@@ -1,4 +1,4 @@
-//! A record in JSON: the three ids under their own names, what is known and nothing that is not.
+//! A record in JSON: the three ids under their own names; unknown members are omitted.
 
 use acpx_core::model::{
     AbsolutePath, AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, SessionUsage,
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::clean::on_one_line;
 use super::remembered::RememberedObject;
 
-/// A record as every list has it.
+/// A record as in every list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordObject<'a> {
@@ -22,7 +22,7 @@ pub(super) struct RecordObject<'a> {
     cwd: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a SessionName>,
-    /// Whether no directory leads to it.
+    /// Whether it has no scope, so that only its id finds it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     by_id_only: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ impl<'a> WholeRecord<'a> {
     }
 }
 
-/// The agent as a line that a shell would take.
+/// The agent as a shell command line.
 pub(super) fn command(agent: &AgentSpec) -> String {
     argv(agent).map(crate::agents::quote).collect::<Vec<_>>().join(" ")
 }
@@ -119,10 +119,10 @@ pub(super) fn name(record: &Record) -> Option<&SessionName> {
     record.scope.as_ref().and_then(|scope| scope.name.as_ref())
 }
 
-/// What stands for the name of a record that is found by its id alone.
+/// Shown instead of a name for a record that only its id finds.
 pub(super) const BY_ID: &str = "[by id]";
 
-/// The name for people. A record that no directory leads to, such as one that an editor began, says so.
+/// The name for people. A record without a scope, such as an editor's, is marked.
 pub(super) fn shown_name(record: &Record) -> &str {
     match &record.scope {
         None => BY_ID,
@@ -130,7 +130,7 @@ pub(super) fn shown_name(record: &Record) -> &str {
     }
 }
 
-/// The directory as a column: with or without a `/` at its end it is the same one, and looks so.
+/// The directory as a column, without a trailing `/`.
 pub(super) fn shown_directory(record: &Record) -> String {
     match record.cwd.as_str().trim_end_matches('/') {
         "" => "/".to_owned(),
@@ -138,7 +138,7 @@ pub(super) fn shown_directory(record: &Record) -> String {
     }
 }
 
-/// A text as a column: the beginning of it.
+/// A text as a column: its beginning.
 pub(super) fn in_a_column(text: Option<&str>) -> String {
     text.and_then(|text| title_of(&on_one_line(text))).unwrap_or_else(|| "-".to_owned())
 }

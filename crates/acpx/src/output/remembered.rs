@@ -1,4 +1,4 @@
-//! What is known of a session beside its turns: what it has used, and what its agent remembers of it.
+//! What is known of a session apart from its turns: its usage, and what its agent remembers.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::clean::line;
 
-/// The same as programs get it, where there is anything to say.
+/// The same for programs, where there is anything to report.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RememberedObject {
@@ -30,7 +30,7 @@ impl RememberedObject {
     }
 }
 
-/// The line with what a session has used.
+/// The line with a session's usage.
 pub(super) fn usage(usage: &SessionUsage, out: &mut dyn Write) -> io::Result<()> {
     let SessionUsage { used, size, cost } = usage;
     let cost = cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn restore_error(record: &Record, out: &mut dyn Write) -> io::Result<
     }
 }
 
-/// What an agent remembers of a conversation, in words, where that is less than all of it.
+/// How much of a conversation an agent remembers, in words, if that is not all of it.
 pub(crate) fn memory_words(memory: AgentMemory) -> Option<String> {
     Some(match memory {
         AgentMemory::Whole => return None,

@@ -1,4 +1,4 @@
-//! What there is to say about clients elsewhere: where they come in, and by which tokens.
+//! Output about remote clients: where a server listens, and the tokens.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use crate::cli::Format;
 use crate::http::PATH;
 use crate::http::tokens::Token;
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug, Clone)]
 pub(crate) struct Serving {
-    /// The agent, as it is named on the command line.
+    /// The agent, as typed on the command line.
     pub(crate) agent: String,
     pub(crate) address: SocketAddr,
-    /// Whether by TLS.
+    /// Whether it uses TLS.
     pub(crate) is_secure: bool,
 }
 
@@ -61,7 +61,7 @@ struct TokensObject<'a> {
     tokens: &'a [Token],
 }
 
-/// Writes a token, the only time that it is shown.
+/// Writes a new token's secret. It is shown only once.
 pub(crate) fn token_made(secret: &str, token: &Token, console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{secret}")?,
@@ -98,7 +98,7 @@ pub(crate) fn tokens(tokens: &[Token], console: &mut Console<'_>) -> io::Result<
     console.flush()
 }
 
-/// Writes that a token holds no longer.
+/// Writes that a token was revoked.
 pub(crate) fn token_revoked(token: &Token, console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => {}

@@ -43,7 +43,7 @@ pub(super) fn record() -> Record {
     }
 }
 
-/// The same record with nothing known that can be unknown.
+/// The same record without any optional value.
 pub(super) fn bare_record() -> Record {
     Record {
         scope: None,
@@ -97,7 +97,7 @@ pub(super) fn mode(format: Format) -> OutputMode {
     OutputMode { format, ..OutputMode::default() }
 }
 
-/// What is written to stdout in text, quiet and JSON, where nothing is said on stderr.
+/// What is written to stdout in text, quiet and JSON, with an empty stderr.
 pub(super) fn formats(write: impl Fn(&mut Console<'_>)) -> [String; 3] {
     [Format::Text, Format::Quiet, Format::Json].map(|format| {
         let (out, err) = written(mode(format), &write);

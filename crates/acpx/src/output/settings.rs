@@ -1,4 +1,4 @@
-//! Settings of a session: that one was chosen, and that one could not be restored.
+//! Settings of a session: confirms a change, and reports a setting that could not be restored.
 
 use std::io;
 
@@ -11,21 +11,21 @@ use super::question::one_line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// How much of a value is said.
+/// How much of a value is shown.
 const LONGEST_VALUE: usize = 200;
 
-/// A setting that was chosen.
+/// A changed setting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingChange<'a> {
     /// The session.
     pub(crate) identity: &'a SessionIdentity,
-    /// The option, as it was typed; the mode without one.
+    /// The option, as typed; `None` for the mode.
     pub(crate) option: Option<&'a str>,
-    /// The value that the agent shows of it now.
+    /// The value that the agent now shows.
     pub(crate) value: &'a SettingValue,
-    /// Whether the agent had to be woken for it.
+    /// Whether the agent had to be started for it.
     pub(crate) resumed: bool,
-    /// All options as they stand now.
+    /// All current options.
     pub(crate) config_options: &'a [Box<RawValue>],
 }
 
@@ -48,7 +48,7 @@ struct ChosenObject<'a> {
     identity: &'a SessionIdentity,
 }
 
-/// Writes what was chosen. The model has a word of its own.
+/// Writes the change. The model has its own word.
 pub(crate) fn chosen(chosen: &SettingChange<'_>, console: &mut Console<'_>) -> io::Result<()> {
     let SettingChange { identity, option, value, resumed, config_options } = *chosen;
     let said = on_one_line(value);
@@ -87,7 +87,7 @@ pub(crate) fn chosen(chosen: &SettingChange<'_>, console: &mut Console<'_>) -> i
     console.flush()
 }
 
-/// Says that the agent shows another value of a setting than it was asked for.
+/// Reports that the agent shows another value than the requested one.
 pub(crate) fn shown_otherwise(
     option: Option<&str>,
     wanted: &str,
@@ -98,7 +98,7 @@ pub(crate) fn shown_otherwise(
     console.say(&format!("the agent shows {name} as {}, and was asked for {wanted}", on_one_line(shown)));
 }
 
-/// A value, which may be in the agent's words, so that it makes no line of its own.
+/// A value, possibly the agent's text, on one line.
 fn on_one_line(value: &SettingValue) -> String {
     one_line(&value.to_string(), LONGEST_VALUE)
 }
@@ -110,7 +110,7 @@ struct ForgottenObject<'a> {
     forgotten: &'a ForgottenMeta,
 }
 
-/// Writes which wish was dropped, if there was one.
+/// Writes which stored setting was dropped, if there was one.
 pub(crate) fn forgotten(
     option: Option<&str>,
     forgotten: &ForgottenMeta,
@@ -129,7 +129,7 @@ pub(crate) fn forgotten(
     console.flush()
 }
 
-/// Says which settings could not be restored.
+/// Reports which settings could not be restored.
 pub(crate) fn unmet(unmet: &[UnmetSettingMeta], console: &mut Console<'_>) {
     for UnmetSettingMeta { option, value, reason } in unmet {
         console.say(&not_restored(option.as_deref(), value, reason));

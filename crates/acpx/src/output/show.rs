@@ -1,4 +1,4 @@
-//! One session with everything that is known of it.
+//! Shows one session with everything that is known of it.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::remembered::{memory_words, restore_error, usage};
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// Writes a session. When its last prompt was made and what it has used, the record itself does not know.
+/// Writes a session. The record itself has neither the time of its last prompt nor its usage.
 pub(crate) fn show(
     record: &Record,
     last_prompt: Option<Timestamp>,

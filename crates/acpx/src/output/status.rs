@@ -1,9 +1,9 @@
-//! How a session stands. The word is about the agent, and the members beside it are about the turns.
+//! The status of a session. The status word describes the agent, the other members describe the turns.
 //!
-//! The words are npm acpx's and mean the same: `running` to people and `alive` to programs is that the process is
-//! there; `idle` that there is none and the next prompt starts one, however the last one ended; `dead` that its program
-//! cannot be started.
-//! One is ours: `ending` to people is that the process is there and has to go, which programs are told beside `alive`.
+//! The words are npm acpx's and mean the same: `running` for people and `alive` for programs is a live process; `idle`
+//! is no process, and the next prompt starts one, however the last one ended; `dead` is a program that cannot be
+//! started. One word is ours: `ending` for people is a process that is being ended, which programs get as a member in
+//! addition to `alive`.
 
 mod settings;
 
@@ -26,41 +26,41 @@ use super::remembered::{RememberedObject, memory_words, restore_error, usage};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
 
-/// A session and what is known of it at this moment.
+/// A session, and what is known of it at this moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot<'a> {
     pub(crate) record: &'a Record,
-    /// The turns that run or wait, in order.
+    /// The running and queued turns, in order.
     pub(crate) open_turns: &'a [Turn],
-    /// The last of its turns that does not wait, whatever became of it.
+    /// The last turn that is not queued.
     pub(crate) last_turn: Option<&'a Turn>,
-    /// What it had used when its agent last told it.
+    /// Its usage, as its agent last reported it.
     pub(crate) usage: Option<SessionUsage>,
-    /// Whether its agent has something to remember and can bring no session back.
+    /// Whether its agent has a conversation to lose and cannot restore sessions.
     pub(crate) forgets: bool,
-    /// Whether the process of its last run still lives.
+    /// Whether the process of its last run is alive.
     pub(crate) agent_lives: bool,
-    /// The program that would be started for the next prompt, if it is not there.
+    /// The program that the next prompt would start, if it is missing.
     pub(crate) missing_program: Option<&'a str>,
-    /// Whether a host is there to go on with its turns.
+    /// Whether a host is running that continues its turns.
     pub(crate) host_lives: bool,
-    /// What it waits for, if that is known.
+    /// What it waits for, if known.
     pub(crate) waiting: Option<&'a WaitReasonMeta>,
     pub(crate) now: Timestamp,
-    /// What its agent asks and nobody has answered.
+    /// Its agent's pending requests.
     pub(crate) questions: &'a [PendingRequestMeta],
 }
 
-/// How a session stands, in one word: whether it has an agent, and if not, how the last one left.
+/// The state of a session's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AgentLiveness {
-    /// The agent lives, whether it works or has nothing to do.
+    /// The agent's process is alive, working or idle.
     Running,
-    /// The agent's process is there and is being ended.
+    /// The agent's process is alive and is being ended.
     Ending,
-    /// No agent lives; the next prompt starts one.
+    /// There is no agent; the next prompt starts one.
     Idle,
-    /// No agent lives, and its program cannot be started.
+    /// There is no agent, and its program cannot be started.
     Dead,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// Whether the last agent went without being asked to.
+    /// Whether the last agent ended without a request.
     fn ended_unexpectedly(&self) -> bool {
         let run = self.record.agent_run.as_ref();
         run.is_some_and(|run| run.ended.as_ref().is_none_or(|exit| exit.how != AgentEnd::Asked))
@@ -150,13 +150,13 @@ impl<'a> Snapshot<'a> {
         })
     }
 
-    /// The turn that runs, and since when. One that was sent, and whose agent or host is gone, is over: the next
-    /// host will say so in the store.
+    /// The running turn, and since when. A sent turn whose agent or host is dead has ended: the next host will store
+    /// that.
     fn running(&self) -> Option<(&'a Turn, Timestamp)> {
         self.sent().filter(|_| self.agent_lives && self.host_lives)
     }
 
-    /// The turn that nobody goes on with, because its host went away.
+    /// The turn that was interrupted by the end of its host.
     fn interrupted(&self) -> Option<&'a Turn> {
         let left = self.sent().map(|(turn, _)| turn).filter(|_| self.running().is_none());
         left.or(self.last_turn.filter(|turn| matches!(turn.state, TurnState::Interrupted { .. })))
@@ -167,12 +167,12 @@ impl<'a> Snapshot<'a> {
         self.queued().last().or(self.last_turn).map(|turn| turn.queued_at)
     }
 
-    /// The turns that wait.
+    /// The queued turns.
     fn queued(&self) -> impl Iterator<Item = &'a Turn> {
         self.open_turns.iter().filter(|turn| turn.state == TurnState::Queued)
     }
 
-    /// How long the agent runs that the session has.
+    /// How long the session's agent has been running.
     fn uptime(&self) -> Option<String> {
         let run = self.record.agent_run.as_ref().filter(|_| self.standing() == AgentLiveness::Running)?;
         Some(clock(self.now.since(run.since)))
@@ -182,7 +182,7 @@ impl<'a> Snapshot<'a> {
         self.record.agent_run.as_ref().filter(|_| self.agent_lives).map(|run| run.process.pid)
     }
 
-    /// The last end of an agent, while no agent lives.
+    /// The last agent's exit, while no agent is alive.
     fn exit(&self) -> Option<&'a AgentExit> {
         self.record.agent_run.as_ref().filter(|_| !self.agent_lives)?.ended.as_ref()
     }
@@ -194,7 +194,7 @@ fn clock(time: Duration) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Writes how a session stands.
+/// Writes the status of a session.
 pub(crate) fn status(snapshot: &Snapshot<'_>, console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", snapshot.standing().word()),
@@ -246,7 +246,7 @@ struct StatusObject<'a> {
     action: &'static str,
     status: &'static str,
     summary: String,
-    /// Whether the agent's process has to go.
+    /// Whether the agent's process is being ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ending: bool,
     #[serde(flatten)]
@@ -269,15 +269,15 @@ struct StatusObject<'a> {
     last_prompt_time: Option<Timestamp>,
     #[serde(flatten)]
     remembered: RememberedObject,
-    /// The turn that runs.
+    /// The running turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<TurnObject<'a>>,
-    /// The turn that ran when its host went away.
+    /// The turn that ran when its host died.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted_turn: Option<InterruptedObject<'a>>,
-    /// How many wait behind it.
+    /// How many are queued.
     queued: usize,
-    /// Since when the first of them waits.
+    /// Since when the first of them is queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_since: Option<Timestamp>,
     /// What the session waits for.
@@ -289,7 +289,7 @@ struct StatusObject<'a> {
     last_exit_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     questions: &'a [PendingRequestMeta],
-    /// `false` if what its agent remembers goes with the agent's process.
+    /// `false` if the agent's memory is lost with its process.
     #[serde(skip_serializing_if = "Option::is_none")]
     restorable: Option<bool>,
 }
@@ -390,7 +390,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(details_of(question).as_bytes())?;
     }
     if let Some(first) = snapshot.queued().next() {
-        // Without an agent nobody works on them.
+        // Without an agent they are not processed.
         let when = if snapshot.agent_lives { "" } else { "; the next prompt runs what waits first" };
         let (count, since) = (snapshot.queued().count(), first.queued_at);
         line(out, format_args!("queued: {count}, waiting since {since}{when}"))?;
@@ -399,11 +399,11 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         line(out, format_args!("waitingFor: {}", waiting_words(waiting, snapshot.now)))?;
     }
     if let Some(exit) = snapshot.exit() {
-        // The words may be the agent's own, so that nothing of ours stands behind them.
+        // The text may be the agent's own, so it comes last on its line.
         line(out, format_args!("lastExit: {}", exit.how))?;
         line(out, format_args!("lastExitAt: {}", exit.at))?;
     }
-    // What npm acpx does not have stands behind what it has.
+    // Lines that npm acpx does not have follow those it has.
     line(out, format_args!("cwd: {}", record.cwd))?;
     line(out, format_args!("summary: {}", snapshot.summary()))
 }
@@ -416,7 +416,7 @@ fn waiting_words(waiting: &WaitReasonMeta, now: Timestamp) -> String {
     format!("{what}, since {}{}", waiting.since, heard.unwrap_or_default())
 }
 
-/// What a session waits for, in words. A host of a later version may know more than we do.
+/// What a session waits for, in words. A newer host may report reasons unknown here.
 pub(crate) fn awaited(waiting: &WaitReasonMeta) -> String {
     let questions = waiting.questions.join(", ");
     match (waiting.what.as_str(), &waiting.method) {
@@ -436,9 +436,9 @@ pub(crate) fn awaited(waiting: &WaitReasonMeta) -> String {
     }
 }
 
-/// What a prompt waits for that no host knows of.
+/// The wait reason of a prompt without a host.
 pub(crate) const CLIENT: &str = "client";
-/// What everything waits for when the host is stuck.
+/// The wait reason if the host does not respond.
 pub(crate) const HOST: &str = "host";
 
 #[cfg(test)]

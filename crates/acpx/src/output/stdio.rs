@@ -1,8 +1,8 @@
-//! Stdin and stdout as streams that a protocol runs over.
+//! Stdin and stdout as streams for a protocol.
 //!
-//! An editor starts us with pipes or sockets, and those are read and written without a thread between: it would cost
-//! more than all the rest of a message's way. Terminals and files go by the thread, because whoever shares them would
-//! find them changed.
+//! An editor starts acpx with pipes or sockets, which are read and written without a helper thread: that would cost
+//! more than everything else done for a message. Terminals and files use the thread, because non-blocking mode would
+//! affect other processes that share them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-/// What is read.
+/// The reading side.
 pub(crate) type StdinReader = Box<dyn AsyncRead + Unpin + Send>;
-/// What is written.
+/// The writing side.
 pub(crate) type StdoutWriter = Box<dyn AsyncWrite + Unpin + Send>;
 
 enum StdioKind {
@@ -25,7 +25,7 @@ enum StdioKind {
     Other,
 }
 
-/// Stdin. To be called inside a runtime.
+/// Stdin. Must be called inside a runtime.
 pub(crate) fn source() -> io::Result<StdinReader> {
     Ok(match kind(io::stdin().as_fd())? {
         StdioKind::Pipe(pipe) => Box::new(pipe::Receiver::from_owned_fd(pipe)?),
@@ -34,7 +34,7 @@ pub(crate) fn source() -> io::Result<StdinReader> {
     })
 }
 
-/// Stdout, likewise.
+/// Stdout. Must be called inside a runtime.
 pub(crate) fn target() -> io::Result<StdoutWriter> {
     Ok(match kind(io::stdout().as_fd())? {
         StdioKind::Pipe(pipe) => Box::new(pipe::Sender::from_owned_fd(pipe)?),
@@ -43,25 +43,25 @@ pub(crate) fn target() -> io::Result<StdoutWriter> {
     })
 }
 
-/// Waits until nobody reads stdout any more. Where that cannot be told without writing, it is not told.
+/// Waits until stdout has no reader. Never resolves where that cannot be detected without writing.
 pub(crate) async fn nobody_reads() {
     if cfg!(target_os = "linux")
         && let Ok(StdioKind::Pipe(pipe)) = kind(io::stdout().as_fd())
         && let Ok(pipe) = pipe::Sender::from_owned_fd(pipe)
     {
-        // It ends with the pipe's last reader, and with nothing else.
+        // The error state means that the pipe's last reader is gone.
         drop(pipe.ready(Interest::ERROR).await);
     } else {
         std::future::pending::<()>().await;
     }
 }
 
-/// Our stderr, as the stdout of a program whose output is no data of ours.
+/// Our stderr, as the stdout of a program whose output is not our data.
 pub(crate) fn shown_to_people() -> Stdio {
     io::stderr().into()
 }
 
-/// The program's three streams, as handles of their own.
+/// Duplicates of the program's three streams.
 pub(crate) fn streams() -> Option<[OwnedFd; 3]> {
     let owned = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().ok();
     Some([owned(io::stdin().as_fd())?, owned(io::stderr().as_fd())?, owned(io::stdout().as_fd())?])

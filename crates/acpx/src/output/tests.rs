@@ -1,4 +1,4 @@
-//! What commands have done and found, in whole: every object has the canonical ids, and no null.
+//! The complete output of commands: every object has the canonical ids, and no null.
 
 use std::path::Path;
 

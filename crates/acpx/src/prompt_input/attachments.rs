@@ -1,5 +1,5 @@
-//! Files that go along with a prompt: images, sounds, and anything else with its content. What a file is, its first
-//! bytes say, or else the end of its name; one that is neither is not sent under a made-up type.
+//! Attachments of a prompt: images, audio, and other files with their content. The type of a file comes from its first
+//! bytes, or else from its extension; an image or audio file of unknown type is rejected.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use super::STDIN;
 use crate::cli::PromptAttachment;
 
-/// What stdin is called where a file has a path.
+/// The path that stands for stdin.
 const STDIN_PATH: &str = "/dev/stdin";
-/// The largest file. The protocol's line has to hold it, written in base64.
+/// Maximum size of a file, which must fit into one line of the protocol as base64.
 pub(super) const LARGEST: u64 = 32 * 1024 * 1024;
 
-/// Why a file cannot go along.
+/// Why a file cannot be attached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttachmentError {
     /// It cannot be read.
@@ -26,7 +26,7 @@ pub(crate) enum AttachmentError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
@@ -36,24 +36,24 @@ pub(crate) enum AttachmentError {
         /// The file.
         path: PathBuf,
     },
-    /// There is nothing in it.
+    /// It is empty.
     #[error("{} is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// It is not what it is sent as.
+    /// It is not of the requested kind.
     #[error("{} is no {kind} of a known type", path.display())]
     UnknownType {
         /// The file.
         path: PathBuf,
-        /// What it was to be.
+        /// The requested kind.
         kind: &'static str,
     },
 }
 
 impl AttachmentError {
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "check the path; it is taken from the directory the command works in",
@@ -66,7 +66,7 @@ impl AttachmentError {
     }
 }
 
-/// What files begin with: the bytes, from which place on, and the type.
+/// Magic numbers: offset, bytes and type.
 const BEGINNINGS: [(usize, &[u8], &str); 12] = [
     (0, b"\x89PNG\r\n\x1a\n", "image/png"),
     (0, b"\xff\xd8\xff", "image/jpeg"),
@@ -82,7 +82,7 @@ const BEGINNINGS: [(usize, &[u8], &str); 12] = [
     (0, b"%PDF-", "application/pdf"),
 ];
 
-/// What the names of files end with.
+/// Types by file extension.
 const ENDINGS: [(&str, &str); 21] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -108,7 +108,7 @@ const ENDINGS: [(&str, &str); 21] = [
 ];
 
 impl PromptAttachment {
-    /// What was typed to send it, with what an agent must advertise to be sent it.
+    /// The flag as typed, and the capability that the agent must advertise for it.
     pub(crate) fn typed(&self) -> (String, &'static str) {
         let (flag, file, capability) = match self {
             Self::Image(file) => ("--image", file, "promptCapabilities.image"),
@@ -123,12 +123,12 @@ impl PromptAttachment {
         file
     }
 
-    /// Whether it is what comes on stdin.
+    /// Whether it is read from stdin.
     pub(super) fn is_stdin(&self) -> bool {
         self.file().as_os_str() == STDIN
     }
 
-    /// The content block of the file, which is looked for in `cwd`.
+    /// The content block of the file; the path is relative to `cwd`.
     pub(super) fn block(&self, cwd: &Path, stdin: &mut dyn Read) -> Result<Value, AttachmentError> {
         let path = if self.is_stdin() { PathBuf::from(STDIN_PATH) } else { cwd.join(self.file()) };
         let bytes = if self.is_stdin() { whole(stdin, &path)? } else { read(&path)? };
@@ -152,7 +152,7 @@ impl PromptAttachment {
     }
 }
 
-/// Text stays text; anything else is written in base64.
+/// UTF-8 content is sent as text, anything else as base64.
 fn resource(path: &Path, bytes: Vec<u8>, mime: Option<&str>) -> Value {
     match String::from_utf8(bytes) {
         Ok(text) => {
@@ -170,7 +170,7 @@ fn read(path: &Path) -> Result<Vec<u8>, AttachmentError> {
     whole(&mut File::open(path).map_err(unreadable)?, path)
 }
 
-/// All of a file, which is called so, unless it is too large.
+/// Reads a whole file, unless it is too large. `path` is for errors.
 fn whole(file: &mut dyn Read, path: &Path) -> Result<Vec<u8>, AttachmentError> {
     let unreadable = |source| AttachmentError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
@@ -192,7 +192,7 @@ fn mime(path: &Path, bytes: &[u8]) -> Option<&'static str> {
     by_content.or_else(by_name)
 }
 
-/// A path as a URI: what may not stand in one is written by its number.
+/// A path as a percent-encoded file URI.
 fn uri(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut uri = String::from("file://");

@@ -1,4 +1,4 @@
-//! Content blocks that a user wrote as JSON: checked for what the protocol wants, and left as they are.
+//! Validates content blocks that a user wrote as JSON, and leaves them unchanged.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use serde_json::{Map, Value, json};
 
 use super::InputError;
 
-/// A content block that is none.
+/// Why content blocks are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BlockProblem {
-    /// It is not of the protocol's form.
+    /// A member is missing or has the wrong form.
     #[error("prompt[{index}]{place} must be {expected}")]
     Wrong {
-        /// Which block, from 0.
+        /// Index of the block, from 0.
         index: usize,
-        /// Where in it.
+        /// Path of the member in the block.
         place: &'static str,
-        /// What must be there.
+        /// The expected form.
         expected: &'static str,
     },
-    /// Its type is none of the protocol's.
+    /// The protocol does not define its type.
     #[error("prompt[{index}] has the type {kind:?}, which the protocol does not know")]
     UnknownType {
-        /// Which block, from 0.
+        /// Index of the block, from 0.
         index: usize,
         /// The type.
         kind: String,
     },
-    /// There is no block.
+    /// The array is empty.
     #[error("the prompt has no content block")]
     None,
 }
 
-/// Blocks of plain text.
+/// Text blocks.
 pub(super) fn plain(texts: &[&str]) -> Arc<str> {
     let blocks: Vec<Value> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
     Value::Array(blocks).to_string().into()
 }
 
-/// The blocks of a text that may be blocks itself, and of words that go after it.
+/// The blocks of a text, which may itself be a JSON array of blocks, followed by words.
 pub(super) fn of_text(text: &str, words: &str) -> Result<Arc<str>, InputError> {
     let array = text.trim();
     if !array.starts_with('[') {
@@ -60,7 +60,7 @@ pub(super) fn of_text(text: &str, words: &str) -> Result<Arc<str>, InputError> {
     }
 }
 
-/// Whether a text is a list of objects that each name their type, as content blocks do.
+/// Whether a text is an array of objects that each have a type, as content blocks do.
 pub(super) fn look_like_blocks(text: &str) -> bool {
     let is_block = |block: &Map<String, Value>| block.get("type").is_some_and(Value::is_string);
     let is_array = text.trim_start().starts_with('[');
@@ -114,7 +114,7 @@ fn need_word<E>(block: &Map<String, Value>, key: &str, wrong: impl Fn() -> E) ->
     text(block, key).filter(|word| !word.is_empty()).map(drop).ok_or_else(wrong)
 }
 
-/// Standard base64 with its padding.
+/// Whether a text is standard base64 with padding.
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';

@@ -1,6 +1,6 @@
-//! What a program may not do that an agent of this home has started: it speaks for its agent, and not for the user.
+//! Refusals for a program that an agent of this home started: it acts for its agent, not for the user.
 //!
-//! The host knows it of every client. This is for what a command does without the host, or before it.
+//! The host checks this for its clients. These checks cover what a command does without the host, or before connecting.
 
 use acpx_core::home::{HostPlace, published};
 use acpx_core::model::{PermissionMode, ProcessIdentity};
@@ -8,8 +8,8 @@ use acpx_core::tools::{is_below, is_inside};
 
 use crate::error::CliError;
 
-/// An error if this process was started by an agent of the home: it descends from the home's host, or from a process
-/// with a tag of the home.
+/// Fails if an agent of the home started this process: it descends from the home's host, or from a process tagged with
+/// the home.
 pub(crate) fn refuse_inside(place: &HostPlace, what: &'static str) -> Result<(), CliError> {
     // A home that is not there has no agents.
     let Ok(home) = place.name() else { return Ok(()) };
@@ -19,7 +19,7 @@ pub(crate) fn refuse_inside(place: &HostPlace, what: &'static str) -> Result<(),
     if is_inside(this, &home) || is_the_hosts() { Err(CliError::Inside { what }) } else { Ok(()) }
 }
 
-/// The same for a command that says itself what its agent may do, if it allows everything or has rules.
+/// The same for a command that sets its own agent's permissions, if it allows everything or has rules.
 pub(crate) fn refuse_own_terms(
     place: &HostPlace,
     mode: Option<PermissionMode>,

@@ -1,4 +1,4 @@
-//! Agents by name: those of the configuration, and else the built-in ones.
+//! Resolves agent names: configured agents first, then the built-in ones.
 
 use acpx_core::model::{AbsolutePath, AgentSpec};
 

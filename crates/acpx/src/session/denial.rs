@@ -1,5 +1,6 @@
-//! What is said of a turn whose agent was allowed nothing: what it was not allowed, and what would have allowed it. That
-//! depends on who has said no: a rule, the mode, a person, or nobody, since nobody could be asked.
+//! Explains a turn whose agent was denied every permission: what was denied, and which flag or rule would have allowed
+//! it.
+//! The hint depends on the cause: a rule, the mode, a person, or the absence of a person.
 
 use acpx_core::model::{
     Decision, PermissionMode, PermissionPolicy, Ruling, ToolPolicy, ToolUse, UnattendedPolicy,
@@ -7,18 +8,18 @@ use acpx_core::model::{
 
 use crate::output::{DenialSummary, PromptResult, ResultError};
 
-/// How a turn was asked for.
+/// Permission terms of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DenialContext<'a> {
     pub(crate) policy: &'a PermissionPolicy,
-    /// Whether a person was there who could be asked.
+    /// Whether a person could answer permission requests.
     pub(crate) interactive: bool,
-    /// Whether its questions are open to answers from anywhere.
+    /// Whether the turn is recorded, so that other commands can answer its pending requests.
     pub(crate) is_kept: bool,
 }
 
 impl PromptResult {
-    /// Says what was denied, and what would have helped. Of a turn that was not seen, what holds for most tools is said.
+    /// Adds what was denied, and a hint. Without a summary of the turn the hint is the one for most tools.
     pub(crate) fn say_why_denied(&mut self, denied: Option<&DenialSummary>, terms: DenialContext<'_>) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == ResultError::PERMISSION_DENIED)
         else {
@@ -31,7 +32,7 @@ impl PromptResult {
     }
 }
 
-/// What would have allowed it. To a person who has said no there is nothing to say.
+/// What would have allowed it; `None` if a person denied it.
 fn hint(tool: &ToolUse, DenialContext { policy, interactive, is_kept }: DenialContext<'_>) -> Option<String> {
     let by_rule = policy.tools.as_deref().and_then(|rules: &ToolPolicy| rules.rule(tool));
     let Ruling { decision, escalated_by } = policy.rule(tool);
@@ -99,7 +100,7 @@ mod tests {
                 said(ApproveReads, r#"{"autoDeny":["read"]}"#, UnattendedPolicy::Deny, false, true),
                 Some(nobody),
             ),
-            // Somebody was asked, and has said no.
+            // A person was asked and denied it.
             (said(ApproveReads, "", UnattendedPolicy::Deny, true, true), None),
             (said(ApproveReads, "", UnattendedPolicy::Wait, false, true), None),
             (said(ApproveAll, escalate, UnattendedPolicy::Deny, true, true), None),

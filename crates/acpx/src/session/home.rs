@@ -1,4 +1,4 @@
-//! Where acpx keeps its files. Read from the environment here and passed on, so that nothing below reads it.
+//! Where acpx keeps its files. Only this module reads these paths from the environment; callers pass them on.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) fn user_home() -> Option<PathBuf> {
     env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }
 
-/// Makes a directory that only its owner can look into, and those above it that are missing.
+/// Creates a directory that only its owner can read, with missing parents.
 pub(crate) fn make_private(directory: &Path) -> Result<(), CliError> {
     make_private_directory(directory)
         .map_err(|source| CliError::System { doing: format!("make {}", directory.display()), source })

@@ -1,4 +1,4 @@
-//! The way to the home's host: what the environment says about it is read here, and nowhere below.
+//! Locates and starts the home's host. The layers below get what this module reads from the environment as values.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,25 +21,25 @@ use super::home::{acpx_home, user_home};
 use crate::error::CliError;
 use crate::output::Console;
 
-/// What a host needs of its environment. Agents do not get it: theirs comes from the client that needs them.
+/// Environment variables the host keeps. Agents get their environment from the client that starts them, not from here.
 const FOR_THE_HOST: [&str; 5] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMPDIR"];
 
-/// How long a host that was asked to stop may take.
+/// How long a host may take to stop.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(30);
 
-/// A home and how its host is started.
+/// A home, and how to start its host.
 pub(crate) struct HostLocator {
     pub(crate) place: HostPlace,
     launcher: Launcher,
 }
 
 impl HostLocator {
-    /// The way to the host of the home that the environment names.
+    /// Locates the host of the home that the environment names.
     pub(crate) fn of_environment() -> Result<Self, CliError> {
         Self::of_home(acpx_home()?)
     }
 
-    /// The way to the host of a home.
+    /// Locates the host of a home.
     pub(crate) fn of_home(home: PathBuf) -> Result<Self, CliError> {
         let program = own_program()?;
         let inherited =
@@ -51,20 +51,20 @@ impl HostLocator {
         Ok(Self { place, launcher })
     }
 
-    /// The name of the home for the tag of agents that a command holds itself. A home that cannot be made has none:
-    /// no host will ever look for what they leave.
+    /// The home's name, as the tag of agents that a command holds itself. `None` if the home cannot be created: no host
+    /// will clean up there.
     pub(crate) fn tag(&self) -> Option<String> {
         self.place.make_home().and_then(|()| self.place.name()).ok()
     }
 
-    /// The host, started if it has to be.
+    /// Connects to the host, starting it if necessary.
     pub(crate) async fn host(&self, console: &mut Console<'_>) -> Result<HostClient, CliError> {
         match running(&self.place).await {
             Ok(Some(client)) => {
                 console.detail(&format!("using the host{}", self.pid()));
                 return Ok(client);
             }
-            // One that is older goes if it has nothing to do.
+            // An older host stops if it is idle.
             Ok(None) | Err(HostError::Older { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -74,12 +74,12 @@ impl HostLocator {
         Ok(client)
     }
 
-    /// A bridge to the host for a client of its own.
+    /// A bridge to the host for a local client.
     pub(crate) fn bridge(&self, client: &ClientMeta) -> Bridge {
         Bridge::new(self.launcher.clone(), self.place.clone(), client)
     }
 
-    /// A bridge to the host for a client from elsewhere.
+    /// A bridge to the host for a remote client.
     pub(crate) fn bridge_from_elsewhere(&self, client: &RemoteClientMeta) -> Bridge {
         Bridge::from_elsewhere(self.launcher.clone(), self.place.clone(), client)
     }
@@ -88,8 +88,8 @@ impl HostLocator {
         published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
     }
 
-    /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet. A store of
-    /// an older format is migrated once the older host that writes it has stopped.
+    /// Opens the store read-only; `None` if there is none, or it is just being created. A store of an older format is
+    /// migrated once the older host that writes it has stopped.
     pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
         let path = self.place.store();
         let options =
@@ -108,15 +108,15 @@ impl HostLocator {
         }
     }
 
-    /// The host's lock, if no host holds it. A host that holds it and is idle is asked to stop; an older one that has
-    /// work is an error.
+    /// Takes the host's lock, after asking an idle older host that holds it to stop; `None` if another host takes it
+    /// first. An older host that has work is an error.
     fn lock_without_older_host(&self) -> Result<Option<HostLock>, CliError> {
         if let Some(lock) = HostLock::try_take(&self.place)? {
             return Ok(Some(lock));
         }
         let version = published(&self.place).map_or_else(String::new, |host| host.version);
         let asking = || block_on(async { Ok(stop_if_idle(&self.place).await?) });
-        // Some callers are in a runtime already, and a runtime cannot be started inside another one.
+        // Some callers are inside a runtime, and runtimes cannot be nested.
         let stops = thread::scope(|scope| scope.spawn(asking).join()).unwrap_or(Ok(false))?;
         if !stops {
             return Err(HostError::Older { version }.into());
@@ -124,31 +124,31 @@ impl HostLocator {
         Ok(HostLock::contend(&self.place, HOST_STOPS_WITHIN)?)
     }
 
-    /// The host, if one runs.
+    /// Connects to the host if one is running.
     pub(crate) async fn running(&self) -> Result<Option<HostClient>, CliError> {
         Ok(running(&self.place).await?)
     }
 }
 
-/// The program itself, to be started again as a host or as the demo agent.
+/// The path of this program, to start it again as a host or as the demo agent.
 pub(crate) fn own_program() -> Result<PathBuf, CliError> {
     env::current_exe()
         .map_err(|source| CliError::System { doing: "find the program itself".to_owned(), source })
 }
 
-/// What is started for agents on other machines: this program.
+/// The program that connects to remote agents: this one.
 pub(crate) fn relay() -> Option<AgentSpec> {
     Some(AgentSpec::new(own_program().ok()?.into_os_string().into_string().ok()?, ["remote-agent"]))
 }
 
-/// The environment for an agent that this command makes start: its own, but for the marks of an agent it may have
-/// been started by itself.
+/// The environment for an agent that this command starts: its own, without the markers of an agent that started this
+/// command.
 pub(crate) fn for_agents() -> Vec<(OsString, OsString)> {
     let ours = [Tag::VARIABLE, RECORD_VARIABLE, KEEP_VARIABLE, HOST_VARIABLE];
     with_home(env::vars_os()).filter(|(name, _)| !ours.iter().any(|ours| name == ours)).collect()
 }
 
-/// Variables with `HOME` among them, if the user has a home at all.
+/// Adds `HOME` to the variables, if the user has a home.
 fn with_home(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
@@ -156,14 +156,14 @@ fn with_home(
     variables.filter(|(name, _)| name != "HOME").chain(home)
 }
 
-/// Runs what a command does to its end.
+/// Runs a command's future to completion.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::Runtime)?;
-    // By its address: the runtime is built once for all commands, and not once with each of them in it.
+    // A trait object, so that the runtime is compiled once and not once per command.
     let work: Pin<&mut dyn Future<Output = _>> = pin!(work);
     let done = runtime.block_on(work);
-    // A thread that waits for a dead disk is not waited for.
+    // Do not wait for a thread that is blocked on a dead disk.
     runtime.shutdown_background();
     done
 }

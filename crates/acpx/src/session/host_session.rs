@@ -1,12 +1,11 @@
-//! One conversation of a command with the host: what it asks, what it shows meanwhile, and how it is stopped.
+//! A command's exchange with the host: sends its requests, shows events in order, and handles interrupts.
 //!
-//! Everything a host sends is shown in order. A turn that is to stop is cancelled and waited for, so that what
-//! is shown is how it ended; a second signal waits for nothing. SIGTERM ends a `prompt` alone and leaves its turn running.
-//! Whatever a host is asked, a signal and the time limit are heard. A host that is silent for long is probed over the same
-//! connection. If it does not answer the probe the command fails, and the turn goes on in the host: only its user cancels
-//! it.
+//! An interrupt cancels the turn and waits for its end, so that the output shows how it ended; a second signal exits at
+//! once. SIGTERM ends only the `prompt` command and leaves its turn running. Signals and the time limit are handled
+//! during every request. A host that is silent for long is probed over the same connection. If it does not answer the
+//! probe, the command fails and the turn continues in the host: only its user cancels it.
 //!
-//! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
+//! An unwritable stdout does not stop a prompt: the turn continues in the host without being shown.
 
 mod person;
 mod showing;
@@ -41,90 +40,90 @@ use self::person::answered;
 use self::showing::SessionDisplay;
 use self::waited::waiting_as_told;
 
-/// What is said of a prompt that is not sent at once.
+/// Shown for a prompt that is not sent at once.
 const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx status says what they wait for, and acpx pending what is to be answered";
-/// How long a turn may take to end once it was cancelled. The host ends an agent that does not stop before.
+/// How long a cancelled turn may take to end. The host kills an agent that does not stop sooner.
 const FAREWELL: Duration = Duration::from_secs(30);
-/// How long a turn is waited for that nobody can be shown any more.
+/// How long to wait for the end of a turn that can no longer be shown.
 const SHORT_FAREWELL: Duration = Duration::from_secs(2);
-/// How long the host may say nothing before it is probed: turns may take hours.
+/// How long the host may be silent before it is probed: turns may take hours.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long the host may take to answer a probe. It may be stopped, or wait for its disk.
+/// How long the host may take to answer a probe. It may be suspended, or blocked on its disk.
 const PROBE_PATIENCE: Duration = Duration::from_mins(2);
-/// How many messages in a row may keep a signal waiting.
+/// How many messages in a row may delay the handling of a signal.
 const BURST: usize = 256;
-/// How often something is asked again because the host went away.
+/// How often a request is retried because the host disconnected.
 const TRIES: usize = 10;
 
-/// What a command and its host say to each other.
+/// A command's exchange with its host.
 pub(crate) struct HostSession<'a> {
     pub(crate) console: &'a mut Console<'static>,
     patience: InterruptWatcher,
-    /// The way to the host; a host in this process needs none.
+    /// Locates the host; `None` for a host in this process.
     reach: Option<&'a HostLocator>,
-    /// What is shown of a session.
+    /// The part of a session to show.
     shown: Option<SessionDisplay<'a>>,
-    /// How long the host may say nothing before it is probed, and how long it may take to answer that.
+    /// How long the host may be silent before it is probed, and how long it may take to answer the probe.
     silence: (Duration, Duration),
-    /// When the host will have said nothing for too long.
+    /// When the host will have been silent for too long.
     silent_at: Instant,
-    /// Whether the host was probed since it last said something.
+    /// Whether the host was probed since its last message.
     is_probed: bool,
-    /// How many messages were taken without looking at anything else.
+    /// How many messages were handled in a row without checking for signals.
     burst: usize,
-    /// Why the prompt was cancelled, if it was. The next host has to be told so too.
+    /// Why the prompt was cancelled, if it was. The cancel is repeated to the next host.
     stopped: Option<InterruptReason>,
-    /// Whether the command ends as soon as a host has accepted the prompt, be it the next host.
+    /// Whether the command ends as soon as a host has accepted the prompt; the next host's acceptance counts too.
     detaches: bool,
-    /// Why nothing can be shown any more, if it cannot.
+    /// Why stdout can no longer be written, if it cannot.
     unwritable: Option<io::Error>,
-    /// The first event that is not shown of a turn that was answered before all of it was told, if it was.
+    /// The first event that was not shown, if the reply to the turn arrived before all of its events.
     unshown: Option<Seq>,
-    /// The person who can be asked what the agent asks.
+    /// The terminal where a person answers the agent's requests.
     desk: Option<TerminalPrompter>,
 }
 
-/// What comes next in a talk.
+/// The next thing to handle.
 enum HostSessionEvent {
     Said(HostMessage),
     Stop(InterruptReason),
-    /// The time has come.
+    /// The deadline has passed.
     Waited,
-    /// From here on nothing can be shown.
+    /// Stdout became unwritable.
     Unwritable,
 }
 
-/// How an exchange ended without an answer.
+/// How a request ended without a reply.
 #[derive(Debug)]
 pub(crate) enum HostSessionError {
-    /// The host is gone. What became of the prompt is in the store.
+    /// The host disconnected. The store knows what became of the prompt.
     Lost,
-    /// The command was stopped, and nothing is to be waited for.
+    /// The command was interrupted, and waits for nothing more.
     Stopped(InterruptReason),
     /// Anything else.
     Failed(CliError),
 }
 
-/// What came of a prompt.
+/// The outcome of a prompt.
 #[derive(Debug)]
 pub(crate) enum PromptOutcome {
-    /// It was accepted, and that is all that was wanted.
+    /// It was accepted, and the command does not wait for its turn.
     Queued,
-    /// It was accepted, and its turn goes on in the host: stdout cannot be written.
+    /// It was accepted, and its turn continues in the host: stdout cannot be written.
     Unshown(io::Error),
-    /// It was accepted, and stays in the host: the command was told to end.
+    /// It was accepted, and stays in the host: SIGTERM ended the command.
     Detached {
-        /// Whether its turn has begun; without, it waits in the queue.
+        /// Whether its turn has begun; otherwise it is queued.
         has_begun: bool,
     },
-    /// It was answered, after it was cancelled for this reason, if it was.
+    /// The agent's reply, and why the prompt was cancelled if it was.
     Answered(Box<str>, Option<InterruptReason>),
     /// Its turn failed.
     Failed(Box<HostErrorResponse>, Option<InterruptReason>),
 }
 
 impl HostSessionError {
-    /// The command was stopped while it did this. Whose time is over is told what took it.
+    /// The command was interrupted while doing this. A timeout error names what took the time.
     fn stopped(stop: InterruptReason, doing: &str) -> Self {
         match stop {
             InterruptReason::Signalled | InterruptReason::Terminated | InterruptReason::HungUp => {
@@ -157,7 +156,7 @@ impl From<io::Error> for HostSessionError {
 }
 
 impl<'a> HostSession<'a> {
-    /// A talk with the host that is reached this way, or with one in this process.
+    /// An exchange with the host found by `reach`, or with one in this process.
     pub(crate) fn new(
         console: &'a mut Console<'static>,
         patience: InterruptWatcher,
@@ -181,12 +180,12 @@ impl<'a> HostSession<'a> {
         }
     }
 
-    /// The same talk of a command that has a person before it, if it has.
+    /// Lets a person at this terminal, if there is one, answer the agent's requests.
     pub(crate) fn asking_at(self, desk: Option<TerminalPrompter>) -> Self {
         Self { desk, ..self }
     }
 
-    /// Shows what is watched until no more will come, since its record is deleted.
+    /// Shows watched events until the record is deleted.
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
         loop {
             match self.hear(client, None).await? {
@@ -206,7 +205,7 @@ impl<'a> HostSession<'a> {
         }
     }
 
-    /// Does something that needs a host, with the next one if it went away meanwhile.
+    /// Runs an operation that needs a host, and repeats it with the next host if the host disconnects.
     pub(crate) async fn persist<T>(
         &mut self,
         mut attempt: impl AsyncFnMut(&mut Self) -> Result<T, HostSessionError>,
@@ -216,7 +215,7 @@ impl<'a> HostSession<'a> {
                 Ok(answer) => return Ok(answer),
                 Err(HostSessionError::Lost) => {
                     self.console.detail("the host went away; asking again");
-                    // What the last host asked, it no longer wants to know.
+                    // Requests of the previous host are void.
                     self.desk.iter_mut().for_each(TerminalPrompter::withdraw_all);
                 }
                 Err(HostSessionError::Stopped(stop)) => return Err(stop.into()),
@@ -226,7 +225,7 @@ impl<'a> HostSession<'a> {
         Err(HostError::Lost.into())
     }
 
-    /// The host, started if it has to be.
+    /// Connects to the host, starting it if necessary.
     pub(crate) async fn host(&mut self, reach: &HostLocator) -> Result<HostClient, HostSessionError> {
         self.patience.allow(Duration::ZERO);
         let reached = self.patience.during(reach.host(self.console)).await;
@@ -235,7 +234,7 @@ impl<'a> HostSession<'a> {
         Ok(client)
     }
 
-    /// Does something else for which neither a signal nor the limit is to wait.
+    /// Runs other work, interrupted by a signal or the time limit.
     pub(crate) async fn during<T>(
         &mut self,
         work: impl Future<Output = Result<T, CliError>>,
@@ -250,15 +249,15 @@ impl<'a> HostSession<'a> {
         self.stopped.is_some()
     }
 
-    /// Asks to be told every event that was not seen yet.
+    /// Subscribes to every event that was not seen yet.
     pub(crate) async fn watch(&mut self, client: &HostClient, record: &str) -> Result<(), HostSessionError> {
         let from = self.shown.as_ref().map_or(Seq::FIRST, |shown| shown.next);
         self.send(client, "_acpx/watch", &json!({ "sessionId": record, "from": from.0 })).await?;
         Ok(())
     }
 
-    /// Asks for something that an agent may have to start for, in a record if there is one. The host knows how long we
-    /// wait for it, and tells what the agent has not done by then.
+    /// Sends a request that may have to start an agent, in a record if there is one. The request carries our time
+    /// limit, and on a timeout the host reports what the agent has not done.
     pub(crate) async fn start(
         &mut self,
         client: &mut HostClient,
@@ -274,8 +273,8 @@ impl<'a> HostSession<'a> {
         started
     }
 
-    /// Asks for something, and waits for the answer. `slow` is said if it takes long; where it is about a record and its
-    /// agent, what the host says is waited for.
+    /// Sends a request and waits for the reply. Shows `slow` if that takes long; for a record and its agent it shows
+    /// the wait reason that the host reports.
     async fn ask(
         &mut self,
         client: &mut HostClient,
@@ -317,7 +316,7 @@ impl<'a> HostSession<'a> {
         }
     }
 
-    /// Asks for something that the host does by itself.
+    /// Sends a request that needs no agent.
     pub(crate) async fn call<T: DeserializeOwned>(
         &mut self,
         client: &mut HostClient,
@@ -339,8 +338,8 @@ impl<'a> HostSession<'a> {
         Ok(self.patience.during(client.ask(method, params)).await.map_err(HostSessionError::Stopped)??)
     }
 
-    /// Prompts, and shows the turn to its end; or only until it is accepted. The host sees to the turn's limits, and
-    /// so the record says what became of it; only one that does not is waited for no longer.
+    /// Sends the prompt and shows the turn to its end, or returns once it is accepted. The host enforces the turn's
+    /// limits, so the record has its outcome; the command stops waiting only for a host that fails to enforce them.
     pub(crate) async fn prompt(
         &mut self,
         client: &mut HostClient,
@@ -356,7 +355,7 @@ impl<'a> HostSession<'a> {
             until = Some(cancel(client, record, asking).await?);
         }
         loop {
-            // A host in this process ends with us, and the turn with the host.
+            // A host in this process ends with the command, and so does its turn.
             if accepted
                 && self.reach.is_some()
                 && !self.is_stopped()
@@ -368,7 +367,7 @@ impl<'a> HostSession<'a> {
                 return Ok(PromptOutcome::Detached { has_begun: self.has_begun() });
             }
             let heard = match self.hear(client, until.or(tell_at)).await {
-                // The turn of a host that does not answer is not ended for that.
+                // Do not cancel the turn of a host that does not answer.
                 Err(HostSessionError::Failed(error)) if !self.is_probed => {
                     give_up(client, record, asking, &asked).await;
                     return Err(HostSessionError::Failed(error));
@@ -430,7 +429,7 @@ impl<'a> HostSession<'a> {
         }
     }
 
-    /// What comes next. Events are shown as they come; what was shown is seen once nothing more waits.
+    /// Waits for the next thing to handle. Shows events as they arrive, and flushes stdout once nothing more is queued.
     async fn hear(
         &mut self,
         client: &mut HostClient,
@@ -469,7 +468,7 @@ impl<'a> HostSession<'a> {
                     let unsent = self.unsent(&event).await?;
                     if let Err(error) = self.show(&event, unsent.as_ref()) {
                         self.give_stdout_up(error);
-                        // What it says to people is not on stdout.
+                        // Show it again without stdout: its notices go to stderr.
                         self.show(&event, None)?;
                         return Ok(HostSessionEvent::Unwritable);
                     }
@@ -501,10 +500,10 @@ impl<'a> HostSession<'a> {
         }
     }
 
-    /// Asks a host that has said nothing for long for its status, over the connection that is there: a host that is
-    /// full lets nobody else in and works all the same. One that does not answer that either is an error.
+    /// Requests the status of a host that has been silent for long, over the open connection: a host at its connection
+    /// limit refuses new ones but still works. A missing reply to the probe is an error.
     async fn probe(&mut self, client: &HostClient) -> Result<Option<InterruptReason>, HostSessionError> {
-        // A host in this process is as alive as we are.
+        // A host in this process is alive.
         let Some(reach) = self.reach else {
             self.heard_something();
             return Ok(None);
@@ -514,7 +513,7 @@ impl<'a> HostSession<'a> {
         }
         self.is_probed = true;
         self.silent_at = Instant::now() + self.silence.1;
-        // Its answer is read like everything else, and is one to nothing that is waited for.
+        // The reply arrives in the normal stream, and no request waits for it.
         match self.patience.during(client.ask("_acpx/host/status", &json!({}))).await {
             Err(stop) => Ok(Some(stop)),
             Ok(asked) => Ok(asked.map(|_| None)?),
@@ -527,7 +526,7 @@ impl<'a> HostSession<'a> {
     }
 }
 
-/// Cancels the turn of our prompt, and no other that may run before it; until when its end is waited for.
+/// Cancels the turn of our prompt only, not one that runs before it. Returns until when to wait for its end.
 async fn cancel(
     client: &HostClient,
     record: &str,
@@ -537,7 +536,7 @@ async fn cancel(
     Ok(Instant::now() + FAREWELL)
 }
 
-/// Cancels a turn that cannot be shown any more, and waits a moment for its end.
+/// Cancels a turn that can no longer be shown, and waits briefly for its end.
 async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmission, asked: &RpcId) {
     let farewell = async {
         client.tell("session/cancel", &asking.cancel_params(record)).await.ok()?;
@@ -547,11 +546,11 @@ async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmissio
             }
         }
     };
-    // One that takes longer ends without us.
+    // A turn that takes longer ends without us.
     drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
 }
 
-/// Waits until then; for ever, if there is no then.
+/// Sleeps until then; forever for `None`.
 async fn at(then: Option<Instant>) {
     match then {
         Some(then) => sleep_until(then).await,

@@ -1,4 +1,4 @@
-//! What can end a command early: its time limit, and a signal of the person who waits.
+//! What ends a command early: its time limit, or a signal.
 
 use std::future::pending;
 use std::pin::pin;
@@ -10,33 +10,33 @@ use tokio::time::{Instant, sleep_until};
 use crate::error::{CliError, InterruptReason};
 use crate::output::Console;
 
-/// When a person is told that something takes long, for the first time and from then on.
+/// When to report that something takes long: the first time, and the interval after that.
 pub(crate) const SLOW: Duration = Duration::from_secs(2);
 pub(crate) const STILL_SLOW: Duration = Duration::from_secs(15);
-/// How much longer than its limit a command waits for a host, which sees to the limit, to say what has not been done.
+/// How much longer than its limit a command waits for the host, which enforces the limit, to report what was not done.
 pub(crate) const EXPLANATION: Duration = Duration::from_secs(2);
-/// The same of a command that has to end the agent itself first.
+/// The same for a command that has to end the agent itself first.
 const FAREWELL: Duration = Duration::from_secs(8);
 
 /// Waits for a reason to stop.
 pub(crate) struct InterruptWatcher {
     limit: Option<(Duration, Instant)>,
-    /// How much later than at its limit the command stops by itself.
+    /// How much later than its limit the command stops by itself.
     grace: Duration,
     signals: [Signal; 3],
-    /// Whether what was begun goes on without the command, so that neither a terminal that is gone nor SIGTERM stops it.
+    /// Whether the work continues without the command, so that neither SIGTERM nor a lost terminal stops it.
     goes_on_alone: bool,
-    /// Whether it is gone and nobody was told.
+    /// Whether the terminal is gone and that has not been reported yet.
     hung_up: bool,
 }
 
 impl InterruptWatcher {
-    /// Patience from now on, for as long as the limit says.
+    /// Starts the time limit now.
     pub(crate) fn new(limit: Option<Duration>) -> Result<Self, CliError> {
         Self::since(Instant::now(), limit)
     }
 
-    /// Patience since the command has begun: what it has done before this counts.
+    /// Starts the time limit when the command began: earlier work counts.
     pub(crate) fn since(begun: Instant, limit: Option<Duration>) -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind).map_err(|source| CliError::System { doing: "listen to signals".to_owned(), source })
@@ -50,28 +50,28 @@ impl InterruptWatcher {
         Ok(Self { limit, grace: Duration::ZERO, signals, goes_on_alone: false, hung_up: false })
     }
 
-    /// The same for a command whose work goes on without it.
+    /// For a command whose work continues without it.
     pub(crate) fn going_on_alone(self) -> Self {
         Self { goes_on_alone: true, ..self }
     }
 
-    /// How much of the time is left.
+    /// The remaining time.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.limit.map(|(_, deadline)| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// How much of the time is over.
+    /// The elapsed time.
     pub(crate) fn spent(&self) -> Option<Duration> {
         let (limit, _) = self.limit?;
         Some(limit.saturating_sub(self.left()?))
     }
 
-    /// From now on somebody else sees to the limit, and is given so much longer than it to do so.
+    /// The host or engine enforces the limit from now on; this command waits `grace` longer.
     pub(crate) fn allow(&mut self, grace: Duration) {
         self.grace = grace;
     }
 
-    /// Does something, unless there is a reason to stop first. That the terminal is gone is told afterwards.
+    /// Runs `work` until it is done or there is a reason to stop. A lost terminal is reported afterwards.
     pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, InterruptReason> {
         let mut work = pin!(work);
         let mut hung_up = false;
@@ -89,7 +89,7 @@ impl InterruptWatcher {
         Ok(done)
     }
 
-    /// Does something that an agent has to start for, and says so if it takes long. Whoever does it sees to the limit.
+    /// Runs work that has to start an agent, and reports if it takes long. The callee enforces the limit.
     pub(crate) async fn during_start<T>(
         &mut self,
         slow: &str,
@@ -112,7 +112,7 @@ impl InterruptWatcher {
         }
     }
 
-    /// The next reason to stop. The time is over once; every signal counts.
+    /// The next reason to stop. The time limit counts once, every signal counts.
     pub(crate) async fn over(&mut self) -> InterruptReason {
         if std::mem::take(&mut self.hung_up) {
             return InterruptReason::HungUp;

@@ -1,5 +1,5 @@
-//! What is kept, for commands that only read: the store is opened by the command itself, and nothing is
-//! started. A store that is not there has no sessions.
+//! Finds sessions for commands that only read. The command opens the store itself and starts no process; a missing
+//! store has no sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::settings::CommandSettings;
 use crate::agents;
 use crate::error::{Alternatives, CliError, Intent, LostSession, NoSessionHelp};
 
-/// The store of a home, opened to be read.
+/// A home's store, opened read-only.
 pub(crate) struct RecordLookup {
     store: Option<SqliteStore>,
 }
@@ -39,8 +39,8 @@ impl RecordLookup {
         Ok(Self { store: HostLocator::of_environment()?.kept()? })
     }
 
-    /// Leaves the store without closing it, at the end of a command: what SQLite would free piece by piece goes with the
-    /// process, and whoever only reads has nothing to put away.
+    /// Leaves the store open at the end of a command: a reader has nothing to flush, and the process exit frees
+    /// SQLite's memory faster.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
@@ -50,7 +50,7 @@ impl RecordLookup {
         self.store.as_ref()
     }
 
-    /// The session that is meant, in the nearest directory that has one.
+    /// The session that agent, directory and name select, in the nearest directory that has one.
     pub(crate) async fn find(
         &self,
         settings: &CommandSettings,
@@ -66,8 +66,8 @@ impl RecordLookup {
         Ok(store.find(query).await?)
     }
 
-    /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
-    /// one session wherever it is, and whether it is closed or not; where an agent is typed, one of that agent.
+    /// The selected session, or else the one whose id is given as the name: commands print ids. An id finds a session
+    /// in any directory, open or closed; if an agent is typed, the session must be that agent's.
     pub(crate) async fn meant(
         &self,
         settings: &CommandSettings,
@@ -79,7 +79,7 @@ impl RecordLookup {
         }
     }
 
-    /// The session whose id the name is.
+    /// The session whose id is given as the name.
     pub(crate) async fn by_id(&self, settings: &CommandSettings) -> Result<Option<Record>, CliError> {
         let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
@@ -94,7 +94,7 @@ impl RecordLookup {
         }
     }
 
-    /// The open session that is meant, or else what to do to have one.
+    /// The selected open session, or an error that names the alternatives.
     pub(crate) async fn open_one(&self, settings: &CommandSettings) -> Result<Record, CliError> {
         if let Some(record) = self.meant(settings, SessionFilter::Open).await? {
             return Ok(record);
@@ -102,7 +102,7 @@ impl RecordLookup {
         Err(self.missing(settings, Intent::Said).await?)
     }
 
-    /// That there is no open session of those that are meant, with what there is in its place.
+    /// The error for a missing open session, with the alternatives.
     pub(crate) async fn missing(
         &self,
         settings: &CommandSettings,
@@ -112,8 +112,8 @@ impl RecordLookup {
         no_session(settings, NoSessionHelp { wanted, other })
     }
 
-    /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
-    /// one whose directory is gone.
+    /// The alternatives where lookup finds no open session: an open one without a scope, a closed one, one whose
+    /// directory is missing, or one that the agent may list.
     pub(crate) async fn other(&self, settings: &CommandSettings) -> Result<Alternatives, CliError> {
         let open = self.without_scope(settings).await?;
         if !open.is_empty() {
@@ -129,11 +129,11 @@ impl RecordLookup {
         Ok(if self.may_be_remote(settings).await? { Alternatives::Remote } else { Alternatives::None })
     }
 
-    /// Whether the name is an id that nothing here ever had, and that the agent may have: it has said, when it was last
-    /// asked, that it lists its sessions and can bring them back.
+    /// Whether the name is an id that no record here ever had, of an agent that advertised listing and restoring
+    /// sessions.
     async fn may_be_remote(&self, settings: &CommandSettings) -> Result<bool, CliError> {
         let (Some(store), Some(id)) = (&self.store, id_of(settings)) else { return Ok(false) };
-        // What is deleted is wanted no more, also not from the agent.
+        // A deleted record is not restored, not even from the agent.
         let Ok(id) = RecordId::new(id.as_str()) else { return Ok(false) };
         if store.record(id).await?.is_some() {
             return Ok(false);
@@ -143,12 +143,12 @@ impl RecordLookup {
         Ok(sessions.any(|sessions| sessions.list && sessions.restores()))
     }
 
-    /// The open sessions without a scope in the nearest directory that has any, but for those that an editor opened and
-    /// never prompted. Only the records of these directories are read.
+    /// The open sessions without a scope in the nearest directory that has any, except those that an editor opened and
+    /// never prompted. Reads only the records of these directories.
     pub(crate) async fn without_scope(&self, settings: &CommandSettings) -> Result<Vec<RecordId>, CliError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
-        // Whoever names a session does not mean one that has no name.
+        // A typed name never selects a session without a name.
         for directory in directories.into_iter().filter(|_| settings.session.is_none()) {
             let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: Some(directory) };
             let records = store.records(filter, None, usize::MAX).await?;
@@ -163,22 +163,22 @@ impl RecordLookup {
         Ok(Vec::new())
     }
 
-    /// The open sessions of this agent and name whose own directories are gone. Where they were, nobody who works in
-    /// another directory can say.
+    /// The open sessions of this agent and name whose directories are missing. Their original location is unknown, so
+    /// the directory is not compared.
     pub(crate) async fn lost_of(&self, settings: &CommandSettings) -> Result<Vec<Record>, CliError> {
         let lost = self.lost(Some(settings)).await?;
         Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
     }
 
-    /// The open sessions, of the agent that is meant or of all, whose own directories are gone, but for those that an
-    /// editor opened and never prompted.
+    /// The open sessions, of the selected agent or of all, whose directories are missing, except those that an editor
+    /// opened and never prompted.
     pub(crate) async fn lost(&self, settings: Option<&CommandSettings>) -> Result<Vec<Record>, CliError> {
         let mut open = self.open_with(settings).await?;
         open.retain(|record| !record.is_unprompted());
         Ok(lost_among(open).await)
     }
 
-    /// The open sessions of the agent that is meant, or of all, last used first.
+    /// The open sessions of the selected agent, or of all, most recently used first.
     pub(crate) async fn open_with(
         &self,
         settings: Option<&CommandSettings>,
@@ -189,7 +189,7 @@ impl RecordLookup {
         Ok(records.into_iter().filter(|record| record.lifecycle == Lifecycle::Open).collect())
     }
 
-    /// The session that is meant, for a command behind `sessions` that shows it and cannot go on without it.
+    /// The selected session, for a `sessions` subcommand that cannot continue without it.
     pub(crate) async fn need(
         &self,
         settings: &CommandSettings,
@@ -201,7 +201,7 @@ impl RecordLookup {
         }
     }
 
-    /// The events of a record as they are kept by now.
+    /// The stored events of a record.
     pub(crate) fn into_events(self, record: &Record) -> Option<(Arc<dyn Store>, RecordEvents)> {
         let store: Arc<dyn Store> = Arc::new(self.store?);
         let events = RecordEvents::new(Arc::clone(&store), record.id.clone(), record.last_seq);
@@ -214,8 +214,7 @@ impl RecordLookup {
         Ok(store.turn_numbered(record.id.clone(), turn).await?)
     }
 
-    /// Whether the agent of a record has said that it can bring no session back, and its program is still the one that
-    /// said it.
+    /// Whether the agent of a record advertised that it cannot restore sessions, and its program has not changed since.
     pub(crate) async fn forgets(
         &self,
         record: &Record,
@@ -227,7 +226,7 @@ impl RecordLookup {
         if last.is_empty() {
             return Ok(false);
         }
-        // Only this is worth a look at the disk, which may take its time.
+        // Only this case needs to read the disk, which may be slow.
         let (agent, cwd) = (record.agent.clone(), record.cwd.as_path().to_owned());
         let environment = settings.environment();
         let look = tokio::task::spawn_blocking(move || agent_build(&agent, &environment, &cwd));
@@ -235,7 +234,7 @@ impl RecordLookup {
         Ok(build.is_some_and(|build| last.iter().any(|last| has_answered(&build, last))))
     }
 
-    /// The last events of a record, at most so many and one, in order: of large ones no more than two pages.
+    /// The last `count` events of a record and one more, in order: at most two pages of large ones.
     pub(crate) async fn recent(&self, record: &Record, count: u64) -> Result<Vec<Event>, CliError> {
         let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(Vec::new()) };
         let (mut recent, mut before) = (Vec::new(), 0);
@@ -252,10 +251,10 @@ impl RecordLookup {
     }
 }
 
-/// What the session of a record had used when its agent last told it among these events.
+/// The session's usage, as the agent last reported it in these events.
 pub(crate) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsage> {
     let row = record.lineage.current_index();
-    // A fresh session has used nothing of what the one before it had.
+    // A fresh session does not inherit the usage of the previous one.
     let told = recent.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
     SessionUsage::last(told.map(acpx_core::acp::content).filter_map(|content| match content {
         Content::Update(update) => Some(update),
@@ -263,22 +262,22 @@ pub(crate) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsa
     }))
 }
 
-/// How long directories are looked for.
+/// How long to check for missing directories.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many of the last events are looked through for what was used: agents tell it with every answer, or never.
+/// How many of the last events to search for usage: agents report it with every answer, or never.
 pub(crate) const LOOKED_THROUGH: u64 = 511;
-/// What an event that tells it has in it.
+/// What an event that reports usage contains.
 const USAGE: &str = "usage_update";
 
-/// Whether the process of a record's last run is still there. A host in another PID namespace, in a container for
-/// instance, starts agents whose processes cannot be looked at from here: as long as it listens, the record is believed.
+/// Whether the process of a record's last run is alive. Processes that a host in another PID namespace started, a
+/// container for instance, are not visible here; while that host listens, the record is trusted.
 pub(crate) fn agent_lives(record: &Record, place: &HostPlace) -> bool {
     let run = record.agent_run.as_ref().filter(|run| run.ended.is_none());
     run.is_some_and(|run| run.process.is_alive() || is_in_namespace_of_host(&run.process, place))
 }
 
-/// Whether the home's host listens, cannot be seen from here, and may have started this process: it began before it.
+/// Whether the home's host listens, is not visible from here, and may have started this process: it began earlier.
 fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool {
     let started_it = |host: &ProcessIdentity| {
         !host.boot.is_empty() && host.boot == process.boot && host.started <= process.started
@@ -287,36 +286,35 @@ fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool
         && listens(place)
 }
 
-/// Those of these records whose own directories are gone. A disk that does not answer in time has not been seen to have
-/// lost anything.
+/// The records whose directories are missing. A disk that does not answer in time does not count as missing.
 pub(crate) async fn lost_among(records: Vec<Record>) -> Vec<Record> {
     let is_lost = |record: &Record| !record.cwd.as_path().is_dir();
     let look = tokio::task::spawn_blocking(move || records.into_iter().filter(is_lost).collect());
     timeout(LOOK, look).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// Whether a shell finds a record under this name, or under none.
+/// Whether lookup finds a record under this name, or under none.
 pub(crate) fn has_name(record: &Record, name: Option<&SessionName>) -> bool {
     record.scope.as_ref().is_some_and(|scope| scope.name.as_ref() == name)
 }
 
-/// A session and where it works.
+/// A session and its directory.
 pub(crate) fn told(record: &Record) -> LostSession {
     LostSession { id: record.id.clone(), cwd: record.cwd.to_string() }
 }
 
-/// The name, if it is an id: nobody names a session so.
+/// The name, if it has the form of an id: names of sessions never do.
 pub(crate) fn id_of(settings: &CommandSettings) -> Option<String> {
     let name = settings.session.as_ref()?.as_str();
     uuid::Uuid::try_parse(name).is_ok().then(|| name.to_owned())
 }
 
-/// That there is no such session, with where it was looked for and what to do about it.
+/// The error for a missing session: where it was searched, and what to do about it.
 pub(crate) fn no_session(settings: &CommandSettings, remedy: NoSessionHelp) -> Result<CliError, CliError> {
     if let Some(id) =
         id_of(settings).filter(|_| matches!(remedy.other, Alternatives::None | Alternatives::Remote))
     {
-        // Nobody makes a session of that name.
+        // No session can be created under such a name.
         let remedy = if remedy.other == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
         return Ok(CliError::NoId { id, hint: remedy.hint(&settings.typed_agent(), None) });
     }
@@ -344,7 +342,7 @@ mod tests {
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
         let socket = home.path().join("socket");
         let agent = ProcessIdentity { pid: 14, started: 700, boot: "this boot".to_owned() };
-        // Neither is a process that can be seen from here.
+        // Neither process is visible from here.
         let lives = |started: u64, boot: &str| {
             let protocol = json!({ "oldest": 1, "newest": 1 });
             let host = json!({ "pid": 3, "started": started, "boot": boot, "socket": socket, "protocol": protocol, "version": "0" });

@@ -1,6 +1,5 @@
-//! The engine of a command that holds its agents itself, instead of having the home's host hold them. They are marked,
-//! reached and ended as the host's are, whichever command it is; nothing of them is kept. What a command like it has
-//! left that was killed is ended first.
+//! The engine of a command that holds its agents itself instead of using the home's host. Its agents are tagged,
+//! reached and ended like the host's, and are not recorded. It first ends the agents that a killed command left behind.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use super::settings::CommandSettings;
 use crate::error::CliError;
 use crate::output::Console;
 
-/// Browsers, by the names of their processes and files. One that is opened for a login is the user's from then on, and one
-/// that an agent drives is its tool: only the command that logs in keeps them.
+/// Browsers, by process and file name. A browser opened for a login belongs to the user, one that an agent drives is
+/// the agent's tool: only the login command leaves them running.
 const BROWSERS: [&str; 15] = [
     "brave",
     "chrome",
@@ -37,7 +36,7 @@ const BROWSERS: [&str; 15] = [
     "zen-bin",
 ];
 
-/// Such an engine. The home knows of it until this is dropped, which is when its agents are gone.
+/// The engine, and its mark in the home. The drop removes the mark, after its agents have ended.
 pub(crate) struct OwnEngine {
     engine: Engine,
     _holding: Option<Holding>,
@@ -51,17 +50,17 @@ impl Deref for OwnEngine {
     }
 }
 
-/// An engine whose agents log in.
+/// An engine for logins.
 pub(crate) async fn login_engine(settings: &CommandSettings) -> Result<OwnEngine, CliError> {
     engine("auth", settings, kept_by_login(settings), Arc::new(MemoryStore::new())).await
 }
 
-/// The programs that are not ended with a login.
+/// The programs that survive a login.
 pub(crate) fn kept_by_login(settings: &CommandSettings) -> Arc<[String]> {
     settings.keep_programs.iter().cloned().chain(BROWSERS.map(str::to_owned)).collect()
 }
 
-/// An engine under this name, over a store in memory.
+/// An engine under this name, with a store in memory.
 pub(crate) async fn own_engine(
     name: &'static str,
     settings: &CommandSettings,
@@ -79,7 +78,7 @@ async fn engine(
     let reach = HostLocator::of_environment()?;
     let home = reach.tag();
     let tag = home.clone().and_then(Tag::of_this_process);
-    // A home that cannot be written to knows of no command: the next host finds what it leaves all the same.
+    // A home that cannot be written to gets no mark: the next host finds leftover agents anyway.
     let holding = tag.and_then(|tag| Holding::begin(&reach.place, &tag).ok());
     if let Some(home) = home.clone().filter(|_| has_leavings(&reach.place)) {
         sweep(reach.place, home, settings).await?;
@@ -89,8 +88,7 @@ async fn engine(
     Ok(OwnEngine { engine: Engine::new(store, id, settings), _holding: holding })
 }
 
-/// Ends what killed commands have left, and says so. It is bounded in time, and whoever does not want to wait for it ends
-/// the command.
+/// Ends the agents that killed commands left behind, and reports it. Takes a bounded time; a signal ends the command.
 async fn sweep(place: HostPlace, home: String, settings: &CommandSettings) -> Result<(), CliError> {
     let keep = Arc::clone(&settings.keep_programs);
     let sweeping = move || end_leavings(&place, &home, &keep, GracePeriods::default());

@@ -1,4 +1,4 @@
-//! A prompt as a command asks it, and what it makes of the answer: one result, whatever happened.
+//! A prompt as a command submits it, and the one result that the command makes of every outcome.
 
 use std::io;
 use std::process::ExitCode;
@@ -25,21 +25,21 @@ use crate::output::{PromptResult, ResultError, ResultIds, TimeoutCause, TurnStat
 /// A prompt to be sent.
 pub(crate) struct PromptSubmission {
     blocks: Box<RawValue>,
-    /// What the agent is called that it is for.
+    /// The display name of the agent.
     agent: String,
-    /// Our name for it.
+    /// Our request id for it.
     pub(crate) request: RequestId,
     policy: PermissionPolicy,
-    /// Whether a person can be asked.
+    /// Whether a person can answer permission requests.
     interactive: bool,
     wake: WakeOptions,
-    /// How long the whole may take, and how long the agent may be silent.
+    /// How long the turn may take, and how long the agent may be silent.
     limits: TurnLimits,
-    /// Whether to stay for the answer.
+    /// Whether to wait for the answer.
     pub(crate) wait: Wait,
 }
 
-/// How a command ends: with a result and an exit.
+/// A command's result and exit code.
 pub(crate) struct PromptCompletion {
     pub(crate) result: PromptResult,
     pub(crate) exit: CliExit,
@@ -64,13 +64,13 @@ pub(crate) struct CancelParams<'a> {
     meta: AcpxMeta<CancelMeta>,
 }
 
-/// What stands under `_meta`.
+/// The `acpx` member of `_meta`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AcpxMeta<T> {
     pub(crate) acpx: T,
 }
 
-/// The answer to a prompt.
+/// The host's reply to a prompt.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct HostPromptAnswer {
@@ -98,7 +98,7 @@ impl PromptSubmission {
         Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })
     }
 
-    /// A prompt of no content, for tests.
+    /// An empty prompt, for tests.
     #[cfg(test)]
     pub(crate) fn sample() -> Self {
         Self {
@@ -113,22 +113,22 @@ impl PromptSubmission {
         }
     }
 
-    /// The same prompt for the agent of a session, which may be another than the one that is meant elsewhere.
+    /// Addresses the prompt to the agent of a session, which may differ from the configured one.
     pub(crate) fn for_agent(self, agent: &str) -> Self {
         Self { agent: agent.to_owned(), ..self }
     }
 
-    /// The same prompt of somebody who can be asked what the agent asks.
+    /// Whether a person can answer the agent's requests.
     pub(crate) fn interactive(self, interactive: bool) -> Self {
         Self { interactive, ..self }
     }
 
-    /// What the agent may do in its turn, and who was there to be asked; `is_kept` says whether there is a record of it.
+    /// The permission terms of the turn; `is_kept` is whether it is recorded.
     pub(crate) fn permission_terms(&self, is_kept: bool) -> DenialContext<'_> {
         DenialContext { policy: &self.policy, interactive: self.interactive, is_kept }
     }
 
-    /// The params that ask it, when so much of the time is over.
+    /// The params of `session/prompt`, when `spent` of the time limit has passed.
     pub(crate) fn params<'a>(&'a self, record: &'a str, spent: Option<Duration>) -> HostPromptParams<'a> {
         let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
@@ -142,14 +142,13 @@ impl PromptSubmission {
         HostPromptParams { session_id: record, prompt: &self.blocks, meta: AcpxMeta { acpx: meta } }
     }
 
-    /// The params that cancel it.
+    /// The params of `session/cancel` for it.
     pub(crate) fn cancel_params<'a>(&self, record: &'a str) -> CancelParams<'a> {
         let meta = CancelMeta { request_id: Some(self.request.to_string()) };
         CancelParams { session_id: record, meta: AcpxMeta { acpx: meta } }
     }
 
-    /// What an answer, or the failure of the turn, means for the command. `None` for an answer that says
-    /// nothing of the kind.
+    /// The result of a reply, or of the turn's failure; `None` if the reply cannot be read as one.
     pub(crate) fn ending(&self, outcome: &PromptOutcome, ids: ResultIds) -> Option<PromptCompletion> {
         let (result, stop) = match outcome {
             PromptOutcome::Queued | PromptOutcome::Unshown(_) | PromptOutcome::Detached { .. } => {
@@ -185,7 +184,7 @@ impl PromptSubmission {
 }
 
 impl PromptCompletion {
-    /// What a turn that is kept means for a command that lost its host.
+    /// The result of a stored turn, for a command that lost its host.
     pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
         let result = PromptResult::of_turn(identity.into(), turn, None).explained();
         Self { exit: result.exit(), result }
@@ -210,7 +209,7 @@ impl PromptCompletion {
 }
 
 impl PromptResult {
-    /// Puts the hints right where no record is made.
+    /// Corrects the hints where nothing is recorded.
     pub(crate) fn say_that_nothing_is_kept(&mut self) {
         if let Some(error) = &mut self.error
             && let Some(hint) = hint_without_record(&error.code)
@@ -219,8 +218,8 @@ impl PromptResult {
         }
     }
 
-    /// Puts the hint right where the agent wants a login, or has said nothing at all in the time it had, which may be
-    /// for want of one, or has waited for a person. The agent is named as it stands on a command line.
+    /// Corrects the hint if the agent needs a login, sent nothing before the timeout, which may also mean a missing
+    /// login, or waited for a person. `agent` is the agent as typed on a command line.
     pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<TimeoutCause>) {
         let Some(error) = &mut self.error else { return };
         match error.code.as_str() {
@@ -242,7 +241,7 @@ impl PromptResult {
         }
     }
 
-    /// Says that not all of a turn whose time was over is shown, and how to see the rest; `None` where nothing is kept.
+    /// Adds to a timed-out turn that not all of it is shown, and how to replay the rest; `None` if nothing is recorded.
     pub(crate) fn say_that_there_is_more(&mut self, replay: Option<&str>) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == TurnError::TIMEOUT) else {
             return;
@@ -255,7 +254,7 @@ impl PromptResult {
         *hint = if hint.is_empty() { rest } else { format!("{hint}; {rest}") };
     }
 
-    /// Puts the hint right where the agent takes no such file as was to go along.
+    /// Corrects the hint if the agent does not support an attached file.
     pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[PromptAttachment]) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == "CONTENT_UNSUPPORTED") else {
             return;
@@ -269,15 +268,15 @@ impl PromptResult {
         }
     }
 
-    /// Adds what is known of its turn.
+    /// Adds what is known of the turn.
     fn add_turn(&mut self, turn: &TurnMeta) {
         self.duration_ms = turn.duration_ms;
         self.permissions = PermissionCount { approved: turn.approved, rejected: turn.rejected };
     }
 }
 
-/// How a command ends that has done its work, whether or not it could be shown. A reader who has gone wants to hear
-/// nothing; to anybody else it is an error, with what has become of the work.
+/// How a command ends whose work is done, whether or not it could be shown. A closed pipe is no error; any other write
+/// error is, and `fate` names what became of the work.
 pub(crate) fn done(shown: io::Result<()>, exit: CliExit, fate: &'static str) -> Result<ExitCode, CliError> {
     match shown {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Unshown { source, fate }),
@@ -285,7 +284,7 @@ pub(crate) fn done(shown: io::Result<()>, exit: CliExit, fate: &'static str) -> 
     }
 }
 
-/// The ids that a host's answer tells of a turn.
+/// The ids in the host's reply to a prompt.
 pub(crate) fn told_ids(outcome: &PromptOutcome) -> Option<SessionIdentity> {
     match outcome {
         PromptOutcome::Queued | PromptOutcome::Unshown(_) | PromptOutcome::Detached { .. } => None,
@@ -315,7 +314,7 @@ mod tests {
             (format!("{more} kept: acpx x"), format!("{more} not shown, and nothing of it is kept"));
         assert_eq!(hints("TIMEOUT", Some("acpx x")), Some(kept));
         assert_eq!(hints("TIMEOUT", None), Some(lost));
-        // Nothing was said in a turn that was never sent.
+        // An unsent turn has no output.
         assert_eq!(hints("AGENT_DIED", Some("acpx x")), None);
     }
 }

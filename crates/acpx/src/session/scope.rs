@@ -1,4 +1,4 @@
-//! Where a session may be found: in the directory itself, and above it up to the root of the git repository.
+//! Where to search for a session: in the directory itself, and in its parents up to the root of the git repository.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use acpx_core::model::AbsolutePath;
 
 use crate::error::{CliError, system_words};
 
-/// The directories that are searched, nearest first. There is always one.
+/// The searched directories, nearest first. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScopeDirectories {
     directories: Vec<PathBuf>,
@@ -16,7 +16,7 @@ pub(crate) struct ScopeDirectories {
 }
 
 impl ScopeDirectories {
-    /// The walk from a directory, every link in it followed.
+    /// The directories from `cwd` upwards, with links resolved.
     pub(crate) fn from(cwd: &Path) -> Result<Self, CliError> {
         let unusable = |source: io::Error| CliError::Directory {
             path: cwd.to_owned(),
@@ -30,17 +30,17 @@ impl ScopeDirectories {
         Ok(Self { directories, has_root: root.is_some() })
     }
 
-    /// Where it begins.
+    /// The first directory.
     pub(crate) fn start(&self) -> &Path {
         self.directories.first().expect("a walk begins somewhere")
     }
 
-    /// The root of the git repository, where it ends.
+    /// The root of the git repository, which is the last directory.
     pub(crate) fn root(&self) -> Option<&Path> {
         self.directories.last().filter(|_| self.has_root).map(PathBuf::as_path)
     }
 
-    /// Every directory, nearest first, as the store has them.
+    /// Every directory, nearest first, as the store has it.
     pub(crate) fn directories(&self) -> Result<Vec<AbsolutePath>, CliError> {
         Ok(self.directories.iter().map(|path| AbsolutePath::from_path(path)).collect::<Result<_, _>>()?)
     }

@@ -1,5 +1,4 @@
-//! What a command works with, once the command line, the configuration and the machine have been asked, in
-//! this order: what is typed wins over what is configured, and that over the defaults.
+//! Resolves a command's settings: flags override the configuration, which overrides the defaults.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -32,14 +31,14 @@ use crate::output::{Console, OutputMode};
 use crate::session::host_locator::{HostLocator, block_on, for_agents};
 use crate::terminal::tty;
 
-/// How long an agent may be idle unless something else is said.
+/// The default idle time of an agent.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
 
-/// The configuration, read when it is first needed: many commands never do.
+/// The configuration, read on first use: many commands never need it.
 #[derive(Debug, Default)]
 pub(crate) struct LazyConfig {
     config: OnceCell<Config>,
-    /// What holds where it cannot be read.
+    /// The fallback where the file cannot be read.
     nothing: Config,
 }
 
@@ -53,8 +52,8 @@ impl LazyConfig {
         Ok(self.config.get_or_init(|| config))
     }
 
-    /// The agents that can be named beside the built-in ones. Where the file cannot be read, one that has sessions here
-    /// is known by them, so that they can be looked at and stopped; nothing is started by a name alone.
+    /// The agents that can be named in addition to the built-in ones. If the file cannot be read, an agent that has
+    /// sessions here is known by them, so that they can be inspected and stopped; a name alone never starts anything.
     pub(crate) fn agent_names(&self, wanted: &str) -> Result<Vec<String>, CliError> {
         match self.get() {
             Err(CliError::Config(_)) if has_records(wanted) => Ok(vec![wanted.to_owned()]),
@@ -62,8 +61,8 @@ impl LazyConfig {
         }
     }
 
-    /// Where a command writes that is about no one agent. It needs nothing else of the configuration, so one that
-    /// cannot be read is said and stops nothing: whatever runs can be looked at and stopped.
+    /// The console of a command that concerns no single agent. It needs nothing else of the configuration, so an
+    /// unreadable file is only reported: sessions can still be inspected and stopped.
     pub(crate) fn console(&self, options: OutputOptions) -> Result<Console<'static>, CliError> {
         let config = self.get();
         let mut console = Console::of_program(mode(options, config.as_ref().unwrap_or(&&self.nothing))?);
@@ -73,16 +72,16 @@ impl LazyConfig {
         Ok(console)
     }
 
-    /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
-    /// agent alone, and not even that where a session is named by its id. Any other name means a session of that agent,
-    /// and without the file another agent's would be taken for it.
+    /// The settings of a command that starts no agent. If the configuration cannot be read, it needs only the default
+    /// agent, and not even that when the session is named by its id. Any other name means a session of the default
+    /// agent, and without the file it could select another agent's session.
     pub(crate) fn without_start(&self, options: &CliOptions) -> Result<CommandSettings, CliError> {
         self.without_file_if(options, || {
             options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(is_id_of_a_record)
         })
     }
 
-    /// The same for a command that is about all agents where none is named.
+    /// The same for a command that covers all agents unless one is named.
     pub(crate) fn of_any_agent(&self, options: &CliOptions) -> Result<CommandSettings, CliError> {
         self.without_file_if(options, || true)
     }
@@ -102,14 +101,14 @@ impl LazyConfig {
         }
     }
 
-    /// The format for an error, as far as it can be told: from the flags, or else from the configuration.
+    /// The format for an error, as far as it is known: from the flags, or else from the configuration.
     pub(crate) fn format_for(&self, wish: FormatWish) -> crate::cli::Format {
         let strict = wish.strict.then_some(crate::cli::Format::Json);
         strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
     }
 }
 
-/// Whether there is a session with an agent of this name in the home. What cannot be looked up is none.
+/// Whether the home has a session with an agent of this name; false if the store cannot be read.
 fn has_records(agent: &str) -> bool {
     let Ok(Some(store)) = HostLocator::of_environment().and_then(|reach| reach.kept()) else { return false };
     let filter = RecordFilter { agent: Some(named_only(agent).key()), real_cwd: None };
@@ -117,7 +116,7 @@ fn has_records(agent: &str) -> bool {
     found.is_ok_and(|records| !records.is_empty())
 }
 
-/// Whether a name is the id of a session of the home. What cannot be looked up is none.
+/// Whether a name is the id of a session of the home; false if the store cannot be read.
 fn is_id_of_a_record(name: &SessionName) -> bool {
     let Ok(id) = RecordId::new(name.as_str()) else { return false };
     let Ok(Some(store)) = HostLocator::of_environment().and_then(|reach| reach.kept()) else { return false };
@@ -128,44 +127,44 @@ fn unread(error: &CliError) -> String {
     format!("{}; nothing of it is used", error.message())
 }
 
-/// What a session command works with.
+/// The settings of a session command.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandSettings {
-    /// How to write.
+    /// The output mode.
     pub(crate) mode: OutputMode,
     /// The agent.
     pub(crate) agent: AgentSpec,
-    /// Whether it was typed, and is not the default.
+    /// Whether the agent was typed, not taken from the default.
     pub(crate) agent_is_typed: bool,
-    /// The directory, as the agent is told it.
+    /// The directory, as the agent gets it.
     pub(crate) cwd: AbsolutePath,
-    /// Directories beside that one whose files the session is to have.
+    /// Additional directories whose files the session may use.
     pub(crate) additional_directories: Vec<AbsolutePath>,
-    /// Which of the directory's sessions; `None` for the unnamed one.
+    /// The session's name in the directory; `None` for the unnamed one.
     pub(crate) session: Option<SessionName>,
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
-    /// The mode of that, if it was typed or configured. An editor that was told none is asked everything.
+    /// The permission mode, if it was typed or configured. Without one, an editor is asked every permission.
     pub(crate) said_mode: Option<PermissionMode>,
     /// `--non-interactive-permissions` or its config key, if set.
     said_unasked: Option<UnattendedPolicy>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
-    /// How long the agent may say nothing in a turn.
+    /// How long the agent may be silent in a turn.
     pub(crate) idle_timeout: Option<Duration>,
-    /// How long the agent may be idle, if somebody has said so; zero is for ever.
+    /// How long the agent may be idle, if set; zero means forever.
     pub(crate) ttl: Option<Duration>,
-    /// What to do where the agent offers logins and no credential is known.
+    /// What to do if the agent offers logins and no credential is known.
     pub(crate) login: LoginPolicy,
     /// The credentials of the configuration.
     pub(crate) credentials: Credentials,
-    /// Programs that are not ended with an agent that has started them.
+    /// Programs that are not killed with the agent that started them.
     pub(crate) keep_programs: Arc<[String]>,
-    /// What the configuration sets in the environment of each agent, by its name.
+    /// Environment variables that the configuration sets per agent name.
     variables: BTreeMap<String, AgentVariables>,
-    /// The agents that have variables of their own, by their names: those, and those that are known to read some.
+    /// The agents with variables of their own, by name: those configured, and those known to read some.
     known_agents: BTreeMap<String, AgentSpec>,
-    /// The agents of the configuration with their command lines, by which sessions of npm acpx find their names.
+    /// The configured agents with their command lines, which give imported npm acpx sessions their agent names.
     pub(crate) configured_agents: Vec<ConfiguredAgent>,
 }
 
@@ -173,17 +172,17 @@ pub(crate) struct CommandSettings {
 type Pairs = Vec<(OsString, OsString)>;
 
 impl CommandSettings {
-    /// Settles everything a session command needs.
+    /// Resolves everything a session command needs.
     pub(crate) fn new(options: &CliOptions, config: &Config) -> Result<Self, CliError> {
         Self::with(agent(&options.agent, config)?, options, config)
     }
 
-    /// The same for a command that starts no agent and reaches none: of one whose entry in the configuration is wrong,
-    /// its name is enough to find its sessions.
+    /// The same for a command that neither starts nor contacts an agent: for an agent whose configuration entry is
+    /// invalid, the name is enough to find its sessions.
     pub(crate) fn without_start(options: &CliOptions, config: &Config) -> Result<Self, CliError> {
         let agent = match chosen(&options.agent, config) {
             Err(CliError::Config(ConfigError::Wrong(_))) => named_only(&name(&options.agent, config)),
-            // One that is named is known to the file, or by its sessions where that cannot be read.
+            // A named agent is known from the file, or by its sessions if the file cannot be read.
             Err(CliError::Agent(_)) if matches!(options.agent, AgentChoice::Named(_)) => {
                 named_only(&name(&options.agent, config))
             }
@@ -227,7 +226,7 @@ impl CommandSettings {
         })
     }
 
-    /// The environment of the agent, should it have to be started.
+    /// The environment of the agent, in case it has to be started.
     pub(crate) fn environment(&self) -> Environment {
         let (everybodys, own) = self.environment_of(&self.agent);
         everybodys
@@ -242,7 +241,7 @@ impl CommandSettings {
         own_environment(self.variables_of(&self.agent))
     }
 
-    /// What an agent is started with, and what is set for it over that.
+    /// The common environment of an agent, and the variables that override it.
     fn environment_of(&self, agent: &AgentSpec) -> (Pairs, Pairs) {
         let shell = for_agents();
         let everybodys = self.credentials.add_to(shell.clone(), Some(agent));
@@ -250,8 +249,8 @@ impl CommandSettings {
         (everybodys, own)
     }
 
-    /// What an agent has instead of everybody's environment, or beside it: what is set for it, and the credentials that
-    /// follow from it or from what the agent is.
+    /// The variables of one agent that differ from the common environment or are set for it, with the credentials that
+    /// follow from these or from the agent.
     fn own_variables(&self, agent: &AgentSpec, shell: Pairs, everybodys: &[(OsString, OsString)]) -> Pairs {
         let own = self.variables_of(agent);
         let environment = match own {
@@ -264,8 +263,8 @@ impl CommandSettings {
         variables
     }
 
-    /// What agents have that are started for a bridge: everybody, and single ones over that, by their names. An agent
-    /// without a name has nothing of its own, so what follows from it is everybody's.
+    /// The environments of agents that a bridge starts: the common one, and overrides by agent name. An unnamed agent
+    /// cannot have overrides, so its credentials are part of the common environment.
     fn environments(&self, shell: &[(OsString, OsString)]) -> (Pairs, BTreeMap<String, Pairs>) {
         let unnamed = Some(&self.agent).filter(|agent| agent.name.is_none());
         let everybodys = self.credentials.add_to(shell.to_vec(), unnamed);
@@ -288,13 +287,13 @@ impl CommandSettings {
         self.variables.get(agent.name.as_ref()?)
     }
 
-    /// What the agent is started with by a command that has an engine of its own.
+    /// How a command with its own engine starts the agent.
     pub(crate) fn new_session(&self) -> NewSession {
         let new = NewSession::new(self.agent.clone(), self.cwd.clone(), self.environment());
         NewSession { login: self.login, start_wait: self.timeout, ..new }
     }
 
-    /// What a command says with every request that may start this agent, and the model that it wants.
+    /// The metadata of every request that may start this agent, with the requested model.
     pub(crate) fn start(&self, agent: &AgentSpec, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
         let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
         let settings = model.map(setting).into_iter().collect();
@@ -305,8 +304,8 @@ impl CommandSettings {
         StartMeta { settings, ..start }
     }
 
-    /// What a bridge says of the client that it joins to the host. That one has the sessions of this agent, whether they
-    /// were made by its name or by its command line.
+    /// How a bridge describes its client to the host. The client sees the sessions of this agent, whether they were
+    /// created by its name or by its command line.
     pub(crate) fn client(&self) -> ClientMeta {
         let tools = self.policy.tools.as_deref();
         let terms = TurnTermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());
@@ -323,19 +322,18 @@ impl CommandSettings {
         TurnLimits { whole: self.timeout, silence: self.idle_timeout }
     }
 
-    /// Whether anything but reading is approved that nobody was asked.
+    /// Whether anything but reading is approved without asking.
     pub(crate) fn approves_unasked(&self) -> bool {
         let PermissionPolicy { mode, ref tools, .. } = self.policy;
         mode == PermissionMode::ApproveAll || tools.as_ref().is_some_and(|tools| tools.approves())
     }
 
-    /// The agent as it stands on a command line.
+    /// The agent as typed on a command line.
     pub(crate) fn typed_agent(&self) -> String {
         agents::typed(&self.agent)
     }
 
-    /// Says which keys of the configuration nobody reads, at the top and of the agent: one that is misspelt would be
-    /// missed.
+    /// Warns of unknown keys in the configuration, at the top level and in the agent's entry: they may be misspelt.
     pub(crate) fn warn_of_unread_keys(&self, config: &Config, console: &mut Console<'_>) {
         let agent = self.agent.name.as_deref().unwrap_or_default();
         if let Some(words) = unread_keys(config, Some(agent)) {
@@ -343,7 +341,7 @@ impl CommandSettings {
         }
     }
 
-    /// The MCP servers for the agent, with the file they are from.
+    /// The MCP servers for the agent, with the file that defines them.
     pub(crate) fn mcp_servers(&self, options: &CliOptions, config: &Config) -> Result<McpFile, CliError> {
         match &options.mcp_config {
             Some(file) => Ok(McpFile::load(self.cwd.as_path().join(file))?),
@@ -352,20 +350,20 @@ impl CommandSettings {
     }
 }
 
-/// An agent of which nothing but the name is known.
+/// An agent of which only the name is known.
 fn named_only(name: &str) -> AgentSpec {
     AgentSpec::new(name, [""; 0]).named(name)
 }
 
-/// The environment of an agent that these are set for, before any credential is put in.
+/// The environment of an agent with these variables, without credentials.
 pub(crate) fn own_environment(own: Option<&AgentVariables>) -> Vec<(OsString, OsString)> {
     own.map_or_else(for_agents, |own| own.over(for_agents()))
 }
 
-/// What a turn allows its agent. Rules that are typed take the place of those in the configuration.
+/// The permission policy of a turn. Typed rules replace those of the configuration.
 fn policy(options: &CliOptions, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
     let tools = match options.tool_policy.as_deref().map(str::trim_start) {
-        // Rules that were written for all commands do not approve in one that is to deny all.
+        // Configured rules approve nothing in a command that denies everything.
         None if options.mode == Some(PermissionMode::DenyAll) => None,
         None => config.tool_policy.clone(),
         Some(json) if json.starts_with('{') => Some(ToolPolicy::read(json).map_err(UsageError::Policy)?),
@@ -392,7 +390,7 @@ pub(crate) fn mode(options: OutputOptions, config: &Config) -> Result<OutputMode
     Ok(OutputMode { format, strict: options.strict, verbose: options.verbose })
 }
 
-/// The agent that is meant. One on another machine is reached safely, or not at all.
+/// The selected agent. A remote one needs a secure URL.
 fn agent(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
     let agent = chosen(choice, config)?;
     if let Some(url) = agent.url() {
@@ -411,7 +409,7 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
     }
 }
 
-/// The agent that is meant when none is named.
+/// The agent if none is named.
 pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
     match &config.default_agent {
         None => agent_lookup::resolve(agents::DEFAULT, config),
@@ -424,13 +422,13 @@ pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
     }
 }
 
-/// That the configuration has keys which nobody reads, if it has any: at the top, or of one agent or of all.
+/// The warning about unknown keys in the configuration, if there are any: at the top level, and of one agent or of all.
 pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String> {
     let keys = config.unknown_keys(agent);
     (!keys.is_empty()).then(|| format!("{}: nothing reads {}", config.file.display(), keys.join(", ")))
 }
 
-/// The name of the agent that is meant, unless it is given as a command line.
+/// The name of the selected agent, unless it is given as a command line.
 fn name(choice: &AgentChoice, config: &Config) -> String {
     match choice {
         AgentChoice::Named(name) | AgentChoice::Line(name) => agents::canonical(name),
@@ -438,7 +436,7 @@ fn name(choice: &AgentChoice, config: &Config) -> String {
     }
 }
 
-/// The agent, to be spoken to in the version of the protocol that is wanted, and taken to behave as its user says.
+/// The agent with its configured protocol version and behaviour.
 fn as_configured(agent: AgentSpec, options: &CliOptions, config: &Config) -> AgentSpec {
     let configured = || config.protocol(agent.name.as_deref()?);
     let version = options.protocol.or_else(configured).unwrap_or_default();
@@ -446,7 +444,7 @@ fn as_configured(agent: AgentSpec, options: &CliOptions, config: &Config) -> Age
     agent.with_protocol(version).with_profile(profile)
 }
 
-/// The directory to work in: an absolute one stays as it was typed, byte for byte.
+/// The working directory: an absolute path stays as typed, byte for byte.
 pub(crate) fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> {
     directory_of("--cwd", typed.unwrap_or(Path::new(".")))
 }
@@ -467,8 +465,8 @@ fn directory_of(flag: &'static str, typed: &Path) -> Result<AbsolutePath, CliErr
     }
 }
 
-/// A directory by a name that does not lead through others: what leads back out of one is lost with it. Links keep their
-/// names, but for one that is left by `..`, which leads to where it points.
+/// Removes `..` components, so that the path does not depend on a directory that may disappear. Links keep their names,
+/// except one followed by `..`, which is resolved.
 fn without_parents(path: &Path) -> io::Result<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return Ok(path.to_owned());

@@ -1,4 +1,4 @@
-//! The requests that make a session or bring one back, as a command asks them.
+//! The requests of a command that create or restore a session.
 
 use acpx_core::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, NamedValue, Record, SessionIdentity, SettingValue,
@@ -27,7 +27,7 @@ pub(crate) struct NewParams<'a> {
     meta: SetupMeta<NewMeta>,
 }
 
-/// The params of `session/resume`. Without servers or directories it changes none.
+/// The params of `session/resume`. Absent servers or directories leave those of the session unchanged.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResumeParams<'a> {
@@ -41,7 +41,7 @@ pub(crate) struct ResumeParams<'a> {
     meta: SetupMeta<RestoreMeta>,
 }
 
-/// What stands under `_meta`: ours, and the agent's own.
+/// `_meta`: acpx's member, and the agent's own.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetupMeta<T> {
@@ -51,8 +51,8 @@ struct SetupMeta<T> {
 }
 
 impl<T> SetupMeta<T> {
-    /// Ours, and for claude the settings that a session of a shell reads, as npm acpx has it: those of the project, and
-    /// those of the user only if `ACPX_CLAUDE_INCLUDE_USER_SETTINGS` is 1.
+    /// Adds for claude the settings sources of a shell session, as npm acpx does: those of the project, and those of
+    /// the user only if `ACPX_CLAUDE_INCLUDE_USER_SETTINGS` is 1.
     fn new(agent: &AgentSpec, acpx: T) -> Self {
         let argv: Vec<String> = [&agent.program].into_iter().chain(&agent.args).cloned().collect();
         let name = agent.name.clone().or_else(|| agents::name_of(&argv));
@@ -65,7 +65,7 @@ impl<T> SetupMeta<T> {
     }
 }
 
-/// The servers that a command brings, with the file they are from.
+/// MCP servers of a command, with the file that defines them.
 #[derive(Default)]
 pub(crate) struct McpServerSet {
     pub(crate) servers: Vec<McpServer>,
@@ -73,14 +73,15 @@ pub(crate) struct McpServerSet {
 }
 
 impl McpServerSet {
-    /// The servers that are typed for a session that is there. Without the flag it brings none and changes none.
+    /// The servers typed for an existing session; `None` without the flag, which leaves the session's servers
+    /// unchanged.
     pub(crate) fn typed(settings: &CommandSettings, options: &CliOptions) -> Result<Option<Self>, CliError> {
         let Some(file) = &options.mcp_config else { return Ok(None) };
         let file = McpFile::load(settings.cwd.as_path().join(file))?;
         Ok(Some(Self::of(&file, &settings.cwd)?))
     }
 
-    /// The servers of a file, their programs found.
+    /// The servers of a file, with their programs resolved.
     pub(crate) fn of(file: &McpFile, cwd: &AbsolutePath) -> Result<Self, CliError> {
         let path = std::env::var_os("PATH");
         let around = crate::config::ProgramSearch { cwd: cwd.as_path(), path: path.as_deref() };
@@ -99,7 +100,7 @@ impl<'a> NewParams<'a> {
         Self { cwd, additional_directories, mcp_servers, meta }
     }
 
-    /// The settings that it asks for.
+    /// The requested settings.
     pub(crate) fn wanted(&self) -> &[SettingMeta] {
         &self.meta.acpx.start.settings
     }
@@ -115,7 +116,8 @@ impl<'a> ResumeParams<'a> {
         meta.start.mcp_source = given.and_then(|given| given.source.clone());
         let mcp_servers = given.map(|given| given.servers.iter().map(server).collect());
         let session_id = record.id.as_str();
-        // A command in the session's directory asks for it there, wherever the session's own path leads by now.
+        // A command inside the session's real directory uses that path, even if the session's own path now leads to
+        // another one.
         let here = settings.cwd.as_path().canonicalize();
         let is_here = here.is_ok_and(|here| here.starts_with(record.real_cwd.as_path()));
         let cwd = if is_here { &record.real_cwd } else { &record.cwd };
@@ -125,18 +127,18 @@ impl<'a> ResumeParams<'a> {
         Self { session_id, cwd, additional_directories, mcp_servers, meta }
     }
 
-    /// The settings that it asks for.
+    /// The requested settings.
     pub(crate) fn wanted(&self) -> &[SettingMeta] {
         &self.meta.acpx.start.settings
     }
 
-    /// The agent need not run yet.
+    /// Lets the host start the agent later.
     pub(crate) fn start_later(&mut self) {
         self.meta.acpx.later = true;
     }
 }
 
-/// What the host says of a session that is ready.
+/// The session's identity and metadata in the host's reply.
 pub(crate) fn read(answer: &str) -> Option<(SessionIdentity, SessionMeta)> {
     #[derive(Deserialize)]
     struct Answer {
@@ -147,7 +149,7 @@ pub(crate) fn read(answer: &str) -> Option<(SessionIdentity, SessionMeta)> {
     Some((meta.ids.identity()?, meta))
 }
 
-/// What an answer shows of an option, by its id or by what it is about, or without one of the mode.
+/// The value of an option in a reply, by id or category; without an option, the mode.
 pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> {
     let answer: Value = serde_json::from_str(answer).ok()?;
     let options = || answer["configOptions"].as_array().into_iter().flatten();
@@ -164,7 +166,7 @@ pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> 
     serde_json::from_value(value?.clone()).ok()
 }
 
-/// Says of settings that were wanted what the agent shows instead, if it does.
+/// Reports requested settings for which the agent shows another value.
 pub(crate) fn say_what_is_shown(wanted: &[SettingMeta], answer: &str, console: &mut Console<'_>) {
     for SettingMeta { option, value } in wanted {
         let other = shown(answer, option.as_deref()).filter(|shown| shown.to_string() != *value);
@@ -174,7 +176,7 @@ pub(crate) fn say_what_is_shown(wanted: &[SettingMeta], answer: &str, console: &
     }
 }
 
-/// A server in the protocol's form.
+/// A server as ACP JSON.
 fn server(server: &McpServer) -> Value {
     let values = |values: &[NamedValue]| -> Value {
         values.iter().map(|value| json!({ "name": value.name, "value": value.value })).collect()
@@ -190,7 +192,7 @@ fn server(server: &McpServer) -> Value {
         McpTransport::Sse { url, headers } => {
             json!({ "type": "sse", "name": name, "url": url, "headers": values(headers) })
         }
-        // No configuration has one.
+        // The configuration cannot produce this.
         McpTransport::Other { kind } => json!({ "type": kind, "name": name }),
     }
 }

@@ -1,8 +1,8 @@
-//! Sessions of npm acpx come along by themselves: a command that finds files it has not yet taken takes them
-//! first, through the running host or, with none, under the host's lock. Nothing is started for it.
+//! Imports npm acpx sessions automatically: a command that finds new files imports them first, through the running host
+//! or, without one, under the host's lock. It never starts a process for that.
 //!
-//! A session that a running npm acpx holds stays with it: two programs would continue one conversation. A command that
-//! means such a session fails and names the process; every other command names it and goes on.
+//! A session that a running npm acpx holds is not imported: two programs would continue one conversation. A command for
+//! such a session fails and names the process; every other command reports it and continues.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,21 +23,21 @@ use crate::agents::name_of;
 use crate::error::CliError;
 use crate::output::Console;
 
-/// How long a host that is just coming or going is waited for.
+/// How long to wait for a host that is starting or stopping.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked for.
+/// How often to check for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Which sessions a command is about.
+/// Which sessions a command concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImportScope {
-    /// The one that its agent, directory and name find.
+    /// The one selected by agent, directory and name.
     One,
     /// Any.
     Any,
 }
 
-/// Imports what is new in the home, and prints how much that was.
+/// Imports new sessions of the home, and prints how many.
 pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
     let directory = reach.place.npm_sessions();
@@ -69,8 +69,8 @@ pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result
     })
 }
 
-/// Whether the command means a session that npm acpx holds: by its id, or by agent, directory and name if no session
-/// of ours is found by them.
+/// Whether the command concerns a session that npm acpx holds: by id, or by agent, directory and name if these select
+/// no session of ours.
 async fn is_meant(
     held: &HeldSession,
     settings: &CommandSettings,
@@ -101,7 +101,7 @@ fn is_of(held: &HeldSession, agent: &AgentSpec, configured: &[ConfiguredAgent]) 
     })
 }
 
-/// Takes the sessions of a directory over, or says what would be taken.
+/// Imports the sessions of a directory, or reports what would be imported.
 pub(crate) async fn take(
     reach: &HostLocator,
     directory: &Path,
@@ -142,16 +142,15 @@ async fn alone(
         let store = SqliteStore::open(&path, access)?;
         return Ok(import_alone(&store, directory, agents, name_of, mode).await?);
     }
-    // Where nothing is kept yet, a look must not leave anything either.
+    // A dry run in a home without a store must not create one.
     let elsewhere = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a temporary directory".to_owned(), source })?;
     let store = SqliteStore::open(&elsewhere.path().join("acpx.db"), Access::ReadWrite)?;
     Ok(import_alone(&store, directory, agents, name_of, mode).await?)
 }
 
-/// Says it to people alone: what a command writes to stdout is its own answer, also in JSON, and a program that
-/// reads it would take anything else for that. A program that wants to know asks `sessions migrate`, which
-/// tells of every file each time.
+/// Reports imports to people only: a command's stdout carries its own answer, also in JSON, and a program that parses
+/// it expects nothing else. Programs use `sessions migrate`, which reports every file each time.
 fn tell(report: &ImportMeta, console: &mut Console<'_>) {
     match report.taken.len() + report.grown.len() {
         0 => {}

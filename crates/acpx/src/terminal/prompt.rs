@@ -1,7 +1,7 @@
-//! Where a command asks the person at its terminal what its agent asks: one question at a time, in the order they come.
+//! Asks the person at the command's terminal what the agent requests: one question at a time, in order of arrival.
 //!
-//! A question is shown whole before it is asked, and only what is typed after that answers it. One that is taken back
-//! says so and takes no answer any more. What is typed as a secret is not shown.
+//! A question is shown completely before it is asked, and only what is typed afterwards answers it. A withdrawn
+//! question is reported and takes no more answers. Secrets are not echoed.
 
 use std::collections::VecDeque;
 
@@ -14,28 +14,28 @@ use serde_json::Value;
 use super::tty::ControllingTerminal;
 use crate::output::{FormReply, RecentToolCalls, TerminalForm, TerminalPermissionReply, TerminalQuestion};
 
-/// The person at the terminal, and what they are asked.
+/// The terminal, and the requests to ask there.
 pub(crate) struct TerminalPrompter {
     terminal: ControllingTerminal,
-    /// The one that is asked.
+    /// The question that is being asked.
     open: Option<(RpcId, TerminalDialog)>,
-    /// Those that are asked after it.
+    /// The questions after it.
     waiting: VecDeque<(RpcId, TerminalDialog)>,
-    /// For questions that do not repeat what they are about.
+    /// For permission requests that do not repeat their tool call.
     calls: RecentToolCalls,
-    /// Answers that nobody has typed: to what proved to be complete.
+    /// Answers that were not typed: to requests that the agent reported as complete.
     settled: VecDeque<(RpcId, Value)>,
-    /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
+    /// Whether other output was shown after the question, so that it is no longer the last line.
     is_covered: bool,
 }
 
-/// What lies on the desk.
+/// A question on the terminal.
 enum TerminalDialog {
     Permission(TerminalQuestion),
     Form(TerminalForm),
 }
 
-/// What comes from the terminal.
+/// What the terminal returns.
 pub(crate) enum TerminalAnswer {
     /// The answer to a question.
     Answer(RpcId, Value),
@@ -44,7 +44,7 @@ pub(crate) enum TerminalAnswer {
 }
 
 impl TerminalAnswer {
-    /// The answer, where the question cannot outlive the terminal.
+    /// The answer, or the refusal if the terminal is closed, for a request that cannot outlive it.
     pub(crate) fn or_refusal(self) -> (RpcId, Value) {
         match self {
             Self::Answer(id, answer) | Self::HungUp(id, answer) => (id, answer),
@@ -52,10 +52,10 @@ impl TerminalAnswer {
     }
 }
 
-/// What comes of a line that was typed.
+/// The outcome of a typed line.
 enum TerminalInputOutcome {
     Answer(Value),
-    /// The same is asked again, or the next of it; what is said before that.
+    /// Ask again, or ask for the next field, after showing this text.
     Ask(String),
 }
 
@@ -74,7 +74,7 @@ impl TerminalDialog {
         }
     }
 
-    /// What stands before its lines.
+    /// The label of its lines.
     fn mark(&self) -> &'static str {
         match self {
             Self::Permission(_) => "[permission]",
@@ -106,7 +106,7 @@ impl TerminalDialog {
         }
     }
 
-    /// The answer that allows and tells nothing.
+    /// The answer that denies or declines.
     fn refusal(&self) -> Value {
         match self {
             Self::Permission(question) => question.refusal(),
@@ -116,27 +116,27 @@ impl TerminalDialog {
 }
 
 impl TerminalPrompter {
-    /// The desk of a program that has a person before it. To be called inside a runtime.
+    /// The prompter of a program at whose terminal a person sits. Must be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         let terminal = ControllingTerminal::of_program()?;
         let (waiting, calls, settled) = (VecDeque::new(), RecentToolCalls::default(), VecDeque::new());
         Some(Self { terminal, open: None, waiting, calls, settled, is_covered: false })
     }
 
-    /// Takes a question: it is asked now, or after those before it.
+    /// Queues a permission request: it is asked now, or after the earlier ones.
     pub(crate) fn ask(&mut self, id: RpcId, params: &str) {
         let question = TerminalQuestion::read(params, |call| self.calls.get(call).cloned());
         self.waiting.push_back((id, TerminalDialog::Permission(question)));
         self.next();
     }
 
-    /// Takes a question that is no permission, likewise.
+    /// Queues a form request.
     pub(crate) fn ask_form(&mut self, id: RpcId, params: &str) {
         self.waiting.push_back((id, TerminalDialog::Form(TerminalForm::read(params))));
         self.next();
     }
 
-    /// A question was taken back. One that nobody has seen goes without a word.
+    /// Withdraws a question. One that was not shown disappears silently.
     pub(crate) fn withdraw(&mut self, id: &RpcId) {
         self.waiting.retain(|(waiting, _)| waiting != id);
         if let Some((_, sheet)) = self.open.take_if(|(open, _)| open == id) {
@@ -145,12 +145,12 @@ impl TerminalPrompter {
         self.next();
     }
 
-    /// All questions were taken back, because their host is gone.
+    /// Withdraws all questions, because their host disconnected.
     pub(crate) fn withdraw_all(&mut self) {
         self.clear("withdrawn: the host that asked went away");
     }
 
-    /// The person has the turn cancelled, or its time is over, and its questions with it.
+    /// Drops the questions of a turn that was cancelled or timed out.
     pub(crate) fn cancel(&mut self) {
         self.clear("cancelled with its turn");
     }
@@ -163,14 +163,14 @@ impl TerminalPrompter {
         }
     }
 
-    /// Says what has become of a question that is answered no more.
+    /// Shows why a question takes no more answers.
     fn take_off(&mut self, sheet: &TerminalDialog, words: &str) {
         self.terminal.hide(false);
         self.terminal.forget();
         self.terminal.write(&format!("\n{} {words}\n", sheet.mark()));
     }
 
-    /// The next answer; never, while nothing is asked.
+    /// The next answer; pending while nothing is asked.
     pub(crate) async fn answered(&mut self) -> TerminalAnswer {
         loop {
             if let Some((id, answer)) = self.settled.pop_front() {
@@ -178,7 +178,7 @@ impl TerminalPrompter {
             }
             let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
             let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
-            // What was not shown as it was typed has not ended its line either.
+            // Hidden input has not ended its line either.
             let end = if self.terminal.is_hidden() { "\n" } else { "" };
             let is_gone = line.is_err() || matches!(line, Ok(None)) && self.terminal.is_gone();
             let answer = match line {
@@ -190,7 +190,7 @@ impl TerminalPrompter {
                         continue;
                     }
                 },
-                // Ctrl-D is a no.
+                // Ctrl-D refuses.
                 Ok(None) | Err(_) => sheet.refusal(),
             };
             let id = id.clone();
@@ -205,13 +205,13 @@ impl TerminalPrompter {
         }
     }
 
-    /// Goes on with the next question, once an answer was sent.
+    /// Asks the next question, after an answer was sent.
     pub(crate) fn next(&mut self) {
         if self.open.is_some() {
             return;
         }
         let Some((id, question)) = self.waiting.pop_front() else { return };
-        // What was typed before is no answer to this.
+        // Earlier input does not answer this question.
         self.terminal.forget();
         self.terminal.hide(question.is_secret());
         self.terminal.write(&format!("\n{}{}", question.shown(), question.asks()));
@@ -219,7 +219,7 @@ impl TerminalPrompter {
         self.open = Some((id, question));
     }
 
-    /// Asks again if something has been shown since.
+    /// Asks again if other output was shown since.
     pub(crate) fn remind(&mut self) {
         if let Some((_, question)) = &self.open
             && std::mem::take(&mut self.is_covered)
@@ -228,8 +228,8 @@ impl TerminalPrompter {
         }
     }
 
-    /// The agent tells that what happens at an address is complete. It has not been answered that yet, and nobody has to
-    /// type it.
+    /// The agent reports that what it wanted at an address is complete. The request is still unanswered, so it is
+    /// answered without typed input.
     fn complete(&mut self, elicitation: &str) {
         let answer = |sheet: &TerminalDialog| match sheet {
             TerminalDialog::Form(form) => form.completed(elicitation),
@@ -247,7 +247,7 @@ impl TerminalPrompter {
         }
     }
 
-    /// Something was written to the terminal below the open question.
+    /// Notes output on the terminal below the open question.
     pub(crate) fn cover(&mut self) {
         self.is_covered |= self.open.is_some();
     }
@@ -261,7 +261,7 @@ impl TerminalPrompter {
     }
 }
 
-/// The question that an event says is complete, by the agent's name for it.
+/// The elicitation id that an event reports as complete.
 fn completed(event: &WatchedEvent) -> Option<String> {
     #[derive(Deserialize)]
     struct Line {

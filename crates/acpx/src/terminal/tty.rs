@@ -1,8 +1,8 @@
-//! The terminal that the program was started from, to ask the person before it. It is opened beside the three streams,
-//! since stdin may be the prompt, and stdout and stderr may be files.
+//! The controlling terminal, to ask the person in front of it. It is opened separately from the three streams, since
+//! stdin may be the prompt, and stdout and stderr may be files.
 //!
-//! It counts as one only if a person can see it and type on it: one of the streams leads to it, and the program is not
-//! in the background. A program that is started with pipes alone asks nobody, whoever's terminal it was started from.
+//! It is used only if a person can see it and type on it: one of the streams leads to it, and the program is in the
+//! foreground. A program started with pipes alone never asks.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,22 +18,22 @@ use rustix::termios::{
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-/// The most that is read of a line. No answer is longer.
+/// The longest line that is read. No answer is longer.
 const LONGEST: usize = 4096;
 
 /// The terminal.
 pub(crate) struct ControllingTerminal {
-    /// A terminal is waited for as a pipe is: it can be read, or not yet.
+    /// A terminal is polled like a pipe.
     input: pipe::Receiver,
     output: File,
-    /// What was typed of the next line.
+    /// The typed part of the next line.
     typed: Vec<u8>,
-    /// How the terminal was before it was told not to show what is typed.
+    /// The terminal's settings before echo was disabled.
     before: Option<Termios>,
 }
 
 impl ControllingTerminal {
-    /// The terminal of the program, if a person is before it. To be called inside a runtime.
+    /// The program's terminal, if a person is in front of it. Must be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         Self::at(&path()?).ok().filter(Self::is_in_foreground)
     }
@@ -41,7 +41,7 @@ impl ControllingTerminal {
     fn at(path: &Path) -> io::Result<Self> {
         let flags = OFlags::NOCTTY | OFlags::CLOEXEC;
         let open = |flags| -> io::Result<OwnedFd> { Ok(open(path, flags, Mode::empty())?) };
-        // It is read without waiting, and a description of its own keeps that from the shell's.
+        // Reads are non-blocking; a separate file description keeps that from the shell's.
         let input = File::from(open(flags | OFlags::RDONLY | OFlags::NONBLOCK)?);
         let output = File::from(open(flags | OFlags::WRONLY)?);
         Ok(Self {
@@ -52,32 +52,31 @@ impl ControllingTerminal {
         })
     }
 
-    /// Whoever reads in the background is stopped by the system.
+    /// The system stops a process that reads in the background.
     fn is_in_foreground(&self) -> bool {
-        // A terminal that is not the one we are controlled by stops nobody.
+        // A terminal that is not our controlling terminal stops no process.
         tcgetpgrp(&self.output).map_or(true, |group| group == getpgrp())
     }
 
-    /// Writes a text, which is clean already. A terminal that cannot be written to cannot be read either, and whoever
-    /// waits for an answer sees that.
+    /// Writes a text without control characters. Errors are ignored: the next read fails too.
     pub(crate) fn write(&mut self, text: &str) {
         drop(self.output.write_all(text.as_bytes()));
     }
 
-    /// Forgets what was typed before anybody asked for it.
+    /// Discards input that was typed before the question.
     pub(crate) fn forget(&mut self) {
         self.typed.clear();
-        // Where there is nothing to forget, it cannot be forgotten.
+        // Fails only where there is no input queue to flush.
         let _ = tcflush(&self.output, QueueSelector::IFlush);
     }
 
-    /// Says whether what is typed is to be hidden. The end of a line is not shown then either.
+    /// Disables or restores echo. Without echo the line break is not shown either.
     pub(crate) fn hide(&mut self, hidden: bool) {
         if hidden == self.is_hidden() {
             return;
         }
         if let Some(before) = self.before.take() {
-            // A terminal that is gone shows nothing more.
+            // Fails only on a closed terminal.
             let _ = tcsetattr(&self.output, OptionalActions::Now, &before);
         } else if let Ok(before) = tcgetattr(&self.output) {
             let mut without = before.clone();
@@ -88,17 +87,17 @@ impl ControllingTerminal {
         }
     }
 
-    /// Whether what is typed is not shown.
+    /// Whether echo is disabled.
     pub(crate) fn is_hidden(&self) -> bool {
         self.before.is_some()
     }
 
-    /// Whether the terminal was closed: a line that ends without a word may be a Ctrl-D.
+    /// Whether the terminal was closed, as opposed to a Ctrl-D on an empty line.
     pub(crate) fn is_gone(&self) -> bool {
         tcgetattr(&self.output).is_err()
     }
 
-    /// The next line that is typed; `None` when no more will come. What was typed of a line stays if this is dropped.
+    /// The next typed line; `None` at the end of input. A partial line survives if this is dropped.
     pub(crate) async fn line(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some(end) = self.typed.iter().position(|byte| *byte == b'\n') {
@@ -120,7 +119,7 @@ impl ControllingTerminal {
 }
 
 impl Drop for ControllingTerminal {
-    /// Whoever comes next finds the terminal as it was.
+    /// Restores the terminal's settings.
     fn drop(&mut self) {
         self.hide(false);
     }
@@ -132,8 +131,8 @@ pub(crate) fn has_terminal_stream() -> bool {
     streams.is_some_and(|streams| streams.iter().any(|stream| isatty(stream.as_fd())))
 }
 
-/// Where the terminal is that one of the three streams leads to. It has a name of its own almost everywhere, and by that
-/// it can be waited for also where the common name cannot be.
+/// The device of the terminal that one of the three streams leads to. Almost every system names it, and by that name it
+/// can be polled even where `/dev/tty` cannot.
 fn path() -> Option<PathBuf> {
     let streams = crate::output::stdio::streams()?;
     let terminal = streams.iter().find(|stream| isatty(stream.as_fd()))?;

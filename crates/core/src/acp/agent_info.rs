@@ -1,18 +1,18 @@
-//! What an agent says of itself in its answer to `initialize`. It may say nothing.
+//! The name and version that an agent reports in its reply to `initialize`. Both may be missing.
 
 use serde_json::Value;
 
-/// Who an agent says it is.
+/// An agent's name and version, as it reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentInfo {
-    /// Its name, as programs know it.
+    /// Its programmatic name.
     pub name: Option<String>,
     /// Its version.
     pub version: Option<String>,
 }
 
 impl AgentInfo {
-    /// Reads the result of `initialize` as an agent wrote it, of either version of the protocol.
+    /// Reads the result of `initialize`, of either protocol version.
     pub fn of_answer(answer: &str) -> Self {
         let result: Value = serde_json::from_str(answer).unwrap_or_default();
         let info = ["agentInfo", "info"].iter().find_map(|name| result.get(name)?.as_object());

@@ -1,8 +1,7 @@
-//! What an agent can do, read from its answer to `initialize`.
+//! An agent's capabilities, read from its reply to `initialize`.
 //!
-//! The protocol marks capabilities in two ways, old groups with booleans and new ones with objects. Here one
-//! rule reads both: an object (even `{}`) or `true` means advertised; `false`, `null`, absent and anything
-//! else mean not. Whatever cannot be read is not advertised, and is never a reason to fail.
+//! The protocol marks old capabilities with booleans and new ones with objects. One rule reads both: an object (even
+//! `{}`) or `true` means advertised, anything else means not advertised. Unreadable capabilities never cause a failure.
 
 use std::borrow::Cow;
 
@@ -13,7 +12,7 @@ use super::agent::Feature;
 use crate::machine::Advertised;
 use crate::model::ProtocolVersion;
 
-/// What an agent advertised.
+/// The capabilities an agent advertised.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capabilities {
@@ -25,19 +24,19 @@ pub struct Capabilities {
     pub fork: bool,
     /// `logout`.
     pub logout: bool,
-    /// Directories beside the one that a session works in.
+    /// Directories in addition to a session's working directory.
     pub additional_directories: bool,
-    /// MCP servers that the agent starts.
+    /// MCP servers over stdio.
     pub mcp_stdio: bool,
     /// MCP servers over HTTP.
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
     pub mcp_sse: bool,
-    /// What a prompt may hold besides text and links.
+    /// Prompt content other than text and links.
     pub prompt: PromptContent,
 }
 
-/// Content of a prompt that not every agent takes.
+/// Prompt content that not every agent accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PromptContent {
     /// Images.
@@ -48,20 +47,20 @@ pub struct PromptContent {
     pub embedded_context: bool,
 }
 
-/// A content block that an agent does not take.
+/// A content block that an agent does not accept.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnsupportedBlock {
-    /// Which one of the prompt's, from 0.
+    /// Its index in the prompt, from 0.
     pub index: usize,
     /// Its type.
     pub kind: String,
-    /// What the agent would have to offer.
+    /// The feature that it requires.
     pub feature: Feature,
 }
 
 impl PromptContent {
-    /// The first of a prompt's content blocks, a JSON array, that is not taken. Text and links are for every agent; a
-    /// type from the future is the agent's to judge.
+    /// The first unaccepted content block; `blocks` is a JSON array. Every agent accepts text and links; unknown types
+    /// are left to the agent.
     pub fn untaken(self, blocks: &str) -> Result<Option<UnsupportedBlock>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Block<'a> {
@@ -83,7 +82,7 @@ impl PromptContent {
 }
 
 impl Capabilities {
-    /// Reads the result of `initialize`, whose `protocolVersion` was this one.
+    /// Reads the result of `initialize` in this protocol version.
     pub fn read(version: ProtocolVersion, result: &Value) -> Self {
         match version {
             ProtocolVersion::V1 => Self::read_v1(result),
@@ -91,7 +90,7 @@ impl Capabilities {
         }
     }
 
-    /// Reads the result of `initialize` as an agent wrote it.
+    /// Reads the result of `initialize`, in the protocol version that it names.
     pub fn of_answer(answer: &str) -> Self {
         let result: Value = serde_json::from_str(answer).unwrap_or_default();
         let number = result["protocolVersion"].as_u64().and_then(|number| u16::try_from(number).ok());
@@ -125,7 +124,7 @@ impl Capabilities {
         }
     }
 
-    /// In version 2 one marker, even an empty one, stands for everything that a session needs.
+    /// In version 2 one `session` marker, even an empty one, advertises all basic session methods.
     fn read_v2(result: &Value) -> Self {
         let at = |path: &str| result.pointer(path).is_some_and(advertised);
         let session = |name: &str| at(&format!("/capabilities/session/{name}"));
@@ -142,7 +141,7 @@ impl Capabilities {
             },
             fork: session("fork"),
             additional_directories: session("additionalDirectories"),
-            // Whoever can be logged in to can be logged out of.
+            // An agent with a login has a logout.
             logout: result["authMethods"].as_array().is_some_and(|ways| !ways.is_empty()),
             mcp_stdio: session("mcp/stdio"),
             mcp_http: session("mcp/http"),
@@ -156,7 +155,7 @@ impl Capabilities {
     }
 }
 
-/// Whether a marker means that something is advertised.
+/// Whether a marker advertises a capability.
 pub(super) fn advertised(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Bool(true))
 }

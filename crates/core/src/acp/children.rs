@@ -1,16 +1,16 @@
-//! Child sessions: sub-agents whose updates and requests an agent sends on the connection of their parent, under session
-//! ids of their own. Only a child that its parent, or another child, has announced is one; any other id is unknown.
+//! Child sessions: sub-agents whose updates and requests arrive on the connection of their parent, under their own
+//! session ids. Only a child that its parent or another child announced counts; other ids are unknown.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Deserialize;
 
-/// How many children of one session are known, and how long the id of one may be.
+/// Maximum number of children per session, and maximum length of their ids.
 const MAX_CHILDREN: usize = 1024;
 const MAX_ID: usize = 256;
 
-/// The ids of the children that were announced.
+/// The ids of the announced children.
 #[derive(Debug, Default)]
 pub(super) struct ChildSessions(HashSet<Box<str>>);
 
@@ -27,9 +27,9 @@ struct Announcement<'a> {
 }
 
 impl ChildSessions {
-    /// Takes an update of the session or of one of its children, which is JSON.
+    /// Reads an update of the session or of one of its children; `update` is JSON.
     pub(super) fn learn(&mut self, update: &str) {
-        // Few updates are about a child, and need not be read to know it.
+        // A cheap search: few updates are about a child, and the others need not be parsed.
         if memchr::memmem::find(update.as_bytes(), b"subagent_").is_none() || self.0.len() >= MAX_CHILDREN {
             return;
         }

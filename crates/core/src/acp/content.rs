@@ -1,7 +1,7 @@
-//! What a kept line says, in the model's words. The one place that reads `session/update` for the fold.
+//! Reads stored lines into the model. The only module that reads `session/update` for the conversation.
 //!
-//! A line is read as the version of the protocol it was spoken in. Reading never fails: a line of a shape we do
-//! not know is kept and passed on, and says nothing to us.
+//! A line is read in the protocol version it was received in. Reading never fails: a line of unknown shape is stored
+//! and forwarded, and contributes nothing.
 
 mod beside;
 mod v2;
@@ -31,7 +31,7 @@ pub fn content(event: &Event) -> Content {
                 let params = message.params().unwrap_or("null");
                 match ProtocolVersion::from_number(event.protocol) {
                     Some(ProtocolVersion::V2) => Content::Update(update_v2(params)),
-                    // What is older than the number was spoken in the first version.
+                    // Events without a known version are older than the field, and use version 1.
                     Some(ProtocolVersion::V1) | None => Content::Update(update(params)),
                 }
             }
@@ -47,7 +47,7 @@ pub fn content(event: &Event) -> Content {
     }
 }
 
-/// The params of a `session/update`, and as much of the update as is looked at.
+/// The params of a `session/update`, with the members of the update that are read.
 #[derive(Deserialize)]
 pub(in crate::acp) struct UpdateParams<V> {
     pub(in crate::acp) update: V,
@@ -110,7 +110,7 @@ struct SessionOf<'a> {
 
 /// Whether the params of an update name another session than this one.
 pub(super) fn is_foreign(params: &str, session: &AcpSessionId) -> bool {
-    // Almost all begin with ours, and need not be read to know it. A backslash could be the beginning of an escape.
+    // Almost all params begin with our id and need no parsing. A backslash in the id could be part of an escape.
     let id = session.as_str();
     let rest = params.strip_prefix(r#"{"sessionId":""#).and_then(|rest| rest.strip_prefix(id));
     if rest.is_some_and(|rest| rest.starts_with('"')) && !id.contains('\\') {
@@ -142,15 +142,15 @@ struct ContentBlockView<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// What marks a block of ours that tells a fresh session the conversation so far.
+/// Marks a content block of ours that carries the conversation into a fresh session.
 const CARRIED: &str = r#"{"acpx":{"carriedHistory":true}}"#;
 
-/// A content block with the conversation so far. It is no part of what the user said.
+/// A content block with the conversation so far. It is not part of the user's prompt.
 pub(crate) fn carried_block(history: &str) -> String {
     format!(r#"{{"type":"text","text":{},"_meta":{CARRIED}}}"#, serde_json::Value::from(history))
 }
 
-/// Whether a content block is one of those.
+/// Whether a content block is such a block.
 pub(super) fn is_carried(block: &str) -> bool {
     serde_json::from_str::<ContentBlockView<'_>>(block).is_ok_and(|block| block.is_carried())
 }
@@ -160,7 +160,7 @@ impl ContentBlockView<'_> {
         self.meta.is_some_and(|meta| meta.get() == CARRIED)
     }
 
-    /// The text, unless it was put before the user's words.
+    /// The text, unless the block carries the conversation.
     fn into_own_text(self) -> Option<Box<str>> {
         if self.is_carried() { None } else { self.into_text() }
     }
@@ -170,7 +170,7 @@ impl ContentBlockView<'_> {
     }
 }
 
-/// A block of content: its text, or the block itself if it is no text.
+/// The text of a content block, or the block itself if it is not text.
 pub(super) fn chunk_content(content: &RawValue) -> ChunkContent {
     let text = serde_json::from_str::<ContentBlockView<'_>>(content.get())
         .ok()
@@ -286,7 +286,7 @@ mod tests {
             (r#"{"sessionId":"s11","update":{}}"#, "s1", true),
             (r#"{"update":{}, "sessionId" : "s2"}"#, "s1", true),
             (r#"{"update":{},"sessionId":"\u0073\u0031"}"#, "s1", false),
-            // The id has a backslash in it, and what is written is an escape.
+            // The id contains a backslash, and the params contain an escape.
             (r#"{"sessionId":"a\u0041"}"#, r"a\u0041", true),
             (r#"{"sessionId":"a\\u0041"}"#, r"a\u0041", false),
             (r#"{"update":{}}"#, "s1", false),

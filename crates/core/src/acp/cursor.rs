@@ -1,5 +1,5 @@
-//! Where a client wants the conversation to be told from. The standard cursor is the start; the others are ours. A
-//! cursor is inclusive, and one that is not understood is refused, never replaced by another.
+//! Replay cursors: where a client wants a replay to start. The protocol defines `start`; the others are ours. A cursor
+//! is inclusive. An unknown one is refused, never replaced by another.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::agent::ParamProblem;
 use crate::model::{Seq, TurnId};
 
-/// A place in a conversation.
+/// A position in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
     /// Its beginning.
@@ -16,23 +16,23 @@ pub enum Cursor {
     Seq(Seq),
     /// The first event of a message.
     Message(Box<str>),
-    /// The first event of a turn. One that has not begun has none, and is no place.
+    /// The first event of a turn. A turn that has not started has no position.
     Turn(TurnId),
 }
 
 impl Cursor {
-    /// How a client asks for an event and whatever follows it, as JSON.
+    /// The JSON of a cursor at this event.
     pub fn json_from(seq: Seq) -> String {
         format!(r#"{{"type":"_acpx/seq","seq":{seq}}}"#)
     }
 
-    /// Reads a cursor from the member `field` of a request; `null` is none.
+    /// Reads a cursor from the member `field` of a request; `null` is `None`.
     pub fn read(json: &str, field: &str) -> Result<Option<Self>, ParamProblem> {
         let value = serde_json::from_str(json).map_err(|_| ParamProblem::new(field, "is no JSON"))?;
         Self::of_value(&value, field)
     }
 
-    /// The same from a value that is parsed already.
+    /// The same, from a parsed value.
     pub fn of_value(value: &Value, field: &str) -> Result<Option<Self>, ParamProblem> {
         #[derive(Deserialize)]
         #[serde(tag = "type", rename_all_fields = "camelCase")]
@@ -59,7 +59,7 @@ impl Cursor {
     }
 }
 
-/// What is wrong with a cursor that cannot be read: the member that its type needs, or all of it.
+/// The problem with an invalid cursor: the member that its type requires, or the whole cursor.
 fn unread(value: &Value, field: &str) -> ParamProblem {
     let member = match value.get("type").and_then(Value::as_str) {
         Some("_acpx/seq") => "seq",

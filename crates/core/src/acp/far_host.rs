@@ -1,27 +1,27 @@
-//! An agent that is a host of ours, on another machine: what it says beside the protocol.
+//! The extensions of the protocol that a remote acpx host uses when it acts as an agent.
 //!
-//! It numbers what it tells, so whoever has lost it goes on after the last number that is kept, and it knows prompts by
-//! the names that they were given, so whoever comes back knows which are its own.
+//! It numbers its events, so a client that reconnects continues after the last stored number. It knows prompts by the
+//! request ids they were given, so the client recognises its own.
 
 use crate::model::{Direction, Event, EventKind, RecordId};
 use crate::wire::RpcMessage;
 use crate::wire::splice::{PathStep, locate, text_of};
 
-/// The notification by which a host tells a client of version 1 of turns that are not the client's. Its params are those
-/// of a `session/update` of version 2.
+/// The notification with which a host reports other clients' turns to a version 1 client. Its params are those of a
+/// version 2 `session/update`.
 pub(crate) const STATE: &str = "_acpx/state";
 
-/// The notifications by which whoever passes lines between a host and an agent on another machine says that the way there
-/// is gone, and is looked for, and that it is there again.
+/// The notifications with which the transport to a remote agent reports that the connection was lost and a reconnect is
+/// in progress, and that it was restored.
 pub(crate) const AWAY: &str = "_acpx/away";
 pub(crate) const BACK: &str = "_acpx/back";
 
-/// Whether the answer to `initialize` is that of a host of ours.
+/// Whether the reply to `initialize` comes from an acpx host.
 pub(crate) fn is_host(answer: &str) -> bool {
     locate(answer, &["_meta", "acpx", "protocol"].map(PathStep::Key)).is_some()
 }
 
-/// The number of the last event that an answer tells of. The answer to a turn that failed tells it too.
+/// The number of the last event before a response; errors of failed turns have it too.
 pub(crate) fn seq_of_answer(answer: &RpcMessage) -> Option<u64> {
     let (told, path): (_, &[PathStep<'_>]) = match (answer.result(), answer.error()) {
         (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(PathStep::Key)),
@@ -30,7 +30,7 @@ pub(crate) fn seq_of_answer(answer: &RpcMessage) -> Option<u64> {
     serde_json::from_str(&told[locate(told, path)?]).ok()
 }
 
-/// The number of the last event that a kept line tells of.
+/// The number of the last event that a stored line contains.
 pub(crate) fn seq_of(event: &Event) -> Option<u64> {
     if event.direction != Direction::FromAgent
         || memchr::memmem::find(event.body.as_bytes(), b"seq").is_none()
@@ -39,7 +39,7 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
     }
     let message = RpcMessage::parse(event.body.clone()).ok()?;
     match event.kind {
-        // One of another session is kept as a notification, and has that one's numbers.
+        // An update of another session is stored as a notification and has that session's numbers.
         EventKind::Update => {
             let params = message.params()?;
             let range = locate(params, &["_meta", "acpx", "seq"].map(PathStep::Key))?;
@@ -50,18 +50,18 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
     }
 }
 
-/// The prompt that params of a notification are about, by its name.
+/// The request id of the prompt that a notification is about.
 pub(crate) fn prompt_of(params: &str) -> Option<String> {
     let range = locate(params, &["_meta", "acpx", "requestId"].map(PathStep::Key))?;
     text_of(&params[range]).map(Into::into)
 }
 
-/// How a host is told the name of a prompt of a record. No other record's prompts have it.
+/// The request id that a host receives for a prompt of a record; unique across records.
 pub(crate) fn name_of(record: &RecordId, request: &str) -> String {
     format!("{record}/{request}")
 }
 
-/// The prompt of a record that has this name, if it is one of its.
+/// The record's own request id, if this name belongs to the record.
 pub(crate) fn request_of<'n>(record: &RecordId, name: &'n str) -> Option<&'n str> {
     name.strip_prefix(record.as_str())?.strip_prefix('/')
 }

@@ -1,28 +1,28 @@
-//! The ways to log in that an agent tells, in its answer to `initialize` or in an error, of either version. Whatever
-//! cannot be read is no way, and is never a reason to fail: an agent that offers nothing readable may well be logged in.
+//! Reads the login methods of an agent, of either version, from its reply to `initialize` or from an error. Unreadable
+//! methods are ignored and never cause a failure: the agent may already be logged in.
 
 use serde_json::Value;
 
 use crate::model::{LoginMethod, LoginMethodKind, LoginVariable, ProtocolVersion};
 
-/// How many ways of one agent are looked at.
+/// Maximum number of login methods read per agent.
 const MOST: usize = 64;
 
-/// The ways to log in of an agent that answered this.
+/// The login methods in a reply to `initialize`.
 pub fn login_ways(answer: &str) -> Vec<LoginMethod> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let version = if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
     told_ways(version, &answer)
 }
 
-/// The ways to log in that an agent of this version tells in an answer, or in the data of an error.
+/// The login methods in a reply or in the data of an error, in this version.
 pub(super) fn told_ways(version: ProtocolVersion, told: &Value) -> Vec<LoginMethod> {
     let ways = told["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
     let key = login_key(version);
     ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
 }
 
-/// What the id of a way is called in this version.
+/// The name of a method's id member in this version.
 pub(super) fn login_key(version: ProtocolVersion) -> &'static str {
     match version {
         ProtocolVersion::V1 => "id",
@@ -41,7 +41,7 @@ fn read(key: &str, way: &Value) -> Option<LoginMethod> {
     })
 }
 
-/// In version 1 a way without a type is the agent's own.
+/// In version 1 a method without a type is the agent's own.
 fn how(way: &Value) -> LoginMethodKind {
     match way["type"].as_str() {
         None | Some("agent") => LoginMethodKind::Agent,

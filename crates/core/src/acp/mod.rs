@@ -1,8 +1,8 @@
-//! What the protocol's messages mean. The only code that names the types of the protocol's schema crate.
+//! The Agent Client Protocol. The only code that names the types of the protocol's schema crate.
 //!
-//! Types are a view of bytes we already have: what an agent said is kept as it said it, and what we do not
-//! know is passed on, never dropped. [`client`] is the side that asks, [`agent`] the side that answers, and
-//! [`translate`] turns the versions of the protocol into each other where the two sides differ.
+//! Typed values are views of received bytes: an agent's messages are stored as received, and unknown members are
+//! forwarded, never dropped. [`client`] calls agents, [`agent`] serves clients, and [`translate`] converts between the
+//! protocol versions if the two sides differ.
 
 pub mod agent;
 pub mod client;

@@ -1,5 +1,5 @@
-//! What a session offers, for a client that speaks another version of the protocol than its agent: in the answers that
-//! tell of it, and when the client chooses from it. Between peers of one version every byte goes through.
+//! Translates a session's modes, models, options and commands for a client with another protocol version than its
+//! agent, and translates the client's choices back. Between peers of one version all bytes stay unchanged.
 
 use std::borrow::Cow;
 
@@ -16,24 +16,24 @@ use crate::wire::splice::{PathStep, Splice, locate, put, range_in, without};
 
 const SET_MODEL: &str = "session/set_model";
 
-/// What a session offers, between its agent and one client.
+/// A session's offer, between its agent and one client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OfferTranslator<'a> {
-    /// As the agent told it.
+    /// The offer as the agent reported it.
     pub(crate) offered: &'a SessionOffer,
     /// The agent's version.
     pub(crate) agent: ProtocolVersion,
     pub(crate) client: &'a ClientFacts,
 }
 
-/// A client's choice as its agent is asked for it.
+/// A client's choice, as a request to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingRequest<'a> {
     pub(crate) method: &'static str,
     pub(crate) params: Cow<'a, str>,
 }
 
-/// What of a choice the session does not have, and what it has instead.
+/// The choice that the session does not have, and the valid ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UnknownSetting {
     Option(Vec<Box<str>>),
@@ -41,7 +41,7 @@ pub(crate) enum UnknownSetting {
 }
 
 impl<'a> SettingRequest<'a> {
-    /// The request that chooses a model of version 1.
+    /// The request for a model, in version 1.
     pub(crate) fn of_model(params: &'a str) -> Self {
         Self { method: SET_MODEL, params: params.into() }
     }
@@ -54,8 +54,8 @@ impl From<TranslatedCall> for SettingRequest<'_> {
 }
 
 impl<'a> OfferTranslator<'a> {
-    /// What stands in the answer that sets a session up, as an object, and the update that tells a client of version 1
-    /// the commands of an agent whose updates do not.
+    /// The members for a setup reply, as an object. A version 1 client of a version 2 agent also gets an update with
+    /// the commands.
     pub(crate) fn setup(self) -> (String, Option<UpdateBody>) {
         let result = as_result(self.offered);
         match (self.agent, self.client.protocol) {
@@ -74,7 +74,7 @@ impl<'a> OfferTranslator<'a> {
                 (self.shown(&told.result).into_owned(), commands)
             }
             (V1, V1) => {
-                // Version 1 tells commands as an update.
+                // Version 1 reports commands in an update.
                 let told = without(&result, &["availableCommands"]).unwrap_or(result);
                 (self.shown(&told).into_owned(), None)
             }
@@ -82,7 +82,7 @@ impl<'a> OfferTranslator<'a> {
         }
     }
 
-    /// The request that puts the session into a mode.
+    /// The request that sets the mode.
     pub(crate) fn set_mode(self, params: &'a str) -> Result<SettingRequest<'a>, TranslationError> {
         match self.agent {
             V1 => Ok(SettingRequest { method: "session/set_mode", params: params.into() }),
@@ -100,15 +100,15 @@ impl<'a> OfferTranslator<'a> {
         }
     }
 
-    /// Whether the session has what a client chooses. What it says nothing readable of is the agent's to judge, and so
-    /// is a method that it does not offer at all.
+    /// Whether the session has the chosen value. Unreadable offers, and methods that the session does not offer at all,
+    /// are left to the agent.
     pub(crate) fn check(self, choice: &SettingRequest<'_>) -> Result<(), UnknownSetting> {
         if choice.method == "session/set_mode" {
             let is_named = member(&choice.params, "modeId").is_some_and(|mode| mode.starts_with('"'));
             return match settings::modes(self.offered) {
                 Some(modes) => fits(&modes, choice),
                 None if is_named => Ok(()),
-                // What is chosen of the option that modes are to version 2 is always a name.
+                // The value of the version 2 mode option is always a string.
                 None => Err(UnknownSetting::Option(Vec::new())),
             };
         }
@@ -120,7 +120,7 @@ impl<'a> OfferTranslator<'a> {
             };
         }
         let Some(options) = settings::options(self.offered, self.agent) else {
-            // A client of version 2 knows modes and models as the only options that there are.
+            // For a version 2 client, modes and models are the only options.
             let own = self.own_options();
             return if own.is_empty() { Ok(()) } else { Err(UnknownSetting::Option(own)) };
         };
@@ -133,14 +133,14 @@ impl<'a> OfferTranslator<'a> {
         Err(UnknownSetting::Option(self.own_options().into_iter().chain(ids).collect()))
     }
 
-    /// What a client of version 2 calls the modes and the models of an agent that has them beside its options.
+    /// The option ids under which a version 2 client sees an agent's separate modes and models.
     fn own_options(self) -> Vec<Box<str>> {
         let own = [(&self.offered.modes, MODE_OPTION), (&self.offered.models, MODEL_OPTION)].into_iter();
         let is_translated = (self.agent, self.client.protocol) == (V1, V2);
         own.filter(|(told, _)| is_translated && told.is_some()).map(|(_, id)| id.into()).collect()
     }
 
-    /// The answer to a client that set a mode, from the agent's answer to its choice.
+    /// The reply to a client that set a mode, from the agent's result.
     pub(crate) fn mode_answer(self, result: &str) -> String {
         let told = match self.agent {
             V1 => result.to_owned(),
@@ -150,7 +150,7 @@ impl<'a> OfferTranslator<'a> {
         if told.trim_ascii_start().starts_with('{') { told } else { "{}".to_owned() }
     }
 
-    /// The answer to a client that set an option, from the agent's answer to this choice of it.
+    /// The reply to a client that set an option, from the agent's result for this choice.
     pub(crate) fn options_answer(self, choice: &SettingRequest<'_>, result: &str) -> String {
         match (self.agent, self.client.protocol) {
             (V1, V2) => {
@@ -173,14 +173,14 @@ impl<'a> OfferTranslator<'a> {
         }
     }
 
-    /// The answer or update without the options that the client cannot show.
+    /// The reply without options that the client cannot show.
     fn shown(self, text: &str) -> Cow<'_, str> {
         if self.client.boolean_options {
             return text.into();
         }
         let Some((list, fewer)) = without_booleans(text) else { return text.into() };
         let mut splice = Splice::new(text);
-        // The list lies in the text, and nothing else is replaced.
+        // The list is a part of the text, and nothing else is replaced.
         drop(splice.replace(range_in(text, list), &fewer));
         splice.finish().into()
     }
@@ -192,8 +192,8 @@ impl<'a> OfferTranslator<'a> {
     }
 }
 
-/// What is offered, as the result of a setup request says it: the one that the agent gave, with what it has told since.
-/// Which session it is about is left to whoever answers.
+/// The offer in the form of a setup result: the agent's own result with later changes merged in. It has no `sessionId`;
+/// the caller adds it.
 pub(crate) fn as_result(offered: &SessionOffer) -> String {
     let SessionOffer { modes, models, config_options, commands, setup } = offered;
     let setup = setup.as_deref().unwrap_or("{}");
@@ -205,7 +205,7 @@ pub(crate) fn as_result(offered: &SessionOffer) -> String {
         ("availableCommands", commands),
     ];
     for (name, part) in parts {
-        // An agent that gives a name twice is passed on as it is.
+        // A result with a duplicate member stays unchanged.
         if let Some(told) = part.as_ref().and_then(|part| put(&result, &[name], part)) {
             result = told;
         }
@@ -213,7 +213,7 @@ pub(crate) fn as_result(offered: &SessionOffer) -> String {
     result
 }
 
-/// Whether a setting can be what a client chooses.
+/// Whether a setting can have the chosen value.
 fn fits(offered: &OfferedSetting, choice: &SettingRequest<'_>) -> Result<(), UnknownSetting> {
     let chosen = settings::chosen(choice.method, &choice.params);
     match (&offered.choices, chosen) {
@@ -283,7 +283,7 @@ mod tests {
         let answer: Value = serde_json::from_str(&offers.options_answer(&choice, "{}")).unwrap();
         assert_eq!(answer, json!({ "configOptions": [mode_option("b")] }));
 
-        // What is wrong is named by what it is: the value of an option that is there, or the type of one.
+        // The error names the wrong part: the value of an existing option, or its type.
         let check = |offers: OfferTranslator<'_>, rest: &str| {
             let params = format!(r#"{{"sessionId":"s","configId":"acpx.mode",{rest}}}"#);
             let choice = offers.set_option(&params).map_err(|error| error.field())?;
@@ -338,7 +338,7 @@ mod tests {
         let there = vec!["acpx.mode".into(), "acpx.model".into()];
         assert_eq!(offers.check(&choose("other", "y")), Err(UnknownSetting::Option(there)));
 
-        // An option of the agent's own for its models is the one that is told.
+        // The agent's own model option is the one that is offered.
         let own = json!([{ "id": "m", "name": "M", "category": "model", "type": "select",
                            "currentValue": "x", "options": [] }]);
         let config_options = Some(own.to_string().into());

@@ -1,6 +1,6 @@
-//! Requests of an agent, passed on to a client: every byte as received but for the session id, which each side has its
-//! own of, and the id of a tool call that an earlier ACP session of the record had used for another. And what a client's
-//! request says that only its agent understands.
+//! Forwards agent requests to clients and extra params of clients to agents. All bytes stay unchanged, except the
+//! session id, which differs per side, and the id of a tool call that an earlier ACP session of the record already
+//! used.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::wire::splice::{PathStep, Splice, locate, put, without};
 
 use super::content::even_null;
 
-/// Where a request names the tool call that it is about: a permission of version 1, one of version 2, an elicitation.
+/// Paths to the tool call of a request: a version 1 permission, a version 2 permission, an elicitation.
 const TOOL_CALLS: [&[PathStep<'_>]; 3] = [
     &[PathStep::Key("toolCall"), PathStep::Key("toolCallId")],
     &[PathStep::Key("subject"), PathStep::Key("toolCall"), PathStep::Key("toolCallId")],
     &[PathStep::Key("toolCallId")],
 ];
 
-/// The params of a request with the id that its tool call is told under, where that is another; ids are JSON.
+/// Replaces the tool call ids for which `other` returns the id that clients know; ids are JSON.
 pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<String>) -> String {
     let mut splice = Splice::new(&params);
     let mut is_changed = false;
@@ -35,12 +35,12 @@ pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<Str
     if is_changed { splice.finish() } else { params }
 }
 
-/// What a client's request says beside what we read of it, for the agent.
+/// The `_meta` and unknown params of a client's request, to forward to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExtraParams {
     /// Its `_meta`, a JSON object.
     meta: Option<Arc<str>>,
-    /// Members that are not known here, without the braces around them, and the version of the protocol that they are in.
+    /// Unknown members, without the braces, and their protocol version.
     unknown: Option<(ProtocolVersion, Arc<str>)>,
 }
 
@@ -50,8 +50,8 @@ impl ExtraParams {
         Self { meta: Some(meta.into()), unknown: None }
     }
 
-    /// What there is to pass on of a request in this version of the protocol: all of its `_meta` but what is ours, and
-    /// members that are not known here, without the braces around them. `None` if that is nothing.
+    /// The forwarded part of a request: its `_meta` without our own member, and its unknown members without the braces.
+    /// `None` if both are empty.
     pub fn of(version: ProtocolVersion, meta: Option<&str>, unknown: Option<&str>) -> Option<Self> {
         let meta = meta.map(|meta| without(meta, &["acpx"]).unwrap_or_else(|| meta.to_owned()));
         let is_empty = |meta: &String| meta.trim_start_matches('{').trim_start().starts_with('}');
@@ -60,22 +60,22 @@ impl ExtraParams {
         (meta.is_some() || unknown.is_some()).then_some(Self { meta, unknown })
     }
 
-    /// The same with something that we say under `_meta.acpx` to an agent that is a host of ours. The value is JSON.
+    /// Adds a member of ours under `_meta.acpx`, for an agent that is an acpx host. The value is JSON.
     pub(crate) fn with_ours(besides: Option<&Self>, name: &str, value: &str) -> Self {
         let Self { meta, unknown } = besides.cloned().unwrap_or_default();
         let said = put(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
         Self { meta: said.map(Into::into).or(meta), unknown }
     }
 
-    /// All that it says, as far as it can be read.
+    /// All readable values.
     pub(crate) fn values(&self) -> Vec<Value> {
         let unknown = self.unknown.as_ref().map(|(_, members)| format!("{{{members}}}"));
         let said = self.meta.iter().map(ToString::to_string).chain(unknown);
         said.filter_map(|said| serde_json::from_str(&said).ok()).collect()
     }
 
-    /// The members to be added to an object of params for an agent of this version, each after a comma. What is not known
-    /// means nothing in another version than it was said in.
+    /// The members to append to the params for an agent of this version, each after a comma. Unknown members are
+    /// forwarded only in the version they came in.
     pub(super) fn members(&self, version: ProtocolVersion) -> String {
         let unknown = self.unknown.as_ref().filter(|(said_in, _)| *said_in == version);
         let unknown = unknown.map(|(_, members)| format!(",{members}"));
@@ -84,20 +84,20 @@ impl ExtraParams {
     }
 }
 
-/// The params of a request about a session, for a client that calls it so; `None` if they name no session.
+/// The params of a request with the client's id for the session; `None` if they name no session.
 pub(crate) fn pass_on_params(params: &str, session: &str) -> Option<String> {
     let mut splice = Splice::new(params);
     splice.replace(locate(params, &[PathStep::Key("sessionId")])?, &json_string(session)).ok()?;
     Some(splice.finish())
 }
 
-/// The session that the params of a message, or its result, name.
+/// The session that params or a result name.
 pub fn session_of(json: &str) -> Option<String> {
     serde_json::from_str(&json[locate(json, &[PathStep::Key("sessionId")])?]).ok()
 }
 
-/// The params of a client's request, about the session that the agent calls so; `None` if they are no object, or one
-/// that names two sessions.
+/// The params of a client's request with the agent's id for the session; `None` if they are not an object, or name two
+/// sessions.
 pub(super) fn with_session(params: &str, session: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Named<'a> {

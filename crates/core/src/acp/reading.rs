@@ -1,8 +1,8 @@
-//! What an agent's error means for the session that a request was about.
+//! Reads what an agent's error means for the session of the request.
 //!
-//! There is no common error for "unknown session": sixteen agents were seen to use five codes and a dozen
-//! texts. Their profiles say how to read them, and there "busy elsewhere" and "login needed" come first, because
-//! taking them for "lost" would throw a conversation away.
+//! There is no common error for "unknown session": sixteen agents use five codes and a dozen texts. Agent profiles
+//! define how to read them. They match "in use by another process" and "login needed" first, because reading those as
+//! "lost" would discard a conversation.
 
 use crate::model::{AgentProfile, ErrorMeaning};
 use crate::wire::RpcError;
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
     use crate::model::{AgentSpec, Profiles};
 
-    /// What an agent of this name means by an error.
+    /// The meaning of an error from an agent with this name.
     fn meant(agent: &str, text: &str) -> ErrorMeaning {
         let agent = AgentSpec::new("agent", [""; 0]).named(agent);
         read(&Profiles::built_in().of(&agent, None), &RpcError::read(text))
@@ -131,7 +131,7 @@ mod tests {
         for (agent, error) in cases {
             assert_eq!(meant(agent, &error), ErrorMeaning::Lost, "{agent}: {error}");
         }
-        // What only one agent means by it is not taken so of another.
+        // A rule for one agent does not apply to others.
         let error = r#"{"code":-32602,"message":"x","data":{"session":"Not found"}}"#;
         assert_eq!(meant("any", error), ErrorMeaning::Broken, "{error}");
     }

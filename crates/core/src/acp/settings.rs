@@ -1,6 +1,5 @@
-//! Settings as the protocol has them: what an agent offers to choose from, in either version, and the requests that
-//! choose. In version 1 the mode stands beside the options, and so does the model of older agents (`models`); in version 2
-//! both are options.
+//! Reads the settings that an agent offers, in either version, and builds the requests that choose them. Version 1 has
+//! the mode, and for older agents the model (`models`), apart from the options; in version 2 both are options.
 
 use serde_json::{Value, json};
 
@@ -14,8 +13,7 @@ const SET_MODEL: &str = "session/set_model";
 const SET_MODE: &str = "session/set_mode";
 const SET_OPTION: &str = "session/set_config_option";
 
-/// Everything that can be chosen, the mode first. What cannot be read is left out, and so are models that an option
-/// offers as well.
+/// All settings, the mode first. Unreadable ones are left out, and so are `models` that an option also offers.
 pub(crate) fn offered(offered: &SessionOffer, version: ProtocolVersion) -> OfferedSettings {
     let mode = modes(offered);
     let mut all =
@@ -25,7 +23,7 @@ pub(crate) fn offered(offered: &SessionOffer, version: ProtocolVersion) -> Offer
     all
 }
 
-/// Whether an option can be everything that another setting can be.
+/// Whether an option has every choice of another setting.
 fn has_all(option: &OfferedSetting, other: &OfferedSetting) -> bool {
     match (&option.choices, &other.choices) {
         (Choices::Of(choices), Choices::Of(others)) => others.iter().all(|other| choices.contains(other)),
@@ -33,7 +31,7 @@ fn has_all(option: &OfferedSetting, other: &OfferedSetting) -> bool {
     }
 }
 
-/// The models beside the options, if there are any that can be read.
+/// The separate `models`, if readable.
 pub(super) fn models(offered: &SessionOffer) -> Option<OfferedSetting> {
     let models: Value = serde_json::from_str(offered.models.as_deref()?).ok()?;
     let ids = models["availableModels"].as_array()?.iter().filter_map(|model| model["modelId"].as_str());
@@ -45,7 +43,7 @@ pub(super) fn models(offered: &SessionOffer) -> Option<OfferedSetting> {
     })
 }
 
-/// The modes, if there are any that can be read.
+/// The modes, if readable.
 pub(super) fn modes(offered: &SessionOffer) -> Option<OfferedSetting> {
     let modes: Value = serde_json::from_str(offered.modes.as_deref()?).ok()?;
     let ids = modes["availableModes"].as_array()?.iter().filter_map(|mode| mode["id"].as_str());
@@ -57,7 +55,7 @@ pub(super) fn modes(offered: &SessionOffer) -> Option<OfferedSetting> {
     })
 }
 
-/// The options, if there is a list of them that can be read.
+/// The options, if the list is readable.
 pub(super) fn options(offered: &SessionOffer, version: ProtocolVersion) -> Option<Vec<OfferedSetting>> {
     let options: Value = serde_json::from_str(offered.config_options.as_deref()?).ok()?;
     let id = option_id(version);
@@ -77,7 +75,7 @@ pub(super) fn options(offered: &SessionOffer, version: ProtocolVersion) -> Optio
     Some(options.as_array()?.iter().filter_map(read).collect())
 }
 
-/// What an option's id is called.
+/// The name of an option's id member.
 pub(super) fn option_id(version: ProtocolVersion) -> &'static str {
     match version {
         ProtocolVersion::V1 => "id",
@@ -85,7 +83,7 @@ pub(super) fn option_id(version: ProtocolVersion) -> &'static str {
     }
 }
 
-/// The values that an option has, in groups or not.
+/// The values of an option, with or without groups.
 fn values(rows: &[Value]) -> Vec<Box<str>> {
     let row = |row: &Value| match row["options"].as_array() {
         Some(group) => values(group),
@@ -102,8 +100,7 @@ fn value(told: &Value) -> Option<SettingValue> {
     }
 }
 
-/// The setting that a request of a client chooses; `None` for another request, and for a value of a kind that we do
-/// not know.
+/// The setting that a client's request chooses; `None` for other requests and for values of unknown types.
 pub(crate) fn chosen(method: &str, params: &str) -> Option<Setting> {
     let params: Value = serde_json::from_str(params).ok()?;
     let (name, member) = match method {

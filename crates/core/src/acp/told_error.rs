@@ -1,6 +1,6 @@
-//! The error that a client receives. Agents, the host and the bridge make errors with all that is known of them under
-//! `data.acpx`; [`for_client`] is the one place that reduces them to what an editor can show: one sentence in
-//! `data.details`. The answer to a request passes through it, and in version 2 the state that ends a turn does.
+//! The error that a client receives. Agents, the host and the bridge create errors with all data under `data.acpx`.
+//! [`for_client`] alone reduces them to one sentence in `data.details`, which editors can show. It applies to error
+//! replies, and in version 2 to the state that ends a turn.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,16 +11,16 @@ use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 use crate::wire::splice::{PathStep, locate, put, without};
 
-/// The stable code of an error that wants a login.
+/// The stable code of an error that requires a login.
 pub(crate) const LOGIN_WANTED: &str = "AUTH_REQUIRED";
 
-/// Where an error tells the ways to log in, as several agents do.
+/// The member of `data` with the login methods, as several agents use it.
 const LOGINS: &str = "authMethods";
 
 /// The member of `data` that editors show.
 const DETAILS: &str = "details";
 
-/// What [`for_client`] reads of `data`.
+/// The members of `data` that [`for_client`] reads.
 #[derive(Deserialize)]
 struct ErrorDataView {
     acpx: Option<AcpxErrorData>,
@@ -31,15 +31,15 @@ struct ErrorDataView {
 struct AcpxErrorData {
     code: String,
     hint: Option<String>,
-    /// What happened, in our words, where the error's message is the agent's.
+    /// What happened, in acpx's words, if the error's message is the agent's.
     message: Option<String>,
     /// The agent's own error object.
     acp: Option<Box<RawValue>>,
 }
 
-/// The error as a client receives it. `data.details` is one sentence: what happened and what to do next, or the agent's
-/// own words where it refused a request. Errors -32603 and -32000 have nothing else in their data, since editors show
-/// the rest as JSON. A client that `wants_data` receives everything.
+/// The error as sent to the client. `data.details` is one sentence: what happened and what to do next, or the agent's
+/// own message if it refused a request. The data of errors -32603 and -32000 contains nothing else, because editors
+/// show the rest as JSON. A client that `wants_data` receives everything.
 pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
     let data = error.data.as_deref().map_or("{}", RawValue::get);
     let data = if data.starts_with('{') { data } else { "{}" };
@@ -86,7 +86,7 @@ fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&AcpxErrorData>) -
         (None, _) => message.clone().unwrap_or_else(|| error.message.clone()),
     };
     let what = match &**code {
-        // The agent knows best what to do next.
+        // The agent's message already contains what to do next.
         "AGENT_REFUSED" => return words(),
         LOGIN_WANTED => words(),
         _ => message.clone().unwrap_or_else(|| error.message.clone()),
@@ -97,8 +97,8 @@ fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&AcpxErrorData>) -
     }
 }
 
-/// The error object `acp` of an agent, with what we say of it, an object of JSON, under `acpx` in its data. What the
-/// agent calls the session is nothing to a client, and data that is no object gives way to ours.
+/// The agent's error object `acp`, with the JSON object `acpx` added to its data. The agent's session id is removed,
+/// because clients do not know it. Data that is not an object is replaced.
 pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
     let RpcError { code, message, data } = RpcError::read(acp);
     let theirs = data.filter(|data| data.get().starts_with('{'));
@@ -108,8 +108,8 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
     RpcError::new(code, message).with_data(&told.unwrap_or_else(|| format!(r#"{{"acpx":{acpx}}}"#)))
 }
 
-/// An error that wants a login, as every client knows one: under its own number, and with the ways to log in, a list of
-/// JSON, if the agent has not told them itself. The hint is what the client's user can do.
+/// Turns an error into the protocol's login error, with its own code. Adds the login methods, a JSON list, unless the
+/// agent has sent them, and the hint for the client's user.
 pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>, hint: Option<&str>) -> RpcError {
     error.code = RpcError::AUTH_REQUIRED;
     let data = error.data.as_deref().map_or("{}", RawValue::get);

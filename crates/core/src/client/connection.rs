@@ -1,7 +1,7 @@
-//! A client's end of a connection to a host.
+//! A client's connection to a host.
 //!
-//! The client is the one who reads: whatever the host sends comes out of [`HostClient::next`], in order, and an
-//! answer never overtakes the events before it. Nothing is kept here but the connection.
+//! The client reads: every message of the host comes out of [`HostClient::next`], in order, and a response never
+//! overtakes the events before it. No state is kept except the connection.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,14 +23,13 @@ pub struct HostClient {
 }
 
 impl HostClient {
-    /// Begins a conversation with whoever listens at the other end. `None` if it goes away before it has
-    /// answered: then nothing has happened.
+    /// Initializes a connection. `None` if the host disconnects before it has answered; nothing has happened then.
     pub(crate) async fn start(socket: LocalSocket) -> Result<Option<Self>, HostError> {
         let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
         Self::initialized(peer, incoming).await
     }
 
-    /// A client over a connection that exists already: that of a host in this process.
+    /// A client over an existing connection, such as one to a host in this process.
     pub async fn over((peer, incoming): (Peer, InboundStream)) -> Result<Self, HostError> {
         Self::initialized(peer, incoming).await?.ok_or(HostError::Lost)
     }
@@ -51,25 +50,25 @@ impl HostClient {
         }
     }
 
-    /// Asks the host for something. The answer comes in its turn.
+    /// Sends a request. Its response arrives in order with the other messages.
     pub async fn ask(&self, method: &str, params: &impl Serialize) -> Result<RpcId, HostError> {
         let params = serde_json::to_string(params).expect("what we ask has only text, numbers and lists");
         self.peer.request(method, &params).await.map_err(|error| not_sent(method, &error))
     }
 
-    /// Tells the host something.
+    /// Sends a notification.
     pub async fn tell(&self, method: &str, params: &impl Serialize) -> Result<(), HostError> {
         let params = serde_json::to_string(params).expect("what we say has only text, numbers and lists");
         self.peer.notify(method, &params).await.map_err(|error| not_sent(method, &error))
     }
 
-    /// Answers a question.
+    /// Responds to a permission request or elicitation.
     pub async fn answer(&self, id: &RpcId, result: &impl Serialize) -> Result<(), HostError> {
         let result = serde_json::to_string(result).expect("what we say has only text, numbers and lists");
         self.peer.respond(id, &result).await.map_err(|_| HostError::Lost)
     }
 
-    /// Asks the host for something and waits for the answer, whatever else it says meanwhile.
+    /// Sends a request and waits for its response, ignoring other messages.
     pub async fn call<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -78,7 +77,7 @@ impl HostClient {
         self.call_while(method, params, |_| {}).await
     }
 
-    /// Asks the host for something and waits for the answer; what it says meanwhile goes to `meanwhile`.
+    /// Sends a request and waits for its response, passing other messages to `meanwhile`.
     pub async fn call_while<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -98,24 +97,24 @@ impl HostClient {
         }
     }
 
-    /// What the host says next; `None` when it is gone.
+    /// The next message of the host; `None` when it has disconnected.
     pub async fn next(&mut self) -> Option<HostMessage> {
         self.incoming.recv().await.map(host_message::read)
     }
 
-    /// What the host has said already and nobody has taken yet.
+    /// The next message that has already arrived, if any.
     pub fn try_next(&mut self) -> Option<HostMessage> {
         self.incoming.try_recv().map(host_message::read)
     }
 
-    /// Ends the connection; what was said is still written.
+    /// Closes the connection after writing what was sent.
     pub async fn close(self) {
-        // A host that is gone has nothing to hear.
+        // Fails only if the host has disconnected.
         drop(self.peer.close().await);
     }
 }
 
-/// Only what is too long is our own fault: whatever else keeps a line from being sent is that nobody reads it.
+/// Only a line that is too long is our own fault; every other send error means that the host has disconnected.
 fn not_sent(method: &str, error: &WireError) -> HostError {
     match *error {
         WireError::TooLong { bytes, limit } => HostError::TooLong { method: method.to_owned(), bytes, limit },

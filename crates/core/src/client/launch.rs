@@ -1,8 +1,8 @@
-//! Reaching a home's host, and starting one where there is none.
+//! Connects to a home's host, and starts one if there is none.
 //!
-//! A host that is leaving looks like one that is gone: whoever meets it starts another, which waits for the
-//! lock. Two who start one at once get one host: the second finds the lock taken and says so, and both connect
-//! to the first.
+//! A host that is shutting down counts as gone: the client starts another, which waits for the lock. When two clients
+//! start one at the same time, the second host finds the lock taken and reports that, and both clients connect to the
+//! first.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -28,30 +28,30 @@ use crate::protocol::meta::{PROTOCOL, ProtocolRange};
 use crate::protocol::rpc_error::HostErrorResponse;
 use crate::tools::HOST_VARIABLE;
 
-/// How long a host may take to come up, its predecessor's farewell included.
+/// How long a host may take to start, including its predecessor's shutdown.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a door before which too many wait is tried again.
+/// How often to retry while the socket's backlog is full.
 const KNOCK_AGAIN: Duration = Duration::from_millis(5);
-/// What is read of a host that gives up.
+/// How many bytes of a failing host's output are read.
 const SAID_BYTES: u64 = 64 * 1024;
-/// A log that has grown beyond this begins anew with the next host.
+/// A log larger than this is truncated by the next host.
 const LOG_BYTES: u64 = 1 << 20;
 
-/// How a host is started: the program, its arguments and its whole environment.
+/// How a host is started: program, arguments and complete environment.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Its environment. Agents do not get it: theirs comes from the client that needs them.
+    /// Its environment. Agents do not get it: theirs comes from the client that uses them.
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// The word with which a new host says that it listens.
+/// The line that a new host prints when it listens.
 pub const READY: &str = "ready\n";
 
-/// Connects to the host of a home, if one listens.
+/// Connects to the host of a home, if one is listening.
 pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     match listening(place, PROTOCOL).await? {
         Some(socket) => begin(socket, place).await,
@@ -59,7 +59,7 @@ pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError>
     }
 }
 
-/// A socket to the host of a home, if one listens that we can talk to in one of these versions.
+/// A socket to the host of a home, if one is listening with a compatible protocol version.
 async fn listening(place: &HostPlace, spoken: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     let Some(socket) = connect(&info).await? else { return Ok(None) };
@@ -71,7 +71,7 @@ async fn listening(place: &HostPlace, spoken: ProtocolRange) -> Result<Option<Lo
     Ok(Some(socket))
 }
 
-/// Begins a conversation, with a host that may be stuck.
+/// Initializes the connection, with a timeout in case the host hangs.
 async fn begin(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     let begun = tokio::time::timeout(PATIENCE, HostClient::start(socket)).await;
     begun.unwrap_or_else(|_| Err(silent(place)))
@@ -98,7 +98,7 @@ async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
             }
         }
         Err(error) => match error.kind() {
-            // A host that dies with somebody at its door resets the connection.
+            // A host that exits with a connection in its backlog resets it.
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
                 Ok(None)
             }
@@ -107,7 +107,7 @@ async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
     }
 }
 
-/// Connects to a socket. Where many wait to be let in, this one waits too.
+/// Connects to a socket. Waits while its backlog is full.
 async fn knock(socket: &Path) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -126,8 +126,8 @@ impl Launcher {
         self.until_there(place, || running(place)).await
     }
 
-    /// The same for whoever says the first word itself, in one of these versions. A host that is just leaving may still
-    /// let it in: then the socket ends, and nothing has happened.
+    /// The same for a caller that initializes the connection itself, in one of these versions. A host that is shutting
+    /// down may still accept: then the socket closes, and nothing has happened.
     pub(crate) async fn reach_socket(
         &self,
         place: &HostPlace,
@@ -136,7 +136,7 @@ impl Launcher {
         self.until_there(place, || listening(place, spoken)).await
     }
 
-    /// Looks for a host, and starts one as long as there is none.
+    /// Looks for a host and starts one until there is one.
     async fn until_there<T, L>(&self, place: &HostPlace, look: impl Fn() -> L) -> Result<T, HostError>
     where
         L: Future<Output = Result<Option<T>, HostError>>,
@@ -160,14 +160,15 @@ impl Launcher {
         }
     }
 
-    /// Starts a host and waits until it listens, or until it says that another one does.
+    /// Starts a host and waits until it listens or reports that another one does.
     async fn start(&self, place: &HostPlace) -> Result<(), HostError> {
         place.make_home()?;
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            // Whoever starts a host may be an agent's, and goes with that agent; the host does not.
+            // The client may be a descendant of an agent and end with it; this mark keeps the host from being ended
+            // too.
             .env(HOST_VARIABLE, place.lock())
             .current_dir("/")
             .stdin(Stdio::null())
@@ -176,7 +177,7 @@ impl Launcher {
             .spawn()
             .map_err(HostError::NotStarted)?;
         let stdout = child.stdout.take();
-        // A client that outlives its host is not to keep what is left of it. Nobody waits for the thread.
+        // Reaps the host if it exits before this client. The thread is detached.
         std::thread::spawn(move || drop(child.wait()));
         let mut said = Vec::new();
         if let Some(stdout) = stdout {
@@ -223,7 +224,7 @@ struct StopResponse {
     stopping: Option<bool>,
 }
 
-/// Asks a host of another version to stop, if it is idle; whether it does. Every version understands this much.
+/// Stops a host of another version if it is idle; returns whether it stops. Every version supports this.
 pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
     let Some(mut client) = any_version(place).await? else { return Ok(true) };
     let ask = async {
@@ -231,20 +232,21 @@ pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
         if busy.live_sessions > 0 || busy.clients > 1 {
             return Ok(false);
         }
-        // It decides where its clients come in, so that none can come between. One that does not know of this stops.
+        // The host decides in its accept loop, so that no client can connect in between. A host that does not know
+        // `ifIdle` stops.
         let answer: StopResponse =
             client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
         Ok(answer.stopping.unwrap_or(true))
     };
     match tokio::time::timeout(PATIENCE, ask).await {
-        // It went by itself.
+        // It exited by itself.
         Ok(Err(HostError::Lost)) => Ok(true),
         Ok(answered) => answered,
         Err(_) => Err(silent(place)),
     }
 }
 
-/// Connects to the host of a home, whatever its version, if one listens.
+/// Connects to the host of a home regardless of its version, if one is listening.
 pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     match connect(&info).await? {

@@ -1,4 +1,5 @@
-//! Processes that connect to a host: commands, and the bridge that joins an editor to it. Nothing here runs in the host.
+//! Processes that connect to a host: commands, and the bridge that connects an editor to it. Nothing here runs in the
+//! host.
 
 mod bridge;
 mod connection;

@@ -1,7 +1,7 @@
-//! Stopping a home's host, whatever its version and however it is: it is asked, then told, then killed.
+//! Stops a home's host of any version and in any state: first a request, then TERM, then KILL.
 //!
-//! Its process is known from the lock, and believed only while the lock is held and the process is the very one that
-//! wrote it there. Its agents die with it, and what is kept stays.
+//! The process comes from the lock, and is trusted only while the lock is held and the process is exactly the one that
+//! wrote it. Its agents end with it; the store stays.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use super::any_version;
 use crate::home::{HostLock, HostPlace, published};
 use crate::protocol::HostError;
 
-/// How long each step may take.
+/// The time limit of each step.
 #[derive(Debug, Clone, Copy)]
 struct StopTimeouts {
-    /// To answer.
+    /// For its response.
     answer: Duration,
-    /// To go once it has said that it will: its agents have some seconds each, all at once.
+    /// For its exit after it agreed: its agents have some seconds each, in parallel.
     farewell: Duration,
-    /// To go once it was told, for one that does not answer.
+    /// For its exit after TERM.
     term: Duration,
-    /// To be gone once it was killed.
+    /// For its exit after KILL.
     kill: Duration,
 }
 
@@ -36,20 +36,20 @@ const USUAL: StopTimeouts = StopTimeouts {
     kill: Duration::from_secs(5),
 };
 
-/// How often it is looked at.
+/// Poll interval.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What came of asking a host to stop.
+/// The result of the stop request.
 enum StopOutcome {
-    /// It says that it does, or is leaving already.
+    /// The host stops, or is shutting down already.
     Leaves,
-    /// Nobody listens.
+    /// No host listens.
     Nobody,
-    /// It does not answer.
+    /// The host does not answer.
     Silent,
 }
 
-/// Stops the host of a home, and waits until it is gone; whether there was one.
+/// Stops the host of a home and waits for its exit; returns whether there was one.
 pub async fn stop(place: &HostPlace) -> Result<bool, HostError> {
     stop_within(place, USUAL).await
 }
@@ -76,7 +76,7 @@ async fn ask(place: &HostPlace, limit: Duration) -> Result<StopOutcome, HostErro
     let ask = async {
         let Some(mut client) = any_version(place).await? else { return Ok(StopOutcome::Nobody) };
         client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
-        // A host waits a moment for those who are still connected, so we are not.
+        // The connection is dropped here, because the host waits a moment for connected clients.
         Ok(StopOutcome::Leaves)
     };
     match timeout(limit, ask).await {
@@ -101,8 +101,8 @@ async fn is_gone_within(
     Ok(true)
 }
 
-/// Whether a host is gone. Its lock may be somebody else's by now, so it is the process that is looked for; only where
-/// the system does not tell which one that is, the lock has to do.
+/// Whether the host has exited. Another host may hold the lock by now, so the process is checked; only where the system
+/// cannot identify it, the lock is.
 fn is_gone(host: &ProcessIdentity, place: &HostPlace) -> Result<bool, HostError> {
     if !host.boot.is_empty() {
         return Ok(!host.is_alive());
@@ -111,7 +111,7 @@ fn is_gone(host: &ProcessIdentity, place: &HostPlace) -> Result<bool, HostError>
     Ok(is_another || is_free(place)?)
 }
 
-/// Whether nobody is the home's host.
+/// Whether the home has no host.
 fn is_free(place: &HostPlace) -> Result<bool, HostError> {
     Ok(HostLock::try_take(place)?.is_some())
 }

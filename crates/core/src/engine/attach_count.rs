@@ -1,5 +1,5 @@
-//! Who has a record in use. A hold is of the record and not of the task that runs its session: one that is closed
-//! and restored is held by whoever held it before.
+//! Counts the holds of each record. A hold belongs to the record, not to the task that runs its session, so it survives
+//! when the session is closed and restored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,14 +8,14 @@ use tokio::sync::watch;
 
 use crate::model::RecordId;
 
-/// How many hold each record that somebody holds or that has a session.
+/// The number of holds of each record that has a hold or a session.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AttachCounts(Arc<Mutex<Numbers>>);
 
 type Numbers = HashMap<RecordId, Weak<watch::Sender<usize>>>;
 
 impl AttachCounts {
-    /// How many hold this record.
+    /// The counter of this record.
     pub(super) fn of(&self, record: &RecordId) -> Arc<watch::Sender<usize>> {
         let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = numbers.get(record).and_then(Weak::upgrade) {

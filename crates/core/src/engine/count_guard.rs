@@ -1,15 +1,15 @@
-//! Counting by holding: whoever has the value is counted, and nobody can forget to be taken off again.
+//! RAII guard: increments a shared counter, decrements it on drop.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// One of those a number counts.
+/// One counted unit.
 #[derive(Debug)]
 pub(crate) struct CountGuard(Arc<watch::Sender<usize>>);
 
 impl CountGuard {
-    /// Counts one more.
+    /// Increments the counter.
     pub(crate) fn one(number: &Arc<watch::Sender<usize>>) -> Self {
         number.send_modify(|number| *number += 1);
         Self(Arc::clone(number))

@@ -1,8 +1,8 @@
-//! Questions to a disk that may never be answered: a path of a client can lead to a dead mount.
+//! File system queries that may block for ever, because a client's path can lead to a dead mount.
 //!
-//! Each is asked on a thread of its own, because whoever asks such a disk hangs; and it is given up after a while, so
-//! that nobody else does. A thread that hangs ends with the process, or when its disk answers after all; until then
-//! nobody asks about the same path again. Many questions at once about a path that answers only wait for each other.
+//! Each query runs on its own thread and is given up after a timeout, so only that thread hangs. It ends with the
+//! process, or when the disk responds after all; until then no new query starts for the same path. Concurrent queries
+//! for a path that responds only wait for each other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,30 +15,30 @@ use tokio::time::{Instant, timeout};
 use crate::model::AbsolutePath;
 use crate::store::real_path_or_written;
 
-/// How long a disk may take, and how long a place for a question is waited for.
+/// How long a query may take, and how long a query may wait for a free slot.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How many questions may be open at once, those that are given up included.
+/// How many queries may be open at once, including those that were given up.
 const OPEN: usize = 64;
-/// How many of them may be about one path, so that a single dead one leaves room for the rest.
+/// How many of them may be for one path, so that a single dead path leaves room for the rest.
 const OPEN_FOR_ONE: usize = 4;
 
-/// Where disks are asked.
+/// Runs file system queries with a timeout.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     room: Arc<Semaphore>,
     paths: Paths,
 }
 
-/// The paths that somebody asks about, or waits to ask about.
+/// The paths with open or waiting queries.
 type Paths = Arc<Mutex<HashMap<PathBuf, Weak<PathQueries>>>>;
 
-/// Why a disk was not heard.
+/// Why a query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoAnswer {
-    /// It takes too long, or did so when it was asked before.
+    /// The disk takes too long, or an earlier query did.
     #[error("its disk does not answer")]
     Silent,
-    /// Others take too long, and nobody else can be asked.
+    /// Too many other queries take too long.
     #[error("too many disks do not answer")]
     Crowded,
 }
@@ -49,18 +49,18 @@ impl Default for Disk {
     }
 }
 
-/// A path, and the questions about it that are open.
+/// A path and its open queries.
 #[derive(Debug)]
 struct PathQueries {
     path: PathBuf,
     places: Arc<Semaphore>,
-    /// When each of them was asked.
+    /// When each query started.
     since: Mutex<Vec<Instant>>,
     paths: Paths,
 }
 
 impl PathQueries {
-    /// The one for this path.
+    /// The entry for this path.
     fn about(path: &Path, paths: &Paths) -> Arc<Self> {
         let mut known = lock(paths);
         if let Some(asked) = known.get(path).and_then(Weak::upgrade) {
@@ -76,7 +76,7 @@ impl PathQueries {
         asked
     }
 
-    /// Whether a question is open that was given up.
+    /// Whether an open query was given up.
     fn is_silent(&self) -> bool {
         lock(&self.since).iter().any(|since| since.elapsed() >= LIMIT)
     }
@@ -85,14 +85,14 @@ impl PathQueries {
 impl Drop for PathQueries {
     fn drop(&mut self) {
         let mut known = lock(&self.paths);
-        // Another one may have taken its place.
+        // A new entry may have replaced this one.
         if known.get(&self.path).is_some_and(|asked| asked.strong_count() == 0) {
             known.remove(&self.path);
         }
     }
 }
 
-/// One question about a path, as long as it is open.
+/// One open query.
 struct PathQuery {
     about: Arc<PathQueries>,
     since: Instant,
@@ -123,13 +123,13 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Disk {
-    /// A path with every link in it followed, or as it is written if it is not there.
+    /// A path with every link followed, or the path unchanged if it does not exist.
     pub(crate) async fn real(&self, path: &AbsolutePath) -> Result<AbsolutePath, NoAnswer> {
         let asked = path.clone();
         self.ask(path.as_path(), move || real_path_or_written(asked)).await
     }
 
-    /// What the work, which is about this path and no other, comes to.
+    /// Runs work that accesses this path and no other.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         path: &Path,
@@ -146,11 +146,11 @@ impl Disk {
         let question = PathQuery::new(about, place, room);
         let (reply, answer) = oneshot::channel();
         let ask = move || {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             drop(reply.send(work()));
             drop(question);
         };
-        // Nobody waits for the thread: it may be stuck for good.
+        // The thread is not joined: it may hang for ever.
         let begun = std::thread::Builder::new().name("acpx-disk".to_owned()).spawn(ask);
         begun.map_err(|_| NoAnswer::Crowded)?;
         timeout(LIMIT, answer).await.ok().and_then(Result::ok).ok_or(NoAnswer::Silent)

@@ -1,8 +1,7 @@
-//! Sessions that run: one task for each, which feeds the machine and performs what it says.
+//! Runs sessions: one task per session, which feeds the state machine and executes its effects.
 //!
-//! The one rule of performing: what is to be kept is kept first. A task gathers what happened, commits it
-//! together, and only then sends, answers and shows. So nothing is shown before it is kept, and a prompt is
-//! on the disk before its bytes reach the agent.
+//! Invariant: persist, then act. A task collects effects, commits them together, and only then sends, replies and
+//! publishes. So no client sees an event before it is stored, and a prompt is stored before its bytes reach the agent.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -64,7 +63,7 @@ use session::journal::{NewRecord, ScopeSuccessor, SessionJournal};
 use session::task::SessionTask;
 use stream::follow::EventTail;
 
-/// How many unused sessions are freed at once, so that their tasks do not all use the store in the same moment.
+/// How many unused sessions are freed at once, to limit concurrent use of the store.
 const FREED_AT_ONCE: usize = 256;
 /// How many commands may wait for a session's task.
 const COMMANDS: usize = 64;
@@ -75,7 +74,7 @@ pub struct Engine(Arc<EngineInner>);
 
 struct EngineInner {
     shared: EngineContext,
-    /// The sessions with a task; `None` once the engine was shut down.
+    /// The sessions with a task; `None` after the shutdown.
     running: tokio::sync::Mutex<Option<HashMap<RecordId, RunningSession>>>,
     /// Changes whenever a session begins.
     begun: watch::Sender<()>,
@@ -84,16 +83,16 @@ struct EngineInner {
 
 struct RunningSession {
     session: Session,
-    /// The agent as it was to be started.
+    /// The agent as it was requested.
     agent: AgentSpec,
     task: JoinHandle<()>,
-    /// True once nothing of it is left.
+    /// True once the task has ended.
     done: watch::Receiver<bool>,
-    /// Since when it has been seen to do nothing, in how many looks.
+    /// For how many consecutive checks it has been unused.
     unused: u32,
 }
 
-/// What every session of an engine has in common.
+/// State that all sessions of an engine share.
 #[derive(Clone)]
 pub(crate) struct EngineContext {
     store: Arc<dyn Store>,
@@ -108,14 +107,14 @@ pub(crate) struct EngineContext {
 }
 
 impl EngineContext {
-    /// What agents with this mark may leave outside of their groups.
+    /// Finds the processes that agents with this mark left outside their groups.
     fn strays(&self, mark: &str) -> StrayProcesses {
         StrayProcesses::of(mark, self.spawner.tag().cloned(), Arc::clone(&self.settings.keep_programs))
     }
 }
 
 impl Engine {
-    /// An engine that writes as `host`.
+    /// An engine that writes to the store as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: EngineSettings) -> Self {
         let tag = settings.tag.as_deref().and_then(Tag::of_this_process);
         let spawner = Spawner::keeping(tag, &settings.keep_programs);
@@ -138,16 +137,16 @@ impl Engine {
         }))
     }
 
-    /// Starts an agent and opens a session with it. The record exists once the agent has answered. Dropping this
-    /// ends the agent, and deletes the record if it was just made.
+    /// Starts an agent and opens a session with it. The record exists once the agent has replied. Dropping this ends
+    /// the agent, and deletes a record that was just created.
     pub async fn open(&self, new: NewSession) -> Result<Session, SessionError> {
         let (session, unclaimed) = self.open_unless(new, std::future::pending()).await?;
         unclaimed.claim();
         Ok(session)
     }
 
-    /// Opens a session likewise, unless it is unwanted before it is there: then nothing of it is left when this
-    /// returns, and the answer is [`SessionError::Closing`]. Whoever gets the session claims it, or lets it go.
+    /// Opens a session, unless `unwanted` completes first: then nothing of it is left when this returns, and the result
+    /// is [`SessionError::Closing`]. The caller must claim the session, or it is deleted.
     pub async fn open_unless(
         &self,
         new: NewSession,
@@ -159,8 +158,8 @@ impl Engine {
         Ok((session, unclaimed))
     }
 
-    /// Starts the session of a record that does not exist yet, and waits until it does. While another one of this id
-    /// is there, it is [`SessionError::Busy`].
+    /// Starts the session of a new record, and waits until the record exists. Returns [`SessionError::Busy`] while
+    /// another session has this id.
     async fn make(
         &self,
         record: RecordId,
@@ -222,10 +221,10 @@ impl Engine {
         match awake {
             Ok(how) => Ok((session, unclaimed, how)),
             Err(error) => {
-                // Without a record there is nothing to come back to; the task ends by itself. One whose agent only takes
-                // too long is abandoned, and ends without us.
+                // Without a record there is nothing to restore; the task ends by itself. If its agent only takes too
+                // long, the task is abandoned and ends later.
                 let failed = self.0.running.lock().await.as_mut().and_then(|running| {
-                    // Somebody else may have begun it again by now.
+                    // Another caller may have started it again by now.
                     running
                         .get(&record)
                         .is_some_and(|known| known.session.is_over())
@@ -239,8 +238,8 @@ impl Engine {
         }
     }
 
-    /// Closes a record, and in the same step gives a scope of its directory to another's session. If the host is
-    /// killed meanwhile, the one or the other has it.
+    /// Closes a record, and in the same transaction moves a scope of its directory to another record's session. If the
+    /// host is killed during that, one of the two has the scope.
     pub async fn hand_over(&self, old: &RecordId, new: &Session, scope: Scope) -> Result<(), SessionError> {
         let writer = new.writer().await?.ok_or_else(|| SessionError::NoRecord(new.record_id().clone()))?;
         loop {
@@ -251,16 +250,16 @@ impl Engine {
                 Err(error) => Err(error),
             };
             match closed {
-                // It ended before it heard of this; the next one begins anew.
+                // The session ended before it received this; the next attempt starts it again.
                 Err(SessionError::ShutDown(_)) => {}
-                // It was deleted meanwhile, and has left its scope to whoever wants it.
+                // The record was deleted in between, and its scope is free.
                 Err(SessionError::NoRecord(_)) => return new.set_scope(scope).await,
                 closed => return closed,
             }
         }
     }
 
-    /// Brings a session back, whether it is live, parked or closed, and tells how that went.
+    /// Restores a session that is live, parked or closed, and returns how it was restored.
     pub async fn restore(
         &self,
         record: &RecordId,
@@ -271,7 +270,7 @@ impl Engine {
         Ok((session, how))
     }
 
-    /// The session of a record, whose agent need not run: the next prompt brings it back.
+    /// The session of a record. Its agent need not run: the next prompt starts it.
     pub async fn attach(&self, record: &RecordId, restore: &RestoreSession) -> Result<Session, SessionError> {
         loop {
             let mut going = {
@@ -291,19 +290,20 @@ impl Engine {
                     }
                 }
             };
-            // Its agent may still be on its way out, and its last lines, or somebody else's, on their way into the store.
+            // Its agent may still be ending, and its last lines, or a reservation's, may still be being written to the
+            // store.
             drop(going.wait_for(|done| *done).await);
         }
     }
 
-    /// The session of a record, if it has one.
+    /// The running session of a record, if it has one.
     pub async fn running(&self, record: &RecordId) -> Result<Option<Session>, SessionError> {
         let running = self.0.running.lock().await;
         let running = running.as_ref().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
         Ok(running.get(record).map(|known| known.session.clone()).filter(|session| !session.is_over()))
     }
 
-    /// Every event of a record from `from` on: those that are kept, then those to come, whichever session has them.
+    /// Every event of a record from `from` on: the stored ones, then new ones, across sessions.
     pub fn follow(&self, record: &RecordId, from: Seq) -> RecordFollower {
         RecordFollower::new(self.clone(), record.clone(), from)
     }
@@ -315,10 +315,10 @@ impl Engine {
     ) -> Result<RunningSession, SessionError> {
         let shared = &self.0.shared;
         let no_record = || SessionError::NoRecord(record.clone());
-        // What is not there is not leased either.
+        // The store leases only existing records.
         self.record(record).await?.ok_or_else(no_record)?;
         let writer = SessionWriter::lease(shared.store.clone(), record.clone(), shared.host.clone()).await?;
-        // Read again under the lease: the last writer may have gone on until now.
+        // Read again under the lease: the previous writer may have changed the record until now.
         let kept = self.record(record).await?.ok_or_else(no_record)?;
         let open_turns = shared.store.open_turns(record.clone()).await?;
         let tail = Arc::new(EventTail::new(kept.last_seq));
@@ -374,9 +374,9 @@ impl Engine {
         RunningSession { session, agent, task, done, unused: 0 }
     }
 
-    /// Frees the memory of sessions that have no agent, nothing to do and no client, but for so many, those that came to
-    /// that last. The next client of such a record begins its session anew, as after a restart of the host. To be called
-    /// from time to time: it waits for nothing, and does nothing while a session begins.
+    /// Frees sessions without an agent, work or clients, except for the `keep` most recently used ones. The next client
+    /// of such a record starts its session again, as after a restart of the host. Call it periodically: it does not
+    /// block, and does nothing while a session begins.
     pub fn free_unused(&self, keep: usize) {
         let Ok(mut running) = self.0.running.try_lock() else { return };
         let Some(running) = running.as_mut() else { return };
@@ -389,15 +389,15 @@ impl Engine {
         let longest = unused.into_iter().skip(keep).rev().take(FREED_AT_ONCE);
         let freed: Vec<_> = longest.map(|(record, _)| record.clone()).collect();
         for record in freed {
-            // It stays in the map until its task has ended: an attach to this record waits for that, and so does a shutdown.
+            // It stays in the map until its task has ended: an attach to this record and a shutdown wait for that.
             if let Some(known) = running.get_mut(&record) {
                 known.session.free();
             }
         }
     }
 
-    /// Ends the session of a record if it has no client and nothing to do, and if its agent can restore what it
-    /// remembers. The next client of the record begins its session anew.
+    /// Ends the session of a record if it has no client and no work, and if its agent can restore it. The next client
+    /// of the record starts its session again.
     pub async fn end_idle(&self, record: &RecordId) {
         let Ok(Some(session)) = self.running(record).await else { return };
         if session.is_held() || session.park_if_restorable().await.is_err() {
@@ -411,20 +411,20 @@ impl Engine {
             known.session.free();
             known.done.clone()
         };
-        // The sender goes with the task, which has ended then too.
+        // If the task ends without a value, the sender is dropped, which ends the wait too.
         drop(done.wait_for(|done| *done).await);
     }
 
-    /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.
+    /// Reserves a record, so that no session of it can begin; `None` if it has one, or is already reserved.
     pub async fn reserve(&self, record: &RecordId) -> Option<Reservation> {
         let running = self.0.running.lock().await;
-        // While the engine shuts down its sessions still write.
+        // During the shutdown, sessions still write.
         let known = running.as_ref()?.get(record);
         let is_free = known.is_none_or(|known| *known.done.borrow());
         is_free.then(|| self.0.reservations.take(record)).flatten()
     }
 
-    /// A directory with every link followed, unless its disk takes too long to say.
+    /// A directory with every link followed, unless its disk takes too long to respond.
     pub async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
         let path = cwd.clone();
         let asked = self.disk().ask(cwd.as_path(), move || api::request::real_directory(&path)).await;
@@ -433,7 +433,7 @@ impl Engine {
         })
     }
 
-    /// Where disks are asked.
+    /// Runs file system queries with a timeout.
     pub(crate) fn disk(&self) -> &Disk {
         &self.0.shared.disk
     }
@@ -443,23 +443,23 @@ impl Engine {
         self.0.shared.live.subscribe()
     }
 
-    /// Whether a client has this record in use.
+    /// Whether this record has a hold.
     pub fn is_held(&self, record: &RecordId) -> bool {
         *self.0.shared.holds.of(record).borrow() > 0
     }
 
-    /// What time it is, by the engine's clock.
+    /// The current time of the engine's clock.
     pub fn now(&self) -> Timestamp {
         (self.0.shared.settings.clock)()
     }
 
-    /// A record as it is kept; `None` if it is unknown or deleted.
+    /// A stored record; `None` if it is unknown or deleted.
     pub async fn record(&self, id: &RecordId) -> Result<Option<Record>, SessionError> {
         let kept = self.0.shared.store.record(id.clone()).await?;
         Ok(kept.filter(|record| !record.lifecycle.is_deleted()))
     }
 
-    /// The kept events of a record from `from` on, to its end as it is now.
+    /// The stored events of a record from `from` to its current end.
     pub fn replay(&self, record: &RecordId, from: Seq) -> Follower {
         Follower::of_store(self.0.shared.store.clone(), record.clone(), from)
     }
@@ -469,10 +469,10 @@ impl Engine {
         Ok(restore::history::fold(&self.0.shared.store, record).await?)
     }
 
-    /// Stops every session and ends every agent, for good. What ran is interrupted; nothing kept is lost.
+    /// Stops every session and ends every agent, for good. Running turns are interrupted; no stored data is lost.
     pub async fn shutdown(&self) {
         let running = self.0.running.lock().await.take().unwrap_or_default();
-        // Whoever waits for a session to begin waits in vain.
+        // Wakes those that wait for a session to begin.
         self.0.begun.send_replace(());
         for known in running.values() {
             known.session.leave().await;

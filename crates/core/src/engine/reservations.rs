@@ -1,4 +1,4 @@
-//! Records that somebody writes to without a session: whoever wants a session of one waits for that, and nobody else.
+//! Records that are written to without a session. A session of a reserved record waits until the reservation ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,24 +7,24 @@ use tokio::sync::watch;
 
 use crate::model::RecordId;
 
-/// The records that no session begins of at the moment.
+/// The reserved records.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reservations(Arc<Mutex<ReservationReleases>>);
 
-/// When each is free again: when the other end is gone.
+/// Each record's receiver; it closes when the reservation ends.
 type ReservationReleases = HashMap<RecordId, watch::Receiver<bool>>;
 
-/// A record that no session begins of as long as the value lives.
+/// RAII guard: no session of the record begins until it is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     record: RecordId,
     reservations: Reservations,
-    /// Dropped with the rest, which is how others learn of its end.
+    /// Dropped with the guard, which wakes those that wait.
     _end: watch::Sender<bool>,
 }
 
 impl Reservations {
-    /// Reserves a record; `None` if somebody else has.
+    /// Reserves a record; `None` if it is already reserved.
     pub(super) fn take(&self, record: &RecordId) -> Option<Reservation> {
         let mut ends = self.ends();
         if ends.contains_key(record) {
@@ -35,7 +35,7 @@ impl Reservations {
         Some(Reservation { record: record.clone(), reservations: self.clone(), _end: end })
     }
 
-    /// When a record is free again, if it is reserved.
+    /// Resolves when the record is free again, if it is reserved.
     pub(super) fn end_of(&self, record: &RecordId) -> Option<watch::Receiver<bool>> {
         self.ends().get(record).cloned()
     }

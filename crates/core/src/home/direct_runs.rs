@@ -1,9 +1,8 @@
-//! Who holds agents of a home without being its host: a command such as `exec`, which may be killed as a host may.
+//! Lists the processes that hold agents of a home without being its host: commands such as `exec`, which may be killed.
 //!
-//! Such a command is in a list for as long as it runs: a file that is named after its tag. A file whose
-//! command is dead says that something may be left, and only then are the processes of the machine looked at, so that a
-//! command that comes after one which ended by itself pays for no more than a look into a directory. What is ended is
-//! never decided by a file: the sweep proves it of each process by its tag.
+//! A running command is listed by a file named after its tag. A file of a dead command means that processes may be
+//! left; only then are the machine's processes searched, so that a command after a clean exit pays only for reading a
+//! directory. The file never decides what is ended: the sweep checks the tag of each process.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -15,17 +14,17 @@ use super::HostPlace;
 use crate::model::ProcessIdentity;
 use crate::tools::{GracePeriods, SweepReport, Tag, sweep_after};
 
-/// A process may hold agents more than once, and each time ends by itself.
+/// Numbers the files of one process, which may hold agents several times, independently.
 static TIMES: AtomicU32 = AtomicU32::new(0);
 
-/// This process holds agents of a home, until it is dropped.
+/// Lists this process as a holder of agents until it is dropped.
 #[derive(Debug)]
 pub struct Holding {
     file: PathBuf,
 }
 
 impl Holding {
-    /// Says so, for as long as it lives.
+    /// Adds this process to the list.
     pub fn begin(place: &HostPlace, tag: &Tag) -> io::Result<Self> {
         let directory = place.holders();
         let time = TIMES.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +40,7 @@ impl Holding {
     }
 }
 
-/// Makes the list. It means nothing after the machine has gone down, so nothing waits for the disk.
+/// Creates the list's directory. It is worthless after a reboot, so it is not synced.
 fn make(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -51,12 +50,12 @@ fn make(directory: &Path) -> io::Result<()> {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        // One that stays costs whoever comes next a look at the processes, and is taken away then.
+        // A file that stays costs the next command one search of the processes, which then removes it.
         drop(fs::remove_file(&self.file));
     }
 }
 
-/// What commands of a home that were killed have said of themselves.
+/// The killed commands of a home that are still listed.
 #[derive(Debug, Default)]
 pub(crate) struct Dead {
     files: Vec<PathBuf>,
@@ -64,7 +63,7 @@ pub(crate) struct Dead {
 }
 
 impl Dead {
-    /// Those that are dead by now. What cannot be read has said nothing.
+    /// The listed commands that are dead. Unreadable files are ignored.
     pub(crate) fn of(place: &HostPlace) -> Self {
         let mut dead = Self::default();
         let Some(ours) = Tag::of_this_process("") else { return dead };
@@ -73,7 +72,7 @@ impl Dead {
             let name = entry.file_name();
             let tag = name.to_str().and_then(|name| name.rsplit_once(',')?.0.parse::<Tag>().ok());
             let Some(Tag { namespace, holder, .. }) = tag else { continue };
-            // A number of another namespace can be looked up only there, unless its whole machine is gone.
+            // A pid of another namespace can be checked only there, unless it is from an earlier boot.
             let is_known = namespace == ours.namespace || holder.boot != ours.holder.boot;
             if is_known && !holder.is_alive() {
                 dead.files.push(entry.path());
@@ -83,25 +82,25 @@ impl Dead {
         dead
     }
 
-    /// Forgets them after a sweep, unless something is left of them.
+    /// Removes them after a sweep, unless processes are left.
     pub(crate) fn forget_after(self, swept: &SweepReport) {
         if !swept.left.is_empty() {
             return;
         }
         for file in self.files {
-            // Somebody else who has swept may have been faster.
+            // Another sweep may have removed it first.
             drop(fs::remove_file(file));
         }
     }
 }
 
-/// Whether a command of this home was killed since this was last looked after.
+/// Whether a command of this home was killed since the last clean-up.
 pub fn has_leavings(place: &HostPlace) -> bool {
     !Dead::of(place).files.is_empty()
 }
 
-/// Ends what killed commands of this home have left, but not these programs. What a killed host has left stays for the
-/// next host, which names it in the records. It looks at every process of the machine, and blocks for at most twice
+/// Ends what killed commands of this home left, except for these programs. Processes of a killed host are left to the
+/// next host, which names them in the records. Searches all processes of the machine, and blocks for at most twice
 /// [`GracePeriods::term`].
 pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: GracePeriods) -> SweepReport {
     let dead = Dead::of(place);

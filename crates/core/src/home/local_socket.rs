@@ -1,8 +1,8 @@
-//! The two halves of a local socket that are woken for what they wait for, and for nothing else.
+//! A local socket split into two halves that wake only for the event they wait for.
 //!
-//! A socket of the runtime is told whenever its peer has read something, because it could write again then. Nearly
-//! always it has nothing to write, and is woken while the peer, on the same core perhaps, is about to pass on what it
-//! has read. So the reading half waits for bytes alone, and the writing half waits only while the socket is full.
+//! A tokio socket is woken whenever its peer has read something, because it could then write again. Usually it has
+//! nothing to write, and the wake-up competes with the peer, which may be on the same core. So the reading half waits
+//! only for bytes, and the writing half waits only while the socket is full.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,16 +15,16 @@ use tokio::io::AsyncWrite;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-/// A socket to a process of this machine.
+/// A socket to a process on this machine.
 #[derive(Debug)]
 pub(crate) struct LocalSocket {
-    /// What the peer writes. To the runtime it is the end of a pipe, which waits for bytes alone.
+    /// The reading half. The runtime treats it as a pipe, which waits only for bytes.
     pub(crate) reader: pipe::Receiver,
     pub(crate) writer: SocketWriter,
 }
 
 impl LocalSocket {
-    /// Takes a stream of the runtime apart.
+    /// Splits a stream of the runtime.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         let socket = OwnedFd::from(stream.into_std()?);
         let reader = pipe::Receiver::from_owned_fd_unchecked(socket.try_clone()?)?;
@@ -32,11 +32,11 @@ impl LocalSocket {
     }
 }
 
-/// What the peer reads. Dropped, it tells the peer that there is no more.
+/// The writing half. Dropping it ends the stream for the peer.
 #[derive(Debug)]
 pub(crate) struct SocketWriter {
     socket: OwnedFd,
-    /// The end of a pipe, which waits for room, while the socket has none.
+    /// A pipe end that waits for room; set only while the socket is full.
     full: Option<pipe::Sender>,
 }
 
@@ -68,7 +68,7 @@ impl AsyncWrite for SocketWriter {
 
 impl Drop for SocketWriter {
     fn drop(&mut self) {
-        // A peer that has gone need not be told.
+        // Fails if the peer has disconnected.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
     }
 }

@@ -1,7 +1,7 @@
-//! One host for each home: whoever has the lock is it. The lock's file also says where its holder listens.
+//! One host per home: the process that holds the lock. The lock's file also stores where it listens.
 //!
-//! The kernel lets go of the lock when its holder is gone, however it went; what the file says may then be
-//! stale, so it is believed only if somebody listens there.
+//! The kernel releases the lock when its holder exits for any reason. The file's content may then be stale, so it
+//! counts only if a process listens there.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
@@ -20,23 +20,23 @@ use super::HostPlace;
 use crate::protocol::HostError;
 use crate::protocol::meta::ProtocolRange;
 
-/// How often a lock that is taken is tried again.
+/// How often a held lock is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(5);
 
-/// The right to be a home's host.
+/// The held lock, which makes this process the home's host.
 #[derive(Debug)]
 pub struct HostLock {
     file: File,
     path: PathBuf,
 }
 
-/// Who a home's host is.
+/// The identity and address of a home's host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Published", into = "Published")]
 pub struct HostInfo {
-    /// Its process. The file may outlive it, so its pid alone says nothing.
+    /// Its process. The file may outlive it, so its pid alone proves nothing.
     pub process: ProcessIdentity,
-    /// Where it listens.
+    /// The socket it listens on.
     pub socket: PathBuf,
     /// The versions of the socket's protocol it understands.
     pub protocol: ProtocolRange,
@@ -44,11 +44,11 @@ pub struct HostInfo {
     pub version: String,
 }
 
-/// Who a home's host is, as it stands in the file.
+/// The content of the lock's file.
 #[derive(Serialize, Deserialize)]
 struct Published {
     pid: u32,
-    /// A host that does not say which process it is can be asked, and is never signalled.
+    /// A host that does not publish its start time can receive requests but is never signalled.
     #[serde(default)]
     started: u64,
     #[serde(default)]
@@ -73,7 +73,7 @@ impl From<HostInfo> for Published {
 }
 
 impl HostLock {
-    /// Takes the lock if it is free. What its last holder said there is taken away: it listens no more.
+    /// Takes the lock if it is free, and clears the stale content of its last holder.
     pub fn try_take(place: &HostPlace) -> Result<Option<Self>, HostError> {
         place.make_home()?;
         let path = place.lock();
@@ -102,8 +102,8 @@ impl HostLock {
         }
     }
 
-    /// Takes the lock to be the host, or finds that another one has it and listens, which is `None`. One that
-    /// is leaving is waited for. Blocks the thread.
+    /// Takes the lock, or returns `None` if another host holds it and listens. Waits for a host that is shutting down.
+    /// Blocks the thread.
     pub fn contend(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
         let deadline = Instant::now() + patience;
         loop {
@@ -118,13 +118,13 @@ impl HostLock {
         }
     }
 
-    /// Says where its holder listens.
+    /// Writes where the holder listens.
     pub(crate) fn publish(&mut self, info: &HostInfo) -> Result<(), HostError> {
         let text = serde_json::to_string(info).expect("who a host is can always be written as JSON");
         self.write(text.as_bytes())
     }
 
-    /// Says that nobody listens any more.
+    /// Clears the file: the holder does not listen any more.
     pub(crate) fn retract(&mut self) -> Result<(), HostError> {
         self.write(b"")
     }
@@ -140,12 +140,12 @@ fn nonblock() -> i32 {
     rustix::fs::OFlags::NONBLOCK.bits().cast_signed()
 }
 
-/// Whether a home's host listens. It is not talked to.
+/// Whether a home's host listens. Only connects, without sending anything.
 pub fn listens(place: &HostPlace) -> bool {
     published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
 }
 
-/// Who listens for a home, as its lock says; `None` if it says nothing that can be read.
+/// The host that the lock's file names; `None` if the file is empty or unreadable.
 pub fn published(place: &HostPlace) -> Option<HostInfo> {
     let bytes = regular_file::read(&place.lock(), 64 * 1024).ok()??;
     serde_json::from_slice(&bytes).ok()

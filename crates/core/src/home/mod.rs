@@ -1,4 +1,4 @@
-//! Where a home's host is found: its paths, its lock, its socket, and the marks of commands that hold agents themselves.
+//! Where a home's host is found: its paths, its lock, its socket, and the list of commands that hold agents themselves.
 
 pub(crate) mod direct_runs;
 pub(crate) mod local_socket;

@@ -1,7 +1,7 @@
-//! Where a host lives: its lock and its store in a home, its socket in a directory that is the user's alone.
+//! The paths of a host: lock and store in the home, the socket in a directory private to the user.
 //!
-//! The path of a socket is short by decree of the kernel, and a home may be anywhere, so the socket is not in
-//! the home: it is named after it, and the lock says where it is.
+//! The kernel limits the length of a socket's path, and a home may be anywhere. So the socket is outside the home and
+//! named after it, and the lock stores its path.
 
 use std::fs::Metadata;
 use std::io;
@@ -14,20 +14,20 @@ use sha2::{Digest, Sha256};
 use crate::protocol::HostError;
 use crate::store::make_private_directory;
 
-/// The longest path a socket may have everywhere, the final zero left out.
+/// The longest socket path that all systems allow, without the final zero byte.
 const SOCKET_PATH: usize = 103;
 
-/// A home and where its host can be reached.
+/// A home and the places where its host can be reached.
 #[derive(Debug, Clone)]
 pub struct HostPlace {
     home: PathBuf,
-    /// Where the socket's directory may be, best first.
+    /// Candidates for the socket's directory, best first.
     runtime: Vec<PathBuf>,
 }
 
 impl HostPlace {
-    /// The place of a home. `runtime` is a directory for the user's sockets, if the system has one;
-    /// `temporary` one where everybody may make directories.
+    /// The place of a home. `runtime` is a directory for the user's sockets, if the system has one; `temporary` is one
+    /// where every user may create directories.
     pub fn new(home: PathBuf, runtime: Option<PathBuf>, temporary: &Path) -> Self {
         let ours = temporary.join(format!("acpx-{}", getuid().as_raw()));
         let runtime = runtime.map(|runtime| runtime.join("acpx")).into_iter().chain([ours]).collect();
@@ -44,17 +44,17 @@ impl HostPlace {
         self.home.join("acpx.db")
     }
 
-    /// What the host says to nobody in particular.
+    /// The host's log file.
     pub fn log(&self) -> PathBuf {
         self.home.join("host.log")
     }
 
-    /// Where npm acpx keeps its sessions.
+    /// The session directory of npm acpx.
     pub fn npm_sessions(&self) -> PathBuf {
         self.home.join("sessions")
     }
 
-    /// Where commands that hold agents themselves are listed while they run.
+    /// The list of commands that hold agents themselves.
     pub(crate) fn holders(&self) -> PathBuf {
         self.home.join("holders")
     }
@@ -63,8 +63,8 @@ impl HostPlace {
         self.home.join("host.lock")
     }
 
-    /// The home's name where many homes meet: the same for every way to write its path, and another one for a home
-    /// that has the same path elsewhere, as in a container. A home that does not exist has no name yet.
+    /// The home's name among many homes: the same for every spelling of its path, and different for a home at the same
+    /// path in a container. A home that does not exist has no name yet.
     pub fn name(&self) -> Result<String, HostError> {
         let problem = |source| HostError::Directory { path: self.home.clone(), source };
         let real = self.home.canonicalize().map_err(problem)?;
@@ -78,14 +78,14 @@ impl HostPlace {
         Ok(format!("{first:016x}"))
     }
 
-    /// Makes the home if it is missing.
+    /// Creates the home if it is missing.
     pub fn make_home(&self) -> Result<(), HostError> {
         make_private(&self.home)
     }
 
-    /// The directory that the socket is in or will be in, found to be safe as far as it is there. Nothing is made.
+    /// The current or future directory of the socket, checked for safety if it exists. Creates nothing.
     pub fn socket_directory(&self) -> Result<PathBuf, HostError> {
-        // The name of a home, and what stands behind it.
+        // A home's name and the suffix.
         const FILE: usize = 16 + ".sock".len();
         let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + FILE <= SOCKET_PATH;
         let mut problem = None;
@@ -101,7 +101,7 @@ impl HostPlace {
         Err(problem.unwrap_or_else(|| HostError::NoSocketDirectory { tried: self.runtime.clone() }))
     }
 
-    /// The socket's path, its directory made and found to be safe. The home has to be there.
+    /// The socket's path, after creating and checking its directory. The home must exist.
     pub(crate) fn make_socket_path(&self) -> Result<PathBuf, HostError> {
         let file = format!("{}.sock", self.name()?);
         let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + file.len() <= SOCKET_PATH;
@@ -121,7 +121,7 @@ fn make_private(directory: &Path) -> Result<(), HostError> {
         .map_err(|source| HostError::Directory { path: directory.to_owned(), source })
 }
 
-/// A directory that somebody else could have made, or could look into, is no place for our socket.
+/// Rejects a directory that another user could have created or can read.
 pub(crate) fn check_private(directory: &Path) -> Result<(), HostError> {
     let path = || directory.to_owned();
     let facts =
@@ -144,7 +144,7 @@ fn problem_of(facts: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Takes away a socket that nobody listens on any more.
+/// Removes a socket without a listener.
 pub(crate) fn remove_socket(path: &Path) -> Result<(), HostError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -207,7 +207,7 @@ mod tests {
         let first = place.name().unwrap();
         place.make_home().unwrap();
         assert_eq!(place.name().unwrap(), first);
-        // The old one is still there, so that the new one cannot be the same directory again.
+        // The old directory still exists, so that the new one cannot get the same inode.
         std::fs::rename(place.home(), temporary.path().join("moved")).unwrap();
         place.make_home().unwrap();
         assert_ne!(place.name().unwrap(), first);

@@ -1,8 +1,7 @@
-//! The host as one client sees it: an ACP agent whose sessions are our records.
+//! One client's connection to the host, which acts as an ACP agent whose sessions are our records.
 //!
-//! To a client `sessionId` is the acpxRecordId, so it never changes under its feet. What a client says beside
-//! the protocol is in [`super::meta`]; a client that says nothing there is an ordinary ACP client, and is asked
-//! whatever its agent asks.
+//! The client's `sessionId` is the acpxRecordId, so it never changes. Extensions in `_meta` are in
+//! [`crate::protocol::meta`]; a client that sends none is an ordinary ACP client, and receives its agent's requests.
 pub(crate) mod access;
 pub(crate) mod capabilities;
 pub(crate) mod confined_records;
@@ -45,22 +44,21 @@ use crate::protocol::rpc_error;
 pub(super) struct Connection {
     pub(super) host: Arc<Host>,
     pub(super) number: ConnectionId,
-    /// Whether the client is a program that one of our agents started. Such a one may not decide what agents
-    /// are allowed to do.
+    /// Whether an agent started the client program. Such a client may not decide what agents are allowed to do.
     pub(super) started_inside: bool,
-    /// What the server said that let the client in from elsewhere, if it is from there.
+    /// What `acpx serve` declared about a remote client; unset for a local client.
     pub(super) elsewhere: OnceLock<RemoteClientMeta>,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
-    /// The records that this client has made.
+    /// The records that this client created.
     made: Mutex<HashSet<RecordId>>,
     elicited: UrlElicitations,
     logins: OnceLock<LoginOptions>,
-    /// How it has logged in with its agent.
+    /// How the client has logged in with its agent.
     pub(super) logged_in: ClientLogin,
     /// Whether the client has sent `initialize`.
     initialized: AtomicBool,
-    /// What its capabilities say that only an agent understands.
+    /// Client capabilities that only the agent understands.
     capabilities: OnceLock<Option<ExtraParams>>,
     /// A page of the agent's own list that took longer than the client waited.
     pub(super) agent_page: list::PendingPage,
@@ -68,22 +66,22 @@ pub(super) struct Connection {
 
 /// How a client can log in.
 struct LoginOptions {
-    /// The ways that it was offered, a list of JSON.
+    /// The login methods offered to the client, as a JSON list.
     ways: Option<Box<str>>,
-    /// What its user can do where a login is missing.
+    /// What the user can do when a login is missing.
     hint: Option<String>,
 }
 
-/// A session that a client has in use, and asks for something.
+/// A session that a client uses, about to serve one of its requests.
 pub(super) struct InUse {
     pub(super) session: Session,
-    /// What the client would start its agent with.
+    /// The parameters with which the client would start the agent.
     pub(super) given: RestoreSession,
-    /// Its room among the client's sessions at work, to be kept until the session itself shows that it is.
+    /// Quota for the session's agent, held until the session's status counts it.
     pub(super) room: QuotaPermit,
 }
 
-/// What every host offers. What a given agent cannot take, the session says when it comes to it.
+/// What every host advertises. A session reports what its agent does not support when that is requested.
 pub(super) fn offer(version: &str) -> Offer {
     let meta = HostMeta { protocol: PROTOCOL, version: version.to_owned() };
     let features = [
@@ -136,8 +134,7 @@ impl Connection {
         self.initialized.load(Ordering::Relaxed)
     }
 
-    /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
-    /// closed meanwhile is brought back.
+    /// The session of a record that this client uses, ready for a request. A closed record is reopened.
     pub(super) async fn attached(&self, record: &RecordId) -> Result<InUse, CallError> {
         let known =
             self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
@@ -149,7 +146,7 @@ impl Connection {
         Ok(InUse { session, given, room })
     }
 
-    /// Tells this client what happens to a record, after the answer that comes first.
+    /// Describes a stream of a record to this client, which starts after the reply that `after` waits for.
     pub(super) fn telling<'a>(
         &self,
         how: StreamKind,
@@ -161,13 +158,13 @@ impl Connection {
         StreamSpec { how, follower: self.host.engine.follow(record, from), record, after, link }
     }
 
-    /// The sessions that clients have in use.
+    /// Recognises the ids of sessions that clients use.
     pub(super) fn session_ids(&self) -> SessionIds {
         let engine = self.host.engine.clone();
         SessionIds::new(move |id| RecordId::new(id).is_ok_and(|record| engine.is_held(&record)))
     }
 
-    /// How this client is told the updates of a record.
+    /// The update stream of a record for this client.
     pub(super) fn updates(
         &self,
         record: &RecordId,
@@ -187,7 +184,7 @@ impl Connection {
         self.with_logins(self.host.refused(error))
     }
 
-    /// The same error; one that wants a login tells how this client can log in.
+    /// Adds to an error about a missing login how this client can log in.
     pub(super) fn with_logins(&self, error: CallError) -> CallError {
         let Some(LoginOptions { ways, hint }) = self.logins.get() else {
             return rpc_error::wanting_login(error, None, None);
@@ -200,12 +197,12 @@ impl Connection {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this client has made a record.
+    /// Whether this client created the record.
     pub(super) fn has_made(&self, record: &RecordId) -> bool {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(record)
     }
 
-    /// What an agent that is started for this client is told of its capabilities.
+    /// The client capabilities that are sent to an agent started for this client.
     pub(super) fn capabilities(&self) -> Option<ExtraParams> {
         self.capabilities.get().cloned().flatten().filter(|_| self.may_say_besides())
     }
@@ -250,7 +247,7 @@ impl Connection {
         Ok(OpenedSession { seat, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
-    /// Sees to it that there are such directories.
+    /// Returns an error unless all these directories exist.
     pub(super) async fn are_directories(&self, directories: &[AbsolutePath]) -> Result<(), CallError> {
         for (index, directory) in directories.iter().enumerate() {
             let known = self.host.engine.real_directory(directory).await;
@@ -259,8 +256,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A place among those who are asked, for a client that has a person before it: one that wants to be told
-    /// updates, and that no agent has started.
+    /// Registers the client as a responder if it has a user: it must want updates, and must not be confined.
     pub(super) fn seat(
         &self,
         record: &RecordId,
@@ -271,7 +267,7 @@ impl Connection {
         can_be_asked.then(|| self.host.askable.sit(record, self.somebody(record, link)))
     }
 
-    /// This client, as one that is asked about a record.
+    /// This client as a responder for a record.
     pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Responder {
         let known = |attachment: &Attachment| (attachment.progress().clone(), attachment.watched().clone());
         let (progress, watched) = self.attachments().get(record).map(known).unwrap_or_default();
@@ -285,8 +281,8 @@ impl Connection {
         }
     }
 
-    /// What a client does for agents by itself. One from elsewhere would do it to the files of its own machine, and one
-    /// that an agent has started is not to say what agents may do.
+    /// The services that a client provides to agents without asking its user. A remote client would use the files of
+    /// its own machine, and a confined client may not decide what agents may do.
     fn offers_of(&self, link: &ClientLink) -> ClientServices {
         let client = link.client();
         if self.elsewhere.get().is_some() || self.is_confined() {
@@ -295,7 +291,7 @@ impl Connection {
         ClientServices { fs: client.fs, terminal: client.terminal }
     }
 
-    /// Turns whose own client has not come back ask whoever can be asked, from now on and later.
+    /// Routes the requests of turns without their own client to the record's responders, from now on.
     pub(super) async fn stand_in(&self, opened: &OpenedSession) -> Result<(), CallError> {
         let advisor = self.host.advisor(opened.session.record_id(), None);
         opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
@@ -307,8 +303,8 @@ impl Connection {
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
     }
 
-    /// The answer to new, load and resume; from here on the client has the session in use. It is told what follows
-    /// when it has the answer.
+    /// The reply to new, load, resume and fork. From here on the client uses the session. Its updates start after the
+    /// reply was sent.
     pub(super) fn answer(
         &self,
         client: AcpSessionId,
@@ -452,7 +448,7 @@ impl AgentService for Connection {
         self.cancel_unless_others(&record_of(&session)).await;
     }
 
-    /// The client detaches. The last one to do so frees the agent.
+    /// Detaches the client. The last client to detach frees the agent.
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
         let attachment = self.attachments().remove(&record);
@@ -468,7 +464,7 @@ impl AgentService for Connection {
             if let Some(session) = session.map_err(|error| self.refused(&error))?
                 && !session.is_held()
             {
-                // Somebody else's turn may have begun; then it is not the last one out.
+                // Another client's turn may have started; then the session is not parked.
                 drop(session.park().await);
             }
         }
@@ -479,14 +475,14 @@ impl AgentService for Connection {
         self.host.leaving().await;
     }
 
-    /// The record is gone for everybody: whoever else has it in use finds an unknown session.
+    /// Deletes the record for all clients: others that use it get an unknown-session error.
     async fn delete_session(&self, session: AcpSessionId, aside: CallExtras) -> Result<Meta, CallError> {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
         self.may_end(&record, "delete other sessions")?;
         let Some(kept) = kept else { return self.delete_theirs(&session, &aside).await };
         if !self.knows(&kept) {
-            // To this client it is not there, and what is not there is deleted.
+            // For this client the record does not exist, and deleting a missing record succeeds.
             return Ok(Meta::new());
         }
         self.delete_ours(&record, &aside).await

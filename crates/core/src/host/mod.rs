@@ -1,8 +1,8 @@
-//! The host: the background process that holds a home's live sessions, and how clients reach it.
+//! The host: the background process that runs a home's live sessions and serves their clients.
 //!
-//! On its socket it is an ACP agent whose sessions are our records, so that commands, editors and whatever comes
-//! later speak one protocol to one dispatcher. There is one host for each home: whoever has its lock. It comes
-//! when it is needed and goes when nobody needs it; what it leaves behind is in the store and nowhere else.
+//! On its socket it is an ACP agent whose sessions are our records, so commands and editors use one protocol and one
+//! dispatcher. Each home has at most one host: the process that holds the home's lock. Clients start it on demand and
+//! it exits when idle; all durable state is in the store.
 
 mod attach;
 mod connection;
@@ -39,11 +39,11 @@ use process::scope_locks::ScopeLocks;
 use process::unprompted::LastUses;
 use session::turn_owners::TurnOwners;
 
-/// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
-/// give. The reason is kept with the record and told to whoever watches it, so it must not repeat what the file says.
+/// Reads a session's MCP servers from a configuration file, given its path and text; the error is a reason in words.
+/// The reason is stored with the record and sent to its watchers, so it must not quote the file.
 pub type ServerFile = Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
 
-/// What the programs of servers are looked for by.
+/// Where to look up the programs of MCP servers.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
     /// The directory the session works in.
@@ -52,17 +52,16 @@ pub struct Around<'a> {
     pub path: Option<&'a OsStr>,
 }
 
-/// How long what a host has begun may take when its sessions have ended. Whoever does not read what it is told is told
-/// no more.
+/// How long background tasks may run after the sessions have ended. A client that has not read its lines by then loses
+/// them.
 const LAST_WORKS: Duration = Duration::from_secs(2);
 
-/// How long a host waits for a client that takes nothing of what it is told. Such a one holds up nobody else's updates
-/// and costs next to nothing.
+/// How long the host waits for a client that reads nothing. Such a client does not delay the updates of others.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientPatience {
-    /// Before whatever its turns ask is asked of the other clients as well.
+    /// Before permission requests of its turns are sent to the other clients as well.
     pub before_others_are_asked: Duration,
-    /// Before its connection ends.
+    /// Before the host closes its connection.
     pub before_it_goes: Duration,
 }
 
@@ -75,7 +74,7 @@ impl Default for ClientPatience {
     }
 }
 
-/// What every connection to a host shares.
+/// State shared by all connections of a host.
 pub struct Host {
     engine: Engine,
     store: Arc<dyn Store>,
@@ -86,29 +85,29 @@ pub struct Host {
     patience: ClientPatience,
     shares: SessionQuota,
     confined_records: ConfinedRecords,
-    /// Numbers the connections.
+    /// The next connection's number.
     connections: AtomicU64,
     server_file: ServerFile,
     last_uses: LastUses,
-    /// Takes sessions of npm acpx over, if there is a file to take them into.
+    /// Imports sessions of npm acpx, if the store is a file.
     importer: Option<Importer>,
     version: String,
     started_at: Timestamp,
     /// How many clients are connected.
     clients: Arc<watch::Sender<usize>>,
-    /// Whether all places for clients are taken.
+    /// Whether the limit of connected clients is reached.
     is_full: watch::Sender<bool>,
-    /// True once somebody wants the host to go.
+    /// True once a stop was requested.
     stopping: watch::Sender<bool>,
-    /// The way to the door, where it is known whether there is anything to do.
+    /// Channel to the accept loop, which alone knows whether the host is idle.
     idle_stops: OnceLock<mpsc::Sender<IdleStop>>,
 }
 
-/// Somebody wants the host to go if it has nothing to do, and is told whether it does.
+/// A request to stop if idle; the reply is whether the host stops.
 type IdleStop = oneshot::Sender<bool>;
 
 impl Host {
-    /// A host over an engine and the store it writes to. `version` is the program's.
+    /// Creates a host over an engine and the store it writes to. `version` is the program's.
     pub fn new(
         engine: Engine,
         store: Arc<dyn Store>,
@@ -149,27 +148,28 @@ impl Host {
         }
     }
 
-    /// Lets the host go: it takes nobody in any more, and stops.
+    /// Asks the host to stop: it accepts no more clients.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// Lets the host go if it has nothing to do but to hear of this; whether it goes. One without a door stays.
+    /// Stops the host if this request is all it has to do, and returns whether it stops. Without an accept loop it
+    /// stays.
     async fn stop_if_idle(&self) -> bool {
         let Some(door) = self.idle_stops.get() else { return false };
         let (reply, answer) = oneshot::channel();
-        // A door that is closed is one that nobody comes in by: it goes already.
+        // A closed channel means that the accept loop has ended: the host is stopping already.
         door.send(reply).await.is_err() || answer.await.unwrap_or(true)
     }
 
-    /// Stops every session for good.
+    /// Stops all sessions, and waits briefly for background tasks.
     pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
         self.works.done_within(LAST_WORKS).await;
     }
 
-    /// A connection of a client in this process: the client's end of it.
+    /// Connects a client in this process, and returns the client's end.
     pub fn connect(self: &Arc<Self>) -> (Peer, InboundStream) {
         let (client, (peer, incoming)) = wire::memory(crate::protocol::limits::limits());
         let connection = Arc::new(Connection::new(Arc::clone(self), false));
@@ -177,12 +177,12 @@ impl Host {
         client
     }
 
-    /// The number of a connection that begins.
+    /// Numbers a new connection.
     fn next_connection(&self) -> ConnectionId {
         ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A way for questions about a record to those who can be asked, first of all to the client of the turn.
+    /// Starts a router for the requests of a record's agent. It asks the turn's own client first.
     fn advisor(&self, record: &RecordId, own: Option<TurnResponder>) -> mpsc::Sender<ResponderRequest> {
         let (advisor, routing) = permissions::router::route(
             Arc::clone(&self.askable),
@@ -194,8 +194,8 @@ impl Host {
         advisor
     }
 
-    /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an
-    /// answer: the client finds the connection ended, and asks the next host.
+    /// The error for a failed session request. A stopping host leaves requests that it can no longer serve unanswered:
+    /// the client sees the connection close, and retries with the next host.
     fn refused(&self, error: &SessionError) -> CallError {
         match error {
             SessionError::ShutDown(_) if self.is_leaving() => CallError::Unanswered,
@@ -203,14 +203,14 @@ impl Host {
         }
     }
 
-    /// Whether it is on its way out.
+    /// Whether the host is stopping.
     fn is_leaving(&self) -> bool {
         *self.stopping.borrow()
     }
 
-    /// Waits until somebody wants the host to go.
+    /// Waits until a stop is requested.
     async fn leaving(&self) {
-        // The sender is our own, so it does not go away before.
+        // `self` owns the sender, so the channel stays open.
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }
 }

@@ -1,4 +1,4 @@
-//! Everything a session causes. The engine performs effects in order, what is to be kept first.
+//! The effects of a session's state machine. The engine persists first and then executes the rest, in order.
 
 use std::sync::Arc;
 
@@ -9,60 +9,60 @@ use crate::model::{
 
 use super::{AskId, Deadline, ForwardedRequest, PassId};
 
-/// One thing to do.
+/// One effect for the engine to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Start the agent's process and initialize it.
     StartAgent,
-    /// End the agent's process, for what it has done wrong, if it has: its run keeps that.
+    /// Stop the agent's process. The run's record keeps the agent's fault, if there is one.
     EndAgent(Option<&'static str>),
-    /// Send this to the agent.
+    /// Send this call to the agent.
     Ask(AgentCall),
-    /// Answer a question of the agent.
+    /// Answer a permission request or elicitation of the agent.
     Permit(AskId, Permit),
-    /// Ask the turn's client what to answer a question of the agent.
+    /// Route a permission request or elicitation to the turn's client.
     Consult(AskId),
-    /// Answer any other request: we have no such method.
+    /// Reject any other request with "method not found".
     Refuse(AskId),
-    /// Keep an update of the agent and show it.
+    /// Persist an update of the agent and publish it.
     Keep(Arc<str>),
-    /// Keep an update of the agent that proved to be a replay: it is no part of the conversation.
+    /// Persist an update that turned out to be a replay, outside the conversation.
     KeepAside(Arc<str>),
-    /// Keep a fact of ours.
+    /// Persist a fact of ours.
     Fact(Fact),
-    /// Keep a turn as it stands.
+    /// Persist the turn's current state.
     SaveTurn(Turn),
-    /// Keep the lineage as it stands; the first time, this is when the record comes to exist.
+    /// Persist the lineage. The first time, this creates the record.
     SaveLineage(Lineage),
-    /// Keep the agent's title.
+    /// Persist the title that the agent reported.
     SaveTitle(Option<Box<str>>),
-    /// Keep what is wished and shown of the settings.
+    /// Persist the chosen and the current settings.
     SaveSettings(RecordSettings),
-    /// Keep why the last attempt to restore failed, or that the agent has the session again.
+    /// Persist why the last restore failed, or clear it because the agent has the session again.
     SaveRestoreError(Option<RestoreError>),
-    /// Keep whether the record takes part.
+    /// Persist whether the record is open, closed or deleted.
     SaveLifecycle(Lifecycle),
-    /// Set a time limit; a limit of the same name starts again.
+    /// Arm a deadline; arming it again restarts it.
     Arm(Deadline),
-    /// Lift the time limit, whichever it is.
+    /// Disarm the deadline that is armed.
     Disarm,
-    /// Tell whoever waits for the session to be live.
+    /// Reply to the clients that wait for the session to be live.
     Awake(Result<WakeOutcome, WakeError>),
-    /// Tell the client its turn is accepted.
+    /// Report to the client that its prompt is accepted.
     TurnAccepted(RequestId, TurnId),
-    /// Tell the client its turn cannot be accepted.
+    /// Report to the client that its prompt is refused.
     TurnRefused(RequestId, PromptRefusal),
-    /// Tell the client its turn is over.
+    /// Report to the client that its turn has ended.
     TurnOver(Turn),
-    /// Tell the client what became of its request.
+    /// Reply to a forwarded request of a client.
     Passed(PassId, Result<Arc<str>, ForwardError>),
-    /// Tell whoever waits for the session to be parked; false if it has work.
+    /// Reply to those that asked to park the session; false if it has work.
     Parked(bool),
-    /// Tell whoever waits for the session to be closed.
+    /// Reply to those that wait for the session to be closed.
     Closed,
 }
 
-/// What is sent to the agent.
+/// A call to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentCall {
     /// `session/new`.
@@ -83,14 +83,14 @@ pub enum AgentCall {
         turn: TurnId,
         /// Its content blocks.
         prompt: Arc<str>,
-        /// Whether to tell the conversation so far before it.
+        /// Whether to prepend the conversation so far.
         carry_history: bool,
     },
-    /// `session/set_mode` or `session/set_config_option`, for a wish of the record.
+    /// `session/set_mode` or `session/set_config_option`, to restore a setting of the record.
     Set(Setting),
-    /// A request of a client, as it is but for the session id.
+    /// A client's request, forwarded unchanged except for the session id.
     Pass(ForwardedRequest),
-    /// `$/cancel_request`, for a request of a client that is out.
+    /// `$/cancel_request` for a forwarded request that is in flight.
     Withdraw(PassId),
     /// `session/cancel`.
     Cancel,
@@ -100,104 +100,104 @@ pub enum AgentCall {
     Delete,
 }
 
-/// The answer to a question of the agent: to a permission request, or to one for something else.
+/// The answer to a permission request or an elicitation of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permit {
-    /// Yes.
+    /// Approve.
     Approve,
-    /// No.
+    /// Reject.
     Reject,
-    /// No, because a rule wants it asked and nobody was there to be; the rule.
+    /// Reject: this rule escalates the request, and no client could answer it.
     Escalated(Box<str>),
-    /// One of the agent's options, which somebody chose.
+    /// A client chose one of the agent's options.
     Choose {
-        /// Its id.
+        /// The option's id.
         option: Box<str>,
-        /// Whether it is a yes.
+        /// Whether the option approves.
         approves: bool,
-        /// The whole result in which a client said so, a JSON object.
+        /// The client's complete result, a JSON object.
         said: Option<Arc<str>>,
     },
-    /// Somebody's answer to a permission that chooses nothing: the result, a JSON object.
+    /// A client's answer to a permission request that selects no option: the result, a JSON object.
     Unchosen(Arc<str>),
-    /// Somebody's answer to what is no permission: the result, a JSON object.
+    /// A client's answer to an elicitation: the result, a JSON object.
     Elicited(Arc<str>),
-    /// Nobody answers what is no permission.
+    /// No client answers the elicitation.
     Declined,
-    /// The turn is being cancelled, or the question was.
+    /// The turn is being cancelled, or the request was withdrawn.
     Cancelled,
 }
 
-/// Why a prompt was not accepted.
+/// Why a prompt was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptRefusal {
     /// The session is closing or closed.
     Closing,
-    /// Too many prompts wait.
+    /// Too many prompts are queued.
     QueueFull,
-    /// The record has had a prompt of this name.
+    /// The record already has a prompt with this request id.
     RequestExists,
 }
 
-/// Why a client's request has no result.
+/// Why a forwarded request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForwardError {
-    /// The agent refused it, does not offer it, or is in the way.
+    /// The agent refused it, does not support it, or failed.
     Agent(AgentError),
     /// The session is closing or closed.
     Closing,
-    /// Too many requests are under way, or too much waits to be read by the agent.
+    /// Too many requests are in flight, or too many bytes are queued for the agent.
     TooMany,
 }
 
-/// Why a session is not live, though somebody wants it to be.
+/// Why a session could not become live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WakeError {
-    /// The agent is in the way.
+    /// The agent failed.
     Agent(AgentError),
     /// The session is being closed.
     Closing,
-    /// A turn runs or waits, so the ACP session cannot change.
+    /// A turn runs or is queued, so the ACP session cannot change.
     Busy,
-    /// The record never had the ACP session that it is to return to.
+    /// The record never had the ACP session to return to.
     UnknownSession(AcpSessionId),
 }
 
-/// How a session came to be live.
+/// How a session became live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeOutcome {
-    /// It was.
+    /// It was live already.
     Live,
-    /// The record began.
+    /// The record was created.
     Created,
-    /// The record began with a session that the agent forked from another one's, and that knows what that one knew.
+    /// The record was created with a session that the agent forked from another record's session.
     Forked,
-    /// The agent has it again.
+    /// The agent restored the session.
     Restored {
-        /// By which rung of the ladder.
+        /// The method that restored it.
         rung: Rung,
-        /// How what it replayed compares with what we keep, if it replayed anything.
+        /// How the agent's replay compares with the stored events, if it replayed anything.
         replay: Option<ReplayVerdict>,
     },
-    /// The agent has an earlier ACP session of the record again, as the user asked.
+    /// The agent restored an earlier ACP session of the record, as the user asked.
     Returned,
-    /// The agent could not bring it back; a fresh ACP session took over.
+    /// The agent could not restore the session; a fresh ACP session replaced it.
     Fresh {
         /// Why.
         reason: LineageReason,
-        /// Whether there was something to forget, so that a person must be told.
+        /// Whether the agent lost any conversation, so that the user must be informed.
         announced: bool,
     },
 }
 
-/// The ways to bring a session back.
+/// The methods that restore a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rung {
-    /// `session/resume`: no replay.
+    /// `session/resume`, without a replay.
     Resume,
-    /// `session/load`: the agent replays.
+    /// `session/load`, with a replay.
     Load,
-    /// `session/resume` from the start: the agent replays.
+    /// `session/resume` from the start, with a replay.
     Replay,
 }
 

@@ -1,4 +1,4 @@
-//! How a session stops: parked, closed, deleted, or left by its agent.
+//! How a session stops: parked, closed, deleted, or because its agent exited.
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
@@ -12,7 +12,7 @@ impl SessionMachine {
             MachineState::Idle(_) if !self.is_asked() && !self.background => {
                 self.end_process(AfterExit::Park);
             }
-            // It is told when the agent has gone.
+            // The reply follows when the agent has exited.
             MachineState::Ending(AfterExit::Park | AfterExit::Wake) => {}
             _ => self.do_(Effect::Parked(false)),
         }
@@ -27,7 +27,7 @@ impl SessionMachine {
             MachineState::Closing(_, turn) => turn,
             _ => None,
         };
-        // A prompt that is to be sent once more was sent too.
+        // A prompt that waits to be sent once more counts as sent.
         let resent = self.queue.pop_front_if(|turn| turn.is_sent());
         for mut turn in turn.into_iter().chain(resent) {
             self.interrupt(now, &mut turn, "its host was stopped while this turn ran; it is not sent again");
@@ -65,8 +65,8 @@ impl SessionMachine {
         }
     }
 
-    /// With the capability the agent is asked to close, which cancels its turn; without it the turn is cancelled by us,
-    /// and the process is ended when that has ended: what the agent still says belongs to the turn.
+    /// With the capability, `session/close` is sent, which cancels the turn. Without it, we cancel the turn and end the
+    /// process after the turn: updates that arrive until then belong to it.
     fn close_live(&mut self, live: &LiveSession, turn: Option<Turn>) {
         if live.advertised.close {
             self.do_(Effect::Ask(AgentCall::Close));
@@ -79,8 +79,8 @@ impl SessionMachine {
         self.state = MachineState::Closing(live.advertised, turn);
     }
 
-    /// Nothing goes on in the session any more. What agents do with one that is deleted while it is in use, the
-    /// protocol leaves to them; so an agent is told to delete it only now.
+    /// The session has no running work any more. The protocol does not define what deleting a session in use does, so
+    /// `session/delete` is sent only now.
     pub(super) fn let_go(&mut self, advertised: Advertised) {
         if self.ends == CloseKind::Deleted && advertised.delete {
             self.do_(Effect::Ask(AgentCall::Delete));
@@ -107,7 +107,7 @@ impl SessionMachine {
         }
     }
 
-    /// An agent that does not answer is asked for nothing more. One that was only told to stop was not asked yet.
+    /// An agent that does not answer gets no further requests, unless only `session/cancel` was sent.
     fn close_unanswered(&mut self, now: Timestamp) {
         if let MachineState::Closing(advertised, turn) = self.take_state() {
             self.cancelled(now, turn);
@@ -211,7 +211,7 @@ impl SessionMachine {
         self.give_up(now, &error);
     }
 
-    /// The agent did not stop when it was told to: its process is stopped instead.
+    /// The agent did not stop after `session/cancel`: its process is ended.
     fn cancel_unanswered(&mut self, now: Timestamp) {
         let MachineState::Prompting(PromptTurn { turn, held, stopping, .. }) = self.take_state() else {
             return;
@@ -226,8 +226,7 @@ impl SessionMachine {
         );
     }
 
-    /// The agent lacks a login, and is logged in where it is started: the next prompt starts it with the credentials
-    /// there are by then.
+    /// The agent needs a login, which happens at start. The next prompt starts it with the credentials of that time.
     pub(super) fn end_without_login(&mut self) {
         self.end_process(if self.queue.is_empty() { AfterExit::Park } else { AfterExit::Wake });
     }
@@ -276,7 +275,7 @@ impl SessionMachine {
                 CloseKind::Closed => Lifecycle::Closed { at: now },
                 CloseKind::Deleted => Lifecycle::Deleted { at: now },
             };
-            // What is deleted takes everything with it that was kept before.
+            // Deletion erases everything that was persisted before this.
             self.do_(Effect::Fact(Fact::Closed {}));
             self.do_(Effect::SaveLifecycle(self.lifecycle));
         }

@@ -1,4 +1,4 @@
-//! Everything that can happen to a session.
+//! The inputs of a session's state machine. Everything that can happen to a session is an [`Input`].
 
 use std::sync::Arc;
 
@@ -10,75 +10,75 @@ use crate::model::{
 
 use super::{ForwardedRequest, PassId, Permit};
 
-/// One thing that happened. Time comes beside it.
+/// One input of the machine. The time of the input is passed separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The turns that the last host left open, in order. Comes first, if at all.
     Recover(Vec<Turn>),
-    /// A client wants the agent to have the session.
+    /// A client asks for the session to be live.
     Wake(WakeOptions),
     /// A client returns to an earlier ACP session of the record.
     Return(AcpSessionId),
-    /// A client prompts.
+    /// A client sends a prompt.
     Prompt {
-        /// Its name for the prompt.
+        /// The client's request id for the prompt.
         request: RequestId,
         /// The content blocks, a JSON array.
         prompt: Arc<str>,
-        /// What the agent may do meanwhile.
+        /// The permission policy of its turn.
         policy: PermissionPolicy,
-        /// How the session is to be brought back for it, should that be needed.
+        /// How to restore the session, if the prompt needs that.
         options: WakeOptions,
-        /// How long its turn may take.
+        /// Time limits of its turn.
         limits: TurnLimits,
     },
-    /// A client has a request for the agent, beside any turn.
+    /// A client sends a request that is forwarded to the agent, independent of any turn.
     Pass(ForwardedRequest),
-    /// The client no longer waits for its answer.
+    /// The client no longer waits for the response to its forwarded request.
     PassWithdrawn(PassId),
     /// A client cancels the running turn, or a given one.
     Cancel(Option<TurnId>),
     /// A client closes the session.
     Close,
-    /// A client deletes the record: its session is closed, and nobody is to find it again.
+    /// A client deletes the record: the session is closed, and the record is hidden from then on.
     Delete,
-    /// Nobody needs the agent at the moment.
+    /// No client needs the agent at the moment.
     Park,
-    /// The session's host stops. What runs is interrupted, and what waits goes on waiting.
+    /// The session's host stops. The running turn is interrupted; queued prompts stay queued.
     Leave,
     /// The agent has started and answered `initialize`.
     AgentReady {
-        /// What it offers.
+        /// The capabilities it advertised.
         advertised: Advertised,
-        /// How it behaves where agents differ.
+        /// How this agent behaves where agents differ.
         habits: RestoreProfile,
-        /// The conversation so far, for comparison with what it may replay.
+        /// The conversation so far, for comparison with the agent's replay.
         exchanges: Vec<Exchange>,
-        /// When something was last said in it, for comparison with the agent's list.
+        /// Time of the last message, for comparison with the agent's session list.
         spoken_at: Option<Timestamp>,
-        /// How much of it a fresh session will be told, if it is to be told.
+        /// How much history is carried into a fresh session, if it is carried at all.
         carried: Option<HistoryExtent>,
-        /// What a resume brings.
+        /// What a resume replays.
         on_resume: OnResume,
     },
-    /// The agent did not come that far; nothing of it is left.
+    /// The agent failed before it answered `initialize`; its process is gone.
     StartFailed(AgentError),
-    /// The agent has gone without being asked.
+    /// The agent exited without a request from us.
     AgentGone(AgentError),
-    /// The agent has gone as it was asked to.
+    /// The agent exited as requested.
     AgentEnded,
-    /// `session/list` was looked through; when the agent last saw the session change, if it says so.
+    /// `session/list` was searched for the session; the session's `updatedAt`, if the agent reports one.
     Listed(Option<Timestamp>),
     /// `session/new` was answered.
     Opened {
         /// The new session.
         session: AcpSessionId,
-        /// Its inner id, if told.
+        /// Its inner id, if the agent reports one.
         inner: Option<AgentSessionId>,
     },
     /// `session/resume` or `session/load` was answered.
     Restored {
-        /// The inner id, if told.
+        /// The inner id, if the agent reports one.
         inner: Option<AgentSessionId>,
     },
     /// `session/new`, `session/resume` or `session/load` was refused.
@@ -88,103 +88,103 @@ pub enum Input {
         /// The refusal itself.
         error: AgentError,
     },
-    /// `session/new`, `session/resume` or `session/load` could not even be sent.
+    /// `session/new`, `session/resume` or `session/load` could not be sent.
     SetupImpossible(AgentError),
     /// `session/prompt` was answered.
     PromptAnswered(Result<TurnStop, AgentError>),
-    /// `session/prompt` of version 2 was answered: the agent has the prompt, and its state tells when it is done.
+    /// Version 2 only: `session/prompt` was answered. The agent has accepted the prompt; its state reports the end.
     PromptInserted,
-    /// A request of a client was answered, or could not even be sent.
+    /// The agent answered a forwarded request, or the request could not be sent.
     PassAnswered {
-        /// Which.
+        /// The forwarded request.
         pass: PassId,
-        /// The agent's result, JSON as it wrote it.
+        /// The agent's result, as raw JSON.
         answer: Result<Arc<str>, AgentError>,
     },
-    /// A client wants a setting to be wished no more.
+    /// A client removes a setting from those that the record restores.
     Forget(SettingName),
-    /// The agent has told what it offers to choose from, and what is chosen; it comes before whatever told it.
+    /// The agent reported which settings it offers and their values. Precedes the input that carried the report.
     Offered(OfferedSettings),
-    /// A setting that the agent was asked for is set, or is not.
+    /// The agent answered our request to restore a setting.
     SettingAnswered(Result<(), AgentError>),
-    /// `session/close` was answered, well or badly.
+    /// `session/close` was answered, with a result or an error.
     CloseAnswered,
-    /// `session/delete` was answered, well or badly.
+    /// `session/delete` was answered, with a result or an error.
     DeleteAnswered,
-    /// The agent reports something.
+    /// The agent sent a `session/update`.
     Update {
-        /// What.
+        /// The parsed update.
         update: Update,
-        /// The line, to be kept.
+        /// The line, to be persisted.
         body: Arc<str>,
     },
-    /// The agent says whether it works.
+    /// The agent reported whether it is working.
     State {
-        /// Whether.
+        /// The reported state.
         state: AgentState,
-        /// Whether something goes on beside its turns, whatever it says of those.
+        /// Whether the agent has background work outside its turns.
         background: bool,
-        /// The line, to be kept; one that is no part of the conversation is kept already.
+        /// The line, to be persisted; `None` for a line outside the conversation, which is persisted already.
         body: Option<Arc<str>>,
-        /// The name of the turn, should the agent begin one by this.
+        /// The request id of the turn, in case this input starts a turn of the agent's own.
         own: RequestId,
     },
-    /// The agent asks for permission.
+    /// The agent sent a permission request.
     Permission {
-        /// Its request.
+        /// The agent's request.
         ask: AskId,
-        /// What it wants to do.
+        /// The tool use it wants permission for.
         tool: ToolUse,
-        /// Whether it offers any answer. To one that does not, nobody can say anything.
+        /// Whether the request has options. One without options is answered as cancelled.
         has_options: bool,
-        /// Whether one of them is known to approve.
+        /// Whether at least one option is known to approve.
         can_approve: bool,
     },
-    /// The agent asks the user for something else.
+    /// The agent sent an elicitation.
     Elicitation {
-        /// Its request.
+        /// The agent's request.
         ask: AskId,
     },
-    /// The agent wants a file or a terminal, and what it wants is inside the session's directories.
+    /// The agent requests a file or terminal operation, and its target is inside the session's directories.
     Tool {
-        /// Its request.
+        /// The agent's request.
         ask: AskId,
-        /// What it wants, for a policy to decide; `None` if it is something with a terminal that it was given: whoever may
-        /// begin may go on, and end it.
+        /// The tool use, for the policy to decide. `None` for an operation on a terminal that was already approved:
+        /// that needs no further permission.
         tool: Option<ToolUse>,
-        /// Whether somebody has been asked just this in the turn, and has approved.
+        /// Whether a client approved exactly this earlier in the turn.
         granted: bool,
     },
-    /// The agent no longer wants an answer to what it asked.
+    /// The agent withdrew a request.
     Withdrawn {
-        /// Its request.
+        /// The agent's request.
         ask: AskId,
     },
-    /// Somebody has said what to answer.
+    /// A client answered a pending request.
     Advised {
         /// The request.
         ask: AskId,
         /// The answer.
         permit: Permit,
     },
-    /// Nobody is there who could be asked this.
+    /// No attached client can answer this pending request.
     Unanswered {
         /// The request.
         ask: AskId,
-        /// What it wants, in few words that may be kept.
+        /// A short description of the request that may be persisted.
         what: String,
     },
-    /// The agent asks for anything else.
+    /// The agent sent a request of any other method.
     Request {
-        /// Its request.
+        /// The agent's request.
         ask: AskId,
     },
-    /// A time that was armed is up.
+    /// An armed deadline has passed.
     Deadline(Deadline),
 }
 
 impl Input {
-    /// Whether the agent has done something, so that a prompt it has may have had an effect.
+    /// Whether the agent was active, so that a prompt it received may have had an effect.
     pub(super) fn is_activity(&self) -> bool {
         match self {
             Self::Update { update, .. } => update.is_activity(),
@@ -196,12 +196,12 @@ impl Input {
     }
 }
 
-/// How a prompt was answered.
+/// The result of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnStop {
     /// Why the turn stopped.
     pub reason: StopReason,
-    /// What it used, as the agent told it: a JSON object.
+    /// Token usage as the agent reported it: a JSON object.
     pub usage: Option<Arc<str>>,
 }
 
@@ -211,32 +211,32 @@ impl From<StopReason> for TurnStop {
     }
 }
 
-/// Whether an agent of version 2 works.
+/// The working state that a version 2 agent reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentState {
-    /// It does, or waits for somebody.
+    /// The agent works, or waits for an answer to a request.
     Working,
-    /// It does not. How its work ended, if it says so.
+    /// The agent is idle; how its work ended, if it reports that.
     Idle(Option<Result<TurnStop, AgentError>>),
-    /// It says something that we do not know.
+    /// A state that we do not know.
     Other,
 }
 
-/// What an agent tells with `session/resume`.
+/// What an agent replays after `session/resume`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnResume {
-    /// Nothing, as the protocol says.
+    /// Nothing, as the protocol requires.
     Nothing,
-    /// All that was said since the last that is kept, and nothing else: a host of ours goes on after a number.
+    /// Exactly the events after the last one in our record: the agent is an acpx host, which resumes after a cursor.
     Missed,
 }
 
-/// A request of the agent, as raw JSON-RPC id.
+/// The raw JSON-RPC id of a request from the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AskId(pub Box<str>);
 
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
-/// What the agent advertised, as far as the ladder and the end of a session depend on it.
+/// The capabilities that decide how a session is restored and how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Advertised {
     /// `session/load`.
@@ -254,31 +254,31 @@ pub struct Advertised {
 }
 
 impl Advertised {
-    /// Whether the agent can bring a session back at all.
+    /// Whether the agent can restore a session at all.
     pub fn restores(self) -> bool {
         self.load || self.resume || self.replay
     }
 }
 
-/// A time limit that the machine sets. How long each is, the engine knows.
+/// A time limit that the machine arms. The engine knows how long each one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// For the answer to new, load, resume or list; each replayed update starts it again.
+    /// For the response to new, load, resume or list; each replayed update restarts it.
     Setup,
-    /// For the answer to a setting that is restored.
+    /// For the response to a setting that is being restored.
     Setting,
-    /// For the answer to a client's request. It runs beside the others.
+    /// For the response to a forwarded request. Runs concurrently with the other deadlines.
     Pass(PassId),
-    /// For the turn to end after it was cancelled.
+    /// For the end of a cancelled turn.
     Cancel,
-    /// For the moment from which the agent can load the session.
+    /// The time from which the agent can load the session.
     Load(Timestamp),
-    /// For the answer to `session/close` or `session/delete`.
+    /// For the response to `session/close` or `session/delete`.
     Close,
-    /// For the next prompt, while the agent has nothing to do; then it is parked.
+    /// For the next prompt while the agent is idle; when it passes, the agent is parked.
     Idle,
-    /// For a turn, from its acceptance to its end. It runs beside the others and is not armed: the turn says it.
+    /// For a turn, from its acceptance to its end. Runs concurrently and is never armed: the turn carries its limit.
     Turn(TurnId),
-    /// For a word from the agent that has a turn, likewise.
+    /// For any message from the agent during a turn; never armed either.
     Silence,
 }

@@ -1,10 +1,10 @@
-//! From a started agent to a live session: a new one, or the restore ladder.
+//! From a started agent to a live session: creates one, or restores it by the restore ladder.
 //!
 //! The ladder is resume, then load, each only if advertised. Load comes first if the agent's list shows a later change
-//! than ours: only load brings what was said outside of acpx. A fresh session follows only if the agent reports the
+//! than our record: only load replays messages from outside acpx. A fresh session follows only if the agent reports the
 //! session as not found, or can restore nothing; after any other refusal the attempt fails and the record keeps its
-//! session, unless the options say otherwise. A profile adds what an agent needs: time before a load, and no restore of
-//! a session that it has not written yet.
+//! session, unless the options allow a fresh one. A profile adds what an agent needs: a delay before a load, and no
+//! restore of a session that it has not written yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::model::{
 use super::state::{AfterExit, Ladder, LiveSession, MachineState, Owed, Reset, Restore, RestoreRefusal};
 use super::{Advertised, AgentCall, Deadline, Effect, OnResume, Rung, SessionMachine, WakeOutcome};
 
-/// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
+/// Agents may store a turn shortly after they answered it; a change within this time is not another program's.
 const TAIL: Duration = Duration::from_secs(2);
 
 impl SessionMachine {
@@ -33,7 +33,7 @@ impl SessionMachine {
         if !matches!(self.state, MachineState::Starting) {
             return;
         }
-        // What the agent before it offered is nothing to this one.
+        // The previous agent's settings do not apply to this one.
         self.offered = OfferedSettings::default();
         if self.lineage.is_none() {
             return self.create(advertised, None);
@@ -56,10 +56,10 @@ impl SessionMachine {
         if is_unwritten {
             return self.fresh(now, &ladder);
         }
-        // Where a resume tells what was missed, it need not be known before whether there is any.
+        // If a resume replays the missed events, there is no need to check for changes first.
         let can_choose =
             advertised.resume && (advertised.load || advertised.replay) && on_resume == OnResume::Nothing;
-        // The agent's list says what a session is called that we do not know, and where it works.
+        // For a session that we do not know, the agent's list has its title and directory.
         if advertised.list && (can_choose || (self.is_adopting && advertised.restores())) {
             self.do_(Effect::Ask(AgentCall::List));
             self.do_(Effect::Arm(Deadline::Setup));
@@ -75,7 +75,7 @@ impl SessionMachine {
         lineage.zip(self.target_session()).is_some_and(|(lineage, session)| lineage.is_created_here(session))
     }
 
-    /// Only a load brings what was said before we knew of a session.
+    /// Only a load replays what precedes the adoption of a session.
     fn preferred(&self) -> Rung {
         if self.is_adopting { Rung::Load } else { Rung::Resume }
     }
@@ -88,12 +88,12 @@ impl SessionMachine {
         let created = self.lineage.as_ref().map(|lineage| lineage.current().from);
         let ours = self.spoken_at.or(created);
         let is_changed = changed.zip(ours).is_some_and(|(theirs, ours)| theirs.since(ours) > TAIL);
-        // Another program has prompted it.
+        // Another program has prompted the session.
         self.is_prompted |= is_changed;
         self.descend(now, ladder, if is_changed { Rung::Load } else { self.preferred() });
     }
 
-    /// Takes the preferred rung if it is there and untried, else the other, else a fresh session.
+    /// Takes the preferred rung if it is advertised and untried, else the other, else a fresh session.
     fn descend(&mut self, now: Timestamp, mut ladder: Ladder, preferred: Rung) {
         let resume = ladder.advertised.resume && !ladder.tried_resume;
         let replaying = if ladder.advertised.load { Rung::Load } else { Rung::Replay };
@@ -129,16 +129,16 @@ impl SessionMachine {
         self.state = MachineState::Restoring(Restore { ladder, rung, alignment });
     }
 
-    /// From when on the agent can load the session, if that is not now.
+    /// The time from which the agent can load the session, if that is in the future.
     fn not_before(&self, now: Timestamp, habits: &RestoreProfile) -> Option<Timestamp> {
         habits.wait_before_load.until(self.lineage.as_ref()?.current().from, now)
     }
 
-    /// The time that the agent had to be given is up.
+    /// The delay before a load has passed.
     pub(super) fn waited(&mut self, now: Timestamp) {
         match self.take_state() {
             MachineState::Waiting(ladder) => match self.not_before(now, &ladder.habits) {
-                // The timer was a little fast.
+                // The timer fired slightly early.
                 Some(until) => {
                     self.do_(Effect::Arm(Deadline::Load(until)));
                     self.state = MachineState::Waiting(ladder);
@@ -149,7 +149,7 @@ impl SessionMachine {
         }
     }
 
-    /// The end of the ladder: a fresh session, if it may take the place of the one that is not restored.
+    /// The end of the ladder: a fresh session, if the options allow one.
     fn fresh(&mut self, now: Timestamp, ladder: &Ladder) {
         let reason = match &ladder.refusal {
             _ if !self.is_prompted => LineageReason::NotMaterialised,
@@ -209,7 +209,7 @@ impl SessionMachine {
             reason => WakeOutcome::Fresh { reason, announced: reset.announced },
         };
         lineage.replace_after(reset.error, session, inner, reset.reason, now);
-        // A fork knows what the session before it knew.
+        // A fork has the history of the session it was forked from.
         self.is_prompted &= std::mem::take(&mut self.is_forking);
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
@@ -240,14 +240,14 @@ impl SessionMachine {
             None => WakeOutcome::Restored { rung, replay },
         };
         self.out.extend(returned.map(Effect::Fact));
-        // An agent that resumes as the protocol says replays nothing and owes nothing.
+        // An agent that resumes as the protocol requires replays nothing.
         let replays = rung != Rung::Resume || ladder.habits.replays_on_resume || replay.is_some();
         let owed = (alignment.is_owed() && replays).then(|| Box::new(Owed { alignment, told: replay }));
         let live = LiveSession { advertised: ladder.advertised, owed };
         self.settle(now, live, how);
     }
 
-    /// The agent has the earlier session that the record was to return to: a new row of the lineage, and the fact.
+    /// The agent restored the earlier session that the record returns to: adds a lineage row and returns the fact.
     fn returned(&mut self, now: Timestamp) -> Option<Fact> {
         let session = self.returning.take()?;
         let lineage = self.lineage.as_mut()?;
@@ -284,7 +284,7 @@ impl SessionMachine {
         }
     }
 
-    /// What we would have to send, this agent cannot take; another rung would have to send it too.
+    /// The agent cannot accept a request that we would have to send on every rung.
     pub(super) fn setup_impossible(&mut self, now: Timestamp, error: &AgentError) {
         if matches!(
             self.state,
@@ -294,7 +294,7 @@ impl SessionMachine {
         }
     }
 
-    /// Takes an update that arrives while the agent brings the session back.
+    /// Handles an update that arrives while the agent restores the session.
     pub(super) fn replayed(&mut self, update: &Update, body: Arc<str>) {
         let MachineState::Restoring(restore) = &mut self.state else { return };
         let is_compared = update.is_history() && !self.is_adopting;
@@ -305,19 +305,19 @@ impl SessionMachine {
         self.do_(Effect::Arm(Deadline::Setup));
     }
 
-    /// The agent runs and does not give us the session.
+    /// The agent runs but did not provide the session.
     pub(super) fn give_up(&mut self, now: Timestamp, error: &AgentError) {
         self.do_(Effect::Disarm);
         self.note_failed_restore(now, error);
         self.fail_waiters(now, error);
-        // Nobody may have been there to be told, and no turn says it.
+        // There may be no attached client, and no turn records the failure, so the agent's run does.
         let wants_login = self.lineage.is_some() && error.reading() == ErrorMeaning::LoginNeeded;
         self.do_(Effect::EndAgent(wants_login.then_some(AgentEnd::WANTS_LOGIN)));
         self.state = MachineState::Ending(AfterExit::Park);
     }
 
-    /// Stores why the record's session was not restored. A record without a session has none to restore, and a failed
-    /// return to an earlier one says nothing about it.
+    /// Stores why the record's session was not restored. Skipped for a record without a session and for a failed
+    /// return, adoption or fork, which concern another session.
     pub(super) fn note_failed_restore(&mut self, now: Timestamp, error: &AgentError) {
         let is_other = self.is_adopting || self.is_forking || self.returning.is_some();
         if self.lineage.is_some() && !is_other {

@@ -1,7 +1,7 @@
-//! How long turns may take, as their clients said, and what happens when they take longer.
+//! Enforces the time limits that clients set on their turns.
 //!
-//! A turn without a limit is ended by no clock. One that comes to a limit is cancelled like any other, and so ends in
-//! bounded time; only its outcome says that it was the limit. A prompt that waited too long is never sent.
+//! A turn without a limit is ended by no clock. A turn that reaches a limit is cancelled like any other, and its
+//! outcome names the limit. A queued prompt that reaches its limit is never sent.
 
 use crate::model::{Timestamp, Turn, TurnError, TurnId, TurnOutcome};
 
@@ -9,12 +9,12 @@ use super::SessionMachine;
 use super::state::{MachineState, PromptTurn, StopCause};
 
 impl SessionMachine {
-    /// The turns that can still come to a limit: the one that runs, unless it is being stopped, and those that wait.
+    /// The turns that can still reach a limit: the running one, unless it is being stopped, and the queued ones.
     pub fn limited_turns(&self) -> impl Iterator<Item = &Turn> {
         self.unstopped().into_iter().chain(&self.queue).filter(|turn| turn.limits.whole.is_some())
     }
 
-    /// The turn whose agent is listened to, unless it is being stopped.
+    /// The running turn, unless it is being stopped.
     pub fn unstopped(&self) -> Option<&Turn> {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, stopping: None, .. }) => Some(turn),
@@ -35,7 +35,7 @@ impl SessionMachine {
         }
     }
 
-    /// What a prompt waits for that is not sent yet, in words.
+    /// Describes what a queued prompt waited for.
     fn waited_behind(&self) -> String {
         match self.current_turn() {
             Some(turn) => format!("behind turn {turn}"),

@@ -1,10 +1,10 @@
-//! What a session does, as a pure function: [`SessionMachine::handle`] takes what happened and returns what
-//! to do. No I/O, no clock, no async; every hard case is a table test.
+//! The state machine of a session, as a pure function: [`SessionMachine::handle`] takes an input and returns effects.
+//! No I/O, no clock, no async; every hard case is a table test.
 //!
-//! The rules it keeps: one turn at a time, prompts in the order they were accepted; a capability that was
-//! not advertised is never used; what an agent replays is never shown as new; a turn that was dispatched is
-//! never dispatched again, unless the agent refused it as an unknown session before anything of it arrived; an ACP session that changes is a new lineage row, announced where there was
-//! something to forget.
+//! Invariants: one turn at a time, prompts in the order of acceptance; an unadvertised capability is never used; a
+//! replay is never published as new; a dispatched turn is never dispatched again, unless the agent refused it as an
+//! unknown session before anything of it arrived; a changed ACP session is a new lineage row, announced if conversation
+//! was lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ pub use waiting::WaitCondition;
 use passing::InFlightForward;
 use state::{Activity, AfterExit, CloseKind, LiveSession, MachineState, PromptTurn, Resent};
 
-/// How many prompts may wait in one session.
+/// How many prompts may be queued in one session.
 pub const MAX_QUEUED: usize = 256;
 
-/// One session.
+/// The state machine of one session.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "facts of a record that have nothing to do with each other"
@@ -49,21 +49,21 @@ pub const MAX_QUEUED: usize = 256;
 pub struct SessionMachine {
     agent: String,
     state: MachineState,
-    /// The prompts that wait.
+    /// The queued prompts.
     queue: VecDeque<Turn>,
-    /// The requests of clients that wait for the agent.
+    /// Forwarded requests that wait for the agent to have the session.
     waiting: VecDeque<ForwardedRequest>,
-    /// Those that the agent has not answered.
+    /// Forwarded requests that were sent and not answered yet.
     passed: Vec<InFlightForward>,
-    /// What the agent offers to choose from, as it last told.
+    /// The settings that the agent offers, as last reported.
     offered: OfferedSettings,
-    /// What is kept of the record's settings, and whether that is to be kept anew.
+    /// The record's chosen and current settings, and whether they changed since they were persisted.
     settings: RecordSettings,
     settings_changed: bool,
     lineage: Option<Lineage>,
-    /// The session is the agent's, and no record of ours until the agent has given it to us.
+    /// The session exists only at the agent; the record is created when the agent has restored it.
     is_adopting: bool,
-    /// The session is still another record's, and the agent is to fork it.
+    /// The lineage is still the original record's; the agent is to fork its session.
     is_forking: bool,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
@@ -71,26 +71,26 @@ pub struct SessionMachine {
     /// Whether the current ACP session may have received a prompt, so that losing it is announced. It has not if acpx
     /// created it and sent it none.
     is_prompted: bool,
-    /// The prompt that the agent refused for want of the session, and which is sent once more.
+    /// The prompt that the agent refused because it had lost the session, to be sent once more.
     resent: Option<Resent>,
     /// The earlier ACP session that the record returns to once the agent has restored it.
     returning: Option<AcpSessionId>,
     /// Why the last attempt to restore the session failed, as it is stored.
     restore_error: Option<RestoreError>,
-    /// When something was last said, for comparison with the agent's list.
+    /// Time of the last message, for comparison with the agent's list.
     spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
-    /// The agent works, and has since before it had the session: the name of the turn that this is.
+    /// The agent has been working since before the session was live: the request id for that turn.
     works: Option<RequestId>,
-    /// The agent has work of its own that goes on beside its turns, as it last said.
+    /// Whether the agent last reported background work outside its turns.
     background: bool,
-    /// What the record is once the session is over.
+    /// What becomes of the record when the session ends.
     ends: CloseKind,
-    /// How the clients that wait want the session to be restored; absent while none does.
+    /// How the waiting clients want the session to be restored; `None` while no client waits.
     options: Option<WakeOptions>,
-    /// How much of the conversation so far a fresh session is told, if it is.
+    /// How much history is carried into a fresh session, if it is carried.
     carried: Option<HistoryExtent>,
-    /// The next prompt carries it.
+    /// The next prompt carries the history.
     carry: bool,
     out: Vec<Effect>,
 }
@@ -128,19 +128,19 @@ impl SessionMachine {
         }
     }
 
-    /// A session that the agent has and that we do not know. What the agent replays of it is its history.
+    /// A session of the agent that has no record yet. The agent's replay becomes its history.
     pub fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
         Self { lineage: Some(Lineage::adopted(session, now)), is_adopting: true, ..Self::new(agent) }
     }
 
-    /// A session that the agent is to fork from that of a record.
+    /// A session that the agent is to fork from a record's session.
     pub fn forking(record: &Record) -> Self {
-        // The record that comes of it is another, and has yet to keep what it begins with.
+        // The fork is a new record, which has yet to persist the settings it inherits.
         let settings_changed = record.settings != RecordSettings::default();
         Self { is_forking: true, lifecycle: Lifecycle::Open, settings_changed, ..Self::of_record(record) }
     }
 
-    /// A session that was kept.
+    /// A session of a stored record.
     pub fn of_record(record: &Record) -> Self {
         Self {
             lineage: Some(record.lineage.clone()),
@@ -154,12 +154,12 @@ impl SessionMachine {
         }
     }
 
-    /// Whether the session is one that the agent has yet to give to us.
+    /// Whether the session still has to be adopted from the agent.
     pub fn is_adopting(&self) -> bool {
         self.is_adopting
     }
 
-    /// What happened, and what to do about it, in order.
+    /// Applies an input and returns its effects, in order.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         if input.is_activity() {
             self.note_activity(now);
@@ -225,7 +225,7 @@ impl SessionMachine {
         std::mem::take(&mut self.out)
     }
 
-    /// The turn whose lines arrive at the moment.
+    /// The turn that arriving updates belong to.
     pub fn current_turn(&self) -> Option<TurnId> {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
@@ -235,7 +235,7 @@ impl SessionMachine {
         }
     }
 
-    /// The name of the turn that runs.
+    /// The request id of the running turn.
     pub fn running_request(&self) -> Option<&RequestId> {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
@@ -250,12 +250,12 @@ impl SessionMachine {
         self.returning.as_ref()
     }
 
-    /// The ACP session that requests to the agent are about: the current one, or the one that is returned to.
+    /// The ACP session that calls to the agent use: the current one, or the earlier one that the record returns to.
     pub fn target_session(&self) -> Option<&AcpSessionId> {
         self.returning.as_ref().or_else(|| Some(&self.lineage.as_ref()?.current().session))
     }
 
-    /// The turns that are open: the one that runs, then those that wait.
+    /// The unfinished turns: the running one, then the queued ones.
     pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
         let running = match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
@@ -276,7 +276,7 @@ impl SessionMachine {
         self.is_prompted
     }
 
-    /// Whether what the agent remembers of the session would be lost with its process.
+    /// Whether the session would be lost with the agent's process.
     pub fn has_only_memory(&self) -> bool {
         match &self.state {
             MachineState::Idle(live) => self.is_prompted && !live.advertised.restores(),
@@ -284,7 +284,7 @@ impl SessionMachine {
         }
     }
 
-    /// Whether a fresh session would be told the conversation so far.
+    /// Whether a fresh session would get the conversation so far.
     pub fn carries_history(&self) -> bool {
         self.options.is_some_and(|options| options.carry_history) && self.answered
     }
@@ -294,12 +294,12 @@ impl SessionMachine {
         matches!(self.state, MachineState::Idle(_) | MachineState::Prompting(_))
     }
 
-    /// Whether a turn runs or waits.
+    /// Whether a turn runs or is queued.
     pub fn has_work(&self) -> bool {
         self.current_turn().is_some() || !self.queue.is_empty()
     }
 
-    /// Whether what the running turn asks stays open while nobody can be asked.
+    /// Whether requests of the running turn stay pending while no client can answer.
     pub fn waits_for_answers(&self) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => turn.policy.unasked == UnattendedPolicy::Wait,
@@ -307,7 +307,7 @@ impl SessionMachine {
         }
     }
 
-    /// Whether somebody is to be asked about this, if it is wanted now.
+    /// Whether a client has to approve this tool use now.
     pub fn asks_about(&self, tool: &ToolUse) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => {
@@ -317,7 +317,7 @@ impl SessionMachine {
         }
     }
 
-    /// Whether a rule of the running turn wants this to be asked.
+    /// Whether a rule of the running turn escalates this tool use.
     pub fn is_escalated(&self, tool: &ToolUse) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
@@ -325,7 +325,7 @@ impl SessionMachine {
         }
     }
 
-    /// Whether nothing runs, waits or is under way.
+    /// Whether no turn runs or is queued and no client request is in flight.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, MachineState::Idle(_) | MachineState::Parked)
             && self.queue.is_empty()
@@ -355,12 +355,12 @@ impl SessionMachine {
         self.out.push(effect);
     }
 
-    /// The prompt that is sent next, if one waits.
+    /// The next queued prompt.
     pub fn next_queued(&self) -> Option<&Turn> {
         self.queue.front()
     }
 
-    /// What the last host left: queued prompts stay queued, dispatched ones are never sent again.
+    /// Takes over the previous host's open turns: queued prompts stay queued, dispatched ones are never sent again.
     fn recover(&mut self, now: Timestamp, turns: Vec<Turn>) {
         for mut turn in turns {
             match turn.state {
@@ -422,7 +422,7 @@ impl SessionMachine {
         }
     }
 
-    /// Why the session cannot be reset now, if it cannot: a turn runs, or an agent is just getting the session.
+    /// Why the session cannot be reset now, if it cannot: a turn runs, or the session is being set up.
     pub fn refuses_reset(&self) -> Option<WakeError> {
         match &self.state {
             _ if self.is_closing() => Some(WakeError::Closing),
@@ -431,7 +431,7 @@ impl SessionMachine {
         }
     }
 
-    /// Several clients wait for one start: of their options those that lose less hold.
+    /// Merges the options of clients that wait for the same start; the ones that lose less win.
     fn wake_along(&mut self, options: WakeOptions) {
         let Some(own) = &mut self.options else {
             self.options = Some(options);
@@ -486,8 +486,8 @@ impl SessionMachine {
         }
     }
 
-    /// The agent has reported or asked for something, so the turn that it belongs to has had an effect. A prompt that the
-    /// agent refused before and that waits to be sent once more is then not sent.
+    /// The agent reported or requested something, so its turn has had an effect. A refused prompt that waits to be sent
+    /// once more is then not sent.
     fn note_activity(&mut self, now: Timestamp) {
         match &mut self.state {
             MachineState::Prompting(prompting) => {
@@ -559,7 +559,7 @@ impl SessionMachine {
         }
     }
 
-    /// Starts the agent for the prompts and requests that wait, as they together wish.
+    /// Starts the agent for the queued prompts and waiting requests, with their merged options.
     fn start_for_queue(&mut self) {
         let queued = self.queue.iter().map(|turn| turn.wishes);
         let wishes: Vec<WakeOptions> = queued.chain(self.waiting.iter().map(|pass| pass.options)).collect();
@@ -572,8 +572,8 @@ impl SessionMachine {
         self.do_(Effect::StartAgent);
     }
 
-    /// The agent did not get the session: clients that wait for it fail. If the record was to return to an earlier
-    /// session, only that fails; prompts and requests that came since are for the session that the record has.
+    /// The agent did not get the session: the waiting clients get the error. If the record was to return to an earlier
+    /// session, only that fails; later prompts and requests are for the session that the record has.
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = None;
         self.do_(Effect::Awake(Err(WakeError::Agent(error.clone()))));
@@ -609,13 +609,13 @@ impl SessionMachine {
         }
     }
 
-    /// The session is live: whatever waits may go.
+    /// The session is live: sends what was waiting.
     fn become_live(&mut self, now: Timestamp, live: LiveSession, how: WakeOutcome) {
         if self.lifecycle != Lifecycle::Open {
             self.lifecycle = Lifecycle::Open;
             self.do_(Effect::SaveLifecycle(Lifecycle::Open));
         }
-        // What one client wished for this time binds no later start.
+        // A client's options apply to one start only.
         self.options = None;
         self.do_(Effect::Awake(Ok(how)));
         self.state = MachineState::Idle(live);

@@ -1,8 +1,8 @@
-//! Requests of clients that go to the agent beside any turn: a mode, a model, an option, a fork, an extension's method.
+//! Forwards client requests to the agent outside of turns: mode, model, option, fork, extension methods.
 //!
-//! They do not wait behind a turn. They wait for the agent to have the session, wake it if need be, and every one
-//! has exactly one answer: the agent's, or why there is none. The protocol's own have a bounded time for it, and one
-//! whose client is gone keeps nothing from being parked.
+//! They do not queue behind a turn. They wait until the agent has the session, and start it if necessary. Each has
+//! exactly one response: the agent's, or an error. The protocol's own methods have a deadline. A request whose client
+//! no longer waits does not prevent parking.
 
 use std::sync::Arc;
 
@@ -11,52 +11,52 @@ use crate::model::{AgentError, Setting, SettingValue, WakeOptions};
 use super::state::{AfterExit, MachineState};
 use super::{AgentCall, Deadline, Effect, ForwardError, SessionMachine};
 
-/// How many requests of clients may be under way in one session.
+/// How many forwarded requests one session may have in flight or waiting.
 pub const MAX_PASSES: usize = 256;
-/// How long all those may be together that wait for the agent to have the session, before no more are taken.
+/// Once the waiting requests exceed this many bytes, further ones are refused.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// A request of a client for the agent.
+/// A client's request to be forwarded to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardedRequest {
-    /// Which.
+    /// Its id.
     pub id: PassId,
-    /// The protocol's method, or an extension's.
+    /// A method of the protocol or of an extension.
     pub method: Box<str>,
-    /// A JSON object; whose session it is about is put in on the way out.
+    /// A JSON object; the session id is inserted when it is sent.
     pub params: Arc<str>,
-    /// The setting that it asks for, if it asks for one: done, it is a wish of the record.
+    /// The setting it chooses, if any. On success the record keeps that as a chosen setting.
     pub setting: Option<Setting>,
-    /// How the session is to be brought back for it, should that be needed.
+    /// How to restore the session, if the request needs that.
     pub options: WakeOptions,
-    /// Whether it is sent a second time, because the agent's process no longer had the session.
+    /// Whether it is sent a second time, because the agent's process had lost the session.
     pub is_resent: bool,
 }
 
 impl ForwardedRequest {
-    /// Whether sending it again is safe and wanted: it chooses a setting.
+    /// Whether sending it again is safe and useful: it chooses a setting.
     fn can_be_resent(&self) -> bool {
         let settings = ["session/set_mode", "session/set_model", "session/set_config_option"];
         !self.is_resent && settings.contains(&&*self.method)
     }
 }
 
-/// A request of a client that the agent has.
+/// A forwarded request that was sent to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InFlightForward {
     pub(super) pass: ForwardedRequest,
-    /// What the session showed of that setting before.
+    /// The setting's value before the request.
     pub(super) before: Option<SettingValue>,
-    /// Whether its client still waits for the answer. One that does not holds nothing.
+    /// Whether the client still waits for the response. If not, the request does not prevent parking.
     pub(super) is_wanted: bool,
 }
 
-/// A request of a client, told from others of the session.
+/// Identifies a forwarded request within its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PassId(pub u64);
 
 impl PassId {
-    /// The name of what no client asks for: a setting that is restored.
+    /// The id of requests that no client sent: settings that are being restored.
     pub const OURS: Self = Self(u64::MAX);
 }
 
@@ -70,7 +70,7 @@ impl SessionMachine {
             return self.do_(Effect::Passed(pass.id, Err(ForwardError::TooMany)));
         }
         if self.waiting.len() + self.passed.len() >= MAX_PASSES {
-            // One that nobody waits for any more makes room.
+            // A request that no client waits for makes room.
             let Some(index) = self.passed.iter().position(|passed| !passed.is_wanted) else {
                 return self.do_(Effect::Passed(pass.id, Err(ForwardError::TooMany)));
             };
@@ -102,7 +102,7 @@ impl SessionMachine {
 
     fn pass_now(&mut self, pass: ForwardedRequest) {
         let id = pass.id;
-        // How long an extension's method may take, only those who made it know.
+        // Only the authors of an extension's method know how long it may take.
         let is_limited = !pass.method.starts_with('_');
         let before = pass.setting.as_ref().and_then(|setting| self.shown(&setting.name).cloned());
         self.passed.push(InFlightForward { pass: pass.clone(), before, is_wanted: true });
@@ -112,7 +112,7 @@ impl SessionMachine {
         }
     }
 
-    /// The session is live: what waited for that goes out.
+    /// The session is live: sends the waiting requests.
     pub(super) fn pass_waiting(&mut self) {
         for pass in std::mem::take(&mut self.waiting) {
             self.pass_now(pass);
@@ -140,8 +140,7 @@ impl SessionMachine {
         }
     }
 
-    /// The agent's process no longer has the session: choices of settings that it has not carried out are sent once more
-    /// when the session is restored.
+    /// The agent's process lost the session: setting requests in flight are sent once more after the restore.
     pub(super) fn requeue_settings(&mut self) {
         let (again, rest): (Vec<InFlightForward>, _) =
             std::mem::take(&mut self.passed).into_iter().partition(|passed| passed.pass.can_be_resent());
@@ -150,7 +149,7 @@ impl SessionMachine {
         self.waiting.extend(wanted.map(|passed| ForwardedRequest { is_resent: true, ..passed.pass }));
     }
 
-    /// One that is out is withdrawn, and the agent may still answer it; nobody waits for that.
+    /// Cancels a request in flight. The agent may still answer it; the answer is ignored.
     pub(super) fn pass_withdrawn(&mut self, id: PassId) {
         self.waiting.retain(|pass| pass.id != id);
         if let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id) {
@@ -160,8 +159,7 @@ impl SessionMachine {
         }
     }
 
-    /// The agent has not answered one in time. It may still do what it was asked for, and that counts; its answer does
-    /// not.
+    /// The agent missed the deadline. A late success still records the chosen setting, but is not sent to the client.
     pub(super) fn pass_is_overdue(&mut self, id: PassId) {
         let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id && passed.is_wanted)
         else {
@@ -174,12 +172,12 @@ impl SessionMachine {
         self.pass_is_over();
     }
 
-    /// Whether somebody waits for the agent's answer to a request.
+    /// Whether a client waits for the agent's response to a request.
     pub(super) fn is_asked(&self) -> bool {
         self.passed.iter().any(|passed| passed.is_wanted)
     }
 
-    /// The method of a request whose answer somebody waits for.
+    /// The method of a request that a client waits for.
     pub fn passed_method(&self, id: PassId) -> Option<&str> {
         self.passed
             .iter()
@@ -187,28 +185,28 @@ impl SessionMachine {
             .map(|passed| &*passed.pass.method)
     }
 
-    /// An agent with nothing else to do has had its last request.
+    /// Restarts the idle deadline after the last request of an idle agent.
     fn pass_is_over(&mut self) {
         if matches!(self.state, MachineState::Idle(_)) {
             self.do_(Effect::Arm(Deadline::Idle));
         }
     }
 
-    /// The agent is gone, and with it the answers.
+    /// The agent exited: requests in flight fail.
     pub(super) fn passes_lost(&mut self, error: &AgentError) {
         for InFlightForward { pass, .. } in std::mem::take(&mut self.passed) {
             self.do_(Effect::Passed(pass.id, Err(ForwardError::Agent(error.clone()))));
         }
     }
 
-    /// Nothing brings the session back for those who wait.
+    /// The session could not be restored: waiting requests fail.
     pub(super) fn passes_in_vain(&mut self, why: &ForwardError) {
         for pass in std::mem::take(&mut self.waiting) {
             self.do_(Effect::Passed(pass.id, Err(why.clone())));
         }
     }
 
-    /// The agent has not answered, and is sent away: for being silent as long as it may be idle, or for the turn's sake.
+    /// Fails the requests in flight because the agent's process is being ended.
     pub(super) fn passes_unanswered(&mut self) {
         for passed in std::mem::take(&mut self.passed) {
             self.pass_unanswered(passed.pass.id, passed.pass.method);
@@ -221,7 +219,7 @@ impl SessionMachine {
         self.do_(Effect::Passed(id, Err(ForwardError::Agent(error))));
     }
 
-    /// The session is over for clients; what is out or waits has no answer.
+    /// The session closes: all requests in flight or waiting fail.
     pub(super) fn passes_closed(&mut self) {
         self.passes_in_vain(&ForwardError::Closing);
         for InFlightForward { pass, .. } in std::mem::take(&mut self.passed) {

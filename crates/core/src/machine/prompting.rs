@@ -1,4 +1,4 @@
-//! Turns: sent one at a time, cancelled, answered; and what the agent says and asks meanwhile.
+//! Turns: dispatches one prompt at a time, cancels it, ends it, and handles the agent's updates and requests during it.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ use super::state::{
 };
 use super::{AgentCall, AskId, Deadline, Effect, Permit, SessionMachine, TurnStop};
 
-/// How much may be held back within a turn. A replay that goes on for longer is shown.
+/// How many bytes may be held back within a turn. A longer replay is published.
 const MAX_HELD_BYTES: usize = 256 * 1024;
-/// How many requests of one turn may wait for an answer. An agent that asks for more at once is refused the rest, so that
-/// no request takes longer for those before it.
+/// How many requests of one turn may be pending. Further ones are rejected, so that the cost per request stays bounded.
 pub(super) const OPEN_REQUESTS: usize = 1024;
 
 impl SessionMachine {
-    /// Sends the next prompt, if the session is idle; without one, its idle time begins.
+    /// Sends the next queued prompt if the session is idle; without one, arms the idle deadline.
     pub(super) fn dispatch_next(&mut self, now: Timestamp) {
         let live = match self.take_state() {
             MachineState::Idle(live) => live,
@@ -88,7 +87,7 @@ impl SessionMachine {
                 if advertised.close {
                     self.state = MachineState::Closing(advertised, None);
                 } else {
-                    // The end of the turn was all there was to wait for.
+                    // Nothing else is pending after the end of the turn.
                     self.let_go(advertised);
                 }
             }
@@ -96,8 +95,8 @@ impl SessionMachine {
         }
     }
 
-    /// The agent refused a prompt because its process no longer has the session. The process is restarted, which
-    /// restores the session, and the prompt is sent once more: only once, and only if nothing of its turn had arrived.
+    /// The agent refused a prompt because its process lost the session. The process is restarted, which restores the
+    /// session, and the prompt is sent again: once, and only if nothing of its turn had arrived.
     fn restart_after_prompt(&mut self, now: Timestamp, prompting: PromptTurn, error: &AgentError) {
         let PromptTurn { turn, stopping, asked, held, activity, inserted, carried_history, .. } = prompting;
         self.release(held);
@@ -117,7 +116,7 @@ impl SessionMachine {
 
     pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
         let MachineState::Prompting(prompting) = &mut self.state else {
-            // A turn that waits for its agent is the running one to whoever asked for it.
+            // To the client, a prompt that waits for its agent is the running one.
             if let Some(id) = wanted.or_else(|| self.queue.front().map(|turn| turn.id)) {
                 self.cancel_queued(now, id);
             }
@@ -129,7 +128,7 @@ impl SessionMachine {
         }
     }
 
-    /// Tells the agent to stop its turn, and its questions that nobody will answer them. It is told once.
+    /// Sends `session/cancel` and answers the turn's pending requests as cancelled. Does this once per turn.
     pub(super) fn stop(&mut self, why: StopCause) {
         let MachineState::Prompting(prompting) = &mut self.state else { return };
         if prompting.stopping.is_some() {
@@ -143,7 +142,7 @@ impl SessionMachine {
     }
 
     pub(super) fn update(&mut self, update: &Update, body: Arc<str>) {
-        // Before there is a session, and after its process is gone, nothing said belongs to it.
+        // Updates before the session exists or after its process ended do not belong to it.
         if matches!(self.state, MachineState::Parked | MachineState::Starting | MachineState::Closed) {
             return;
         }
@@ -160,9 +159,9 @@ impl SessionMachine {
         }
     }
 
-    /// In a turn, text that continues a late replay is held back until it is sure: an answer that only
-    /// begins like an old one must not be withheld. It is sure once the whole rest has come and more follows;
-    /// even then it is kept, aside. Thoughts, plans and tool calls are the turn's own: they end the doubt.
+    /// In a turn, text that continues a late replay is held back until it is certain to be one, because a new answer
+    /// may begin like an old one. It is certain once the replay is complete and more follows; it is then persisted
+    /// outside the conversation. Thoughts, plans and tool calls belong to the turn: they end the replay.
     fn said_in_a_turn(&mut self, update: &Update, body: Arc<str>) {
         let MachineState::Prompting(prompting) = &mut self.state else { return };
         let is_message = matches!(
@@ -198,12 +197,12 @@ impl SessionMachine {
         self.do_(Effect::Keep(body));
     }
 
-    /// Says how a replay compares of which all has come by now, if that is otherwise than it was said.
+    /// Records the verdict of a replay that is now complete, if it differs from the recorded one.
     fn correct(&mut self, replay: Option<ReplayVerdict>) {
         self.out.extend(replay.map(|replay| Effect::Fact(Fact::ReplayedLate { replay })));
     }
 
-    /// Shows held lines after all.
+    /// Publishes held lines.
     pub(super) fn release(&mut self, held: Vec<Arc<str>>) {
         self.out.extend(held.into_iter().map(Effect::Keep));
     }
@@ -215,7 +214,7 @@ impl SessionMachine {
         }
     }
 
-    /// Whether there is an agent that reads what we send.
+    /// Whether an agent is running that reads our responses.
     pub(super) fn can_be_answered(&self) -> bool {
         !matches!(
             self.state,
@@ -235,7 +234,7 @@ impl SessionMachine {
             MachineState::Prompting(PromptTurn { turn, asked, .. }) => match turn.policy.rule(&tool).decision
             {
                 Decision::Approve if can_approve => Permit::Approve,
-                // What cannot be approved in its own words is not, and the turn says so.
+                // Without an option that approves, the request is rejected, and the turn counts it as rejected.
                 Decision::Approve | Decision::Reject => Permit::Reject,
                 Decision::Ask if asked.len() >= OPEN_REQUESTS => Permit::Reject,
                 Decision::Ask => {
@@ -243,13 +242,13 @@ impl SessionMachine {
                     return self.do_(Effect::Consult(ask));
                 }
             },
-            // Outside a turn nobody has allowed anything.
+            // Outside a turn there is no policy that allows anything.
             _ => Permit::Reject,
         };
         self.answer(ask, permit);
     }
 
-    /// What is no permission is put to the turn's client whatever the turn's policy: nothing is allowed by it.
+    /// Routes an elicitation to the turn's client. The policy does not apply, because an elicitation grants nothing.
     pub(super) fn elicitation(&mut self, ask: AskId) {
         if !self.can_be_answered() {
             return;
@@ -270,35 +269,35 @@ impl SessionMachine {
         self.answer(ask, answer);
     }
 
-    /// The agent still wants to hear something, if only that nobody will answer.
+    /// The agent withdrew the request; it still gets a response.
     pub(super) fn withdrawn(&mut self, ask: &AskId) {
         if let Some(open) = self.take_open(ask) {
             self.take_back(vec![open]);
         }
     }
 
-    /// An answer that comes after the turn, or after the question was taken back, grants nothing.
+    /// An answer that arrives after the turn, or after the request was withdrawn, grants nothing.
     pub(super) fn advised(&mut self, ask: &AskId, permit: Permit) {
         if let Some(open) = self.take_open(ask) {
             self.answer(open.ask, permit);
         }
     }
 
-    /// Nobody can be asked. The turn's policy says whether the request stays pending; if it does not, one that is no
-    /// permission is declined.
+    /// No client can answer. The turn's policy decides whether the request stays pending; if not, an elicitation is
+    /// declined.
     pub(super) fn unanswered(&mut self, ask: &AskId, what: String) {
         let MachineState::Prompting(PromptTurn { turn, asked, .. }) = &self.state else { return };
         let Some(open) = asked.iter().find(|open| open.ask == *ask) else { return };
         let escalated = open.tool.as_ref().and_then(|tool| turn.policy.rule(tool).escalated_by);
         let permit = match (&open.tool, escalated, turn.policy.unasked) {
-            // It is still the agent's to take back, and a cancel's to answer.
+            // The agent can still withdraw it, and a cancel still answers it.
             (_, _, UnattendedPolicy::Wait) => return,
             (None, ..) => Permit::Declined,
             (Some(_), Some(rule), UnattendedPolicy::Deny | UnattendedPolicy::Fail) => {
                 Permit::Escalated(rule.into())
             }
             (Some(_), None, UnattendedPolicy::Fail) => return self.fail_for_want_of_an_answer(what),
-            // Here too what cannot be approved in its own words is not.
+            // Here too, a request without an option that approves is rejected.
             (Some(tool), None, UnattendedPolicy::Deny)
                 if tool.kind() == ToolKind::Reads && open.can_approve =>
             {
@@ -309,13 +308,13 @@ impl SessionMachine {
         self.advised(ask, permit);
     }
 
-    /// The turn fails once the agent has stopped; that it is to stop it is told at once.
+    /// Cancels the turn at once; it fails when the agent has stopped.
     fn fail_for_want_of_an_answer(&mut self, what: String) {
         let error = AgentError::NobodyToAsk { agent: self.agent.clone(), what };
         self.stop(StopCause::Failing(Box::new((&error).into())));
     }
 
-    /// Takes a question out of those that are open.
+    /// Removes a request from the pending ones.
     fn take_open(&mut self, ask: &AskId) -> Option<PendingRequest> {
         let MachineState::Prompting(PromptTurn { asked, .. }) = &mut self.state else { return None };
         let index = asked.iter().position(|open| open.ask == *ask)?;
@@ -335,14 +334,14 @@ impl SessionMachine {
         self.do_(Effect::Permit(ask, permit));
     }
 
-    /// Tells the agent that questions of a turn that is cancelled or over will have no other answer.
+    /// Answers the pending requests of a cancelled or ended turn as cancelled.
     pub(super) fn take_back(&mut self, asked: Vec<PendingRequest>) {
         self.out.extend(asked.into_iter().map(|open| Effect::Permit(open.ask, Permit::Cancelled)));
     }
 }
 
-/// Whether an update is the rest of a replay; once something is not, nothing is any more. If it is, how the replay
-/// compares with it, where all has come and that is otherwise than it was said.
+/// Whether an update continues a replay; the first one that does not ends the replay. If the update completes it and
+/// the verdict changes, also returns the new verdict.
 fn owed(live: &mut LiveSession, update: &Update) -> (bool, Option<ReplayVerdict>) {
     let Some(Owed { alignment, told }) = live.owed.as_deref_mut() else { return (false, None) };
     let is_owed = alignment.late(update) == LateStep::Owed;

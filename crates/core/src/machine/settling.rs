@@ -1,12 +1,12 @@
-//! Settings: what somebody has chosen is a wish of the record, and whenever an agent has the session anew it is set so
-//! again, before anything waits no longer.
+//! Restores the record's chosen settings whenever an agent gets the session, before queued prompts and requests run.
 //!
-//! The model comes first, because options depend on it, and the mode comes last, because it may depend on either. Each
-//! answer may change what is offered, so the next wish is looked for among what is offered then. A wish that the session
-//! shows already is not asked for. One that cannot be restored is said and stays a wish; the rest goes on.
+//! Order: the model first, because options depend on it; the mode last, because it may depend on either. Each response
+//! may change the offered settings, so the next one is looked up in the current offer. A setting that already has the
+//! chosen value is skipped. One that cannot be restored is recorded as a fact and stays chosen; the others are still
+//! restored.
 //!
-//! A setting that the agent changes by itself is no longer wished: an agent that has left its plan mode is not pushed
-//! back into it, and what an agent chose for itself is not chosen again by us.
+//! A setting that the agent changes by itself is no longer chosen. An agent that left plan mode is not put back into
+//! it.
 
 use crate::model::{
     AgentError, Fact, OfferedSetting, OfferedSettings, Setting, SettingName, SettingValue, Timestamp,
@@ -17,13 +17,13 @@ use super::state::{LiveSession, MachineState, SettingsRestore};
 use super::{AgentCall, Deadline, Effect, SessionMachine, WakeOutcome};
 
 impl SessionMachine {
-    /// The wishes that could not be restored, each with the reason.
+    /// The chosen settings that could not be restored, each with the reason.
     pub fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
         let open = self.settings.open_wishes();
         open.filter_map(|(wish, _, reason)| Some((wish.clone(), reason?.into()))).collect()
     }
 
-    /// What the agent offers, which is known before what told it is acted on.
+    /// Stores the offered settings. Runs before the message that carried them is processed.
     pub(super) fn offer(&mut self, offered: OfferedSettings) {
         if offered == self.offered {
             return;
@@ -50,8 +50,8 @@ impl SessionMachine {
         self.offered = offered;
     }
 
-    /// The agent has answered a client's choice, and what it shows now is what it has made of it. One that it has left as
-    /// it was before is not done; one that it knows by another name is wished by that, if it can be asked for by it.
+    /// Records a setting that a client chose and the agent confirmed. If the agent still shows the old value, nothing
+    /// is recorded. If it shows a third value that it also offers, that value is recorded.
     pub(super) fn wish(&mut self, mut setting: Setting, before: Option<&SettingValue>) {
         if let Some(shown) = self.shown(&setting.name).filter(|shown| **shown != setting.value) {
             if Some(shown) == before {
@@ -64,7 +64,7 @@ impl SessionMachine {
         let offered = &self.offered;
         let is_mode = |name: &SettingName| offered.named(name).is_some_and(OfferedSetting::is_mode);
         if is_mode(&setting.name) {
-            // Some agents tell their modes twice. The last word is the one that counts.
+            // Some agents offer their modes twice. The last choice counts.
             self.settings.withdraw(|wish| is_mode(&wish.name));
         }
         // Some agents offer their models twice, too.
@@ -73,24 +73,24 @@ impl SessionMachine {
         self.settings_changed = true;
     }
 
-    /// The setting that a person means by a word for an option, or without one the mode, if it is wished.
+    /// The chosen setting that a user's word for an option refers to; without a word, the chosen mode.
     pub fn wished(&self, word: Option<&str>) -> Option<Setting> {
         self.settings.wished_by(word).cloned()
     }
 
-    /// Nobody wishes this setting any more; the agent keeps it as it is.
+    /// Removes a chosen setting; the agent keeps its current value.
     pub(super) fn forget(&mut self, name: &SettingName) {
         self.settings.withdraw(|wish| wish.name == *name);
         self.settings_changed = true;
     }
 
-    /// The agent has the session: it is set as it was wished to be, and then it is live.
+    /// The agent has the session: restore the chosen settings, then go live.
     pub(super) fn settle(&mut self, now: Timestamp, live: LiveSession, how: WakeOutcome) {
         if !self.settings.unmet.is_empty() {
             self.settings.unmet.clear();
             self.settings_changed = true;
         }
-        // One that has told of nothing shows nothing, whatever another showed before it.
+        // Clears the values of an earlier agent, even if this one reported none.
         let shown = self.offered.kept();
         if shown != self.settings.shown {
             self.settings.shown = shown;
@@ -130,7 +130,7 @@ impl SessionMachine {
         self.shown(&wish.name) == Some(&wish.value)
     }
 
-    /// What the session shows of a setting.
+    /// The setting's current value in the session.
     pub(super) fn shown(&self, name: &SettingName) -> Option<&SettingValue> {
         self.offered.wished(name)?.value.as_ref()
     }
@@ -149,7 +149,7 @@ impl SessionMachine {
         self.settle_next(now, live, how, left);
     }
 
-    /// An agent that leaves one unanswered would do so with the next, and nobody is to wait for that again.
+    /// An agent that leaves one request unanswered would do so with the next, so the remaining settings are skipped.
     pub(super) fn settings_unanswered(&mut self, now: Timestamp) {
         let SettingsRestore { live, how, asked, left } = match self.take_state() {
             MachineState::Settling(settling) => settling,
@@ -170,7 +170,7 @@ impl SessionMachine {
     }
 }
 
-/// Which of several wishes goes first: the lowest.
+/// Restore order: lowest first.
 fn rank(offered: &OfferedSetting) -> u8 {
     match offered {
         model if model.is_model() => 0,

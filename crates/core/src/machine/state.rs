@@ -1,4 +1,4 @@
-//! Where a session stands. Each state carries what that state needs and nothing else.
+//! The states of the machine. Each state carries only the data it needs.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use crate::model::{
 
 use super::{Advertised, AskId, OnResume, Rung, TurnStop, WakeOutcome};
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MachineState {
     /// No agent.
     Parked,
-    /// The agent's process is coming up.
+    /// The agent's process is starting.
     Starting,
-    /// The agent is looking for the session in its list.
+    /// `session/list` is in flight, to find the session in it.
     Looking(Ladder),
-    /// The agent is not to load the session yet.
+    /// Waiting for the time from which the agent can load the session.
     Waiting(Ladder),
-    /// The agent is making a session.
+    /// `session/new` or `session/fork` is in flight.
     Creating(Advertised, Option<Reset>),
-    /// The agent is bringing the session back. What it replays is compared, not shown.
+    /// The agent is restoring the session. Its replay is compared with the stored events and not shown.
     Restoring(Restore),
-    /// The agent has the session, and is set as it was wished to be.
+    /// The agent has the session; the chosen settings are being restored.
     Settling(SettingsRestore),
     /// The agent has the session and nothing runs.
     Idle(LiveSession),
     /// A turn runs.
     Prompting(PromptTurn),
-    /// `session/close` is under way, perhaps over a running turn.
+    /// `session/close` is in flight, perhaps during a running turn.
     Closing(Advertised, Option<Turn>),
-    /// `session/delete` is under way.
+    /// `session/delete` is in flight.
     Deleting,
     /// The process is being ended.
     Ending(AfterExit),
-    /// The end.
+    /// Final state.
     Closed,
 }
 
-/// A fresh session about to take over.
+/// A fresh session that replaces the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reset {
     pub(super) reason: LineageReason,
@@ -49,7 +49,7 @@ pub(super) struct Reset {
     pub(super) error: Option<RestoreError>,
 }
 
-/// How far down the ladder we are.
+/// The progress of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ladder {
     pub(super) advertised: Advertised,
@@ -59,7 +59,7 @@ pub(super) struct Ladder {
     pub(super) on_resume: OnResume,
     pub(super) tried_resume: bool,
     pub(super) tried_load: bool,
-    /// The last refusal that says something about the session. A method that the agent does not have says nothing.
+    /// The last refusal that concerns the session. "Method not found" is not one.
     pub(super) refusal: Option<RestoreRefusal>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct RestoreRefusal {
     pub(super) error: RestoreError,
 }
 
-/// One rung under way.
+/// A restore request in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Restore {
     pub(super) ladder: Ladder,
@@ -79,31 +79,31 @@ pub(super) struct Restore {
     pub(super) alignment: Alignment,
 }
 
-/// Wishes that are being restored.
+/// Chosen settings that are being restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SettingsRestore {
     pub(super) live: LiveSession,
-    /// How the session came to be live.
+    /// How the session became live.
     pub(super) how: WakeOutcome,
-    /// The one that the agent has been asked for.
+    /// The setting whose request is in flight.
     pub(super) asked: Setting,
-    /// Those that it has not.
+    /// The settings that are not requested yet.
     pub(super) left: Vec<Setting>,
 }
 
-/// A session the agent has.
+/// A session that the agent has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LiveSession {
     pub(super) advertised: Advertised,
-    /// What a replay that was answered too early still owes.
+    /// The rest of a replay that was answered before it was complete.
     pub(super) owed: Option<Box<Owed>>,
 }
 
-/// A replay of which more may come than had when it was compared.
+/// A replay that may continue after it was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owed {
     pub(super) alignment: Alignment,
-    /// How it was said to compare.
+    /// The verdict that was recorded.
     pub(super) told: Option<ReplayVerdict>,
 }
 
@@ -112,23 +112,23 @@ pub(super) struct Owed {
 pub(super) struct PromptTurn {
     pub(super) live: LiveSession,
     pub(super) turn: Turn,
-    /// Why the agent was told to stop, if it was.
+    /// Why the turn was cancelled, if it was.
     pub(super) stopping: Option<StopCause>,
-    /// What somebody has been asked and has not answered.
+    /// Requests of the agent that are routed to clients and not answered yet.
     pub(super) asked: Vec<PendingRequest>,
-    /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
+    /// Whether a version 2 agent has confirmed the prompt, so that its idle state ends the turn.
     pub(super) inserted: bool,
-    /// Whether its prompt told the conversation so far to a fresh session.
+    /// Whether its prompt carried the conversation so far into a fresh session.
     pub(super) carried_history: bool,
-    /// What has arrived of it. Once anything has, its prompt is never sent again.
+    /// What has arrived of the turn. Once anything has, its prompt is never sent again.
     pub(super) activity: Activity,
-    /// How the agent stopped, if that came before it had answered the prompt.
+    /// How the agent stopped, if it stopped before it answered the prompt.
     pub(super) stopped: Option<Box<Result<TurnStop, AgentError>>>,
-    /// Lines that look like the rest of a late replay. They are shown after all if they were not.
+    /// Lines that look like the rest of a late replay. They are published if they turn out not to be.
     pub(super) held: Vec<Arc<str>>,
-    /// Whether the held lines are all that the replay owed.
+    /// Whether the held lines complete the replay.
     pub(super) rest_came: bool,
-    /// How the replay compares with them, if that is otherwise than it was said.
+    /// The replay's verdict with the held lines, if it differs from the recorded one.
     pub(super) corrected: Option<ReplayVerdict>,
 }
 
@@ -136,7 +136,7 @@ pub(super) struct PromptTurn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resent {
     pub(super) turn: TurnId,
-    /// The agent's refusal of the first.
+    /// The agent's refusal of the first attempt.
     pub(super) error: TurnError,
 }
 
@@ -145,24 +145,24 @@ pub(super) struct Resent {
 pub(super) enum Activity {
     /// Nothing.
     None,
-    /// An update that may be the user's own, or a request.
+    /// An update that may echo the user's prompt, or a request.
     Heard,
-    /// The agent has said or done something in it, or that it works.
+    /// Output of the agent, or its report that it works.
     Worked,
 }
 
-/// Why an agent was told to stop.
+/// Why a turn is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StopCause {
-    /// Somebody cancelled the turn.
+    /// A client cancelled it.
     Asked,
-    /// The turn has come to a limit, or cannot go on.
+    /// The turn reached a limit or cannot continue.
     Failing(Box<TurnError>),
 }
 
 impl StopCause {
-    /// How the turn ends, whatever the agent says: some answer a cancel as if they had finished, and others with an
-    /// error. What they said is kept as they said it.
+    /// The turn's outcome, independent of the agent's response: some agents answer a cancel as if they had finished,
+    /// others with an error. The response itself is persisted unchanged.
     pub(super) fn outcome(self) -> TurnOutcome {
         match self {
             Self::Asked => TurnOutcome::Stopped(StopReason::cancelled()),
@@ -171,31 +171,31 @@ impl StopCause {
     }
 }
 
-/// A question of the agent that is open.
+/// An unanswered permission request or elicitation of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PendingRequest {
     pub(super) ask: AskId,
-    /// The tool call that it wants permission for; one that wants something else has none.
+    /// The tool use it wants permission for; `None` for an elicitation.
     pub(super) tool: Option<ToolUse>,
-    /// Whether an answer that it offers is known to approve.
+    /// Whether one of its options is known to approve.
     pub(super) can_approve: bool,
 }
 
-/// What a record is once its session is over.
+/// What becomes of a record when its session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CloseKind {
     /// It can still be restored by its id.
     Closed,
-    /// Nobody is to find it again.
+    /// Hidden from then on.
     Deleted,
 }
 
-/// What follows when the process is gone.
+/// What follows when the process has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterExit {
-    /// The session can be brought back.
+    /// The session can be restored later.
     Park,
-    /// Somebody already wants it back.
+    /// A client already waits for it to be restored.
     Wake,
     /// It is closed.
     Close,

@@ -1,5 +1,5 @@
-//! The machine's whole behaviour: every state against every input as a published table, and the hard cases
-//! one by one. No I/O, no async.
+//! Tests of the machine: every state against every input as a published table, and the hard cases one by one. No I/O,
+//! no async.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn prompt(request: &str) -> Input {
     }
 }
 
-/// A prompt whose turn may take a second, and whose agent may be silent for half of one.
+/// A prompt whose turn may take a second, and whose agent may be silent for half a second.
 fn limited(request: &str) -> Input {
     let Input::Prompt { request, prompt, policy, options, .. } = prompt(request) else { panic!("a prompt") };
     let millis = std::time::Duration::from_millis;
@@ -75,7 +75,7 @@ fn chunk(kind: MessageKind, text: &str) -> Input {
     Input::Update { update, body: Arc::from(text) }
 }
 
-/// A client's request.
+/// A forwarded request of a client.
 fn pass(id: u64) -> Input {
     let (method, params) = ("session/set_mode".into(), Arc::from("{}"));
     Input::Pass(ForwardedRequest {
@@ -88,7 +88,7 @@ fn pass(id: u64) -> Input {
     })
 }
 
-/// A client's request for a mode.
+/// A client's request to set a mode.
 fn pass_mode(id: u64, mode: &str) -> Input {
     let Input::Pass(pass) = pass(id) else { panic!("a request") };
     Input::Pass(ForwardedRequest { setting: Some(wish(SettingName::Mode, mode)), ..pass })
@@ -98,7 +98,7 @@ fn wish(name: SettingName, value: &str) -> Setting {
     Setting { name, value: SettingValue::Id(value.into()) }
 }
 
-/// What an agent with two modes offers, in one of them.
+/// The offer of an agent with two modes, one of them active.
 fn offers(mode: &str) -> OfferedSettings {
     let name = SettingName::Mode;
     let value = Some(SettingValue::Id(mode.into()));
@@ -106,14 +106,14 @@ fn offers(mode: &str) -> OfferedSettings {
     OfferedSettings(vec![OfferedSetting { name, category: None, value, choices }])
 }
 
-/// A kept record with a mode wished.
+/// A stored record with a chosen mode.
 fn wishing() -> SessionMachine {
     let mut machine = kept(1);
     machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
     machine
 }
 
-/// A live session that somebody has put into a mode.
+/// A live session in which a client chose a mode.
 fn in_mode(mode: &str) -> SessionMachine {
     let mut machine = live(ALL);
     let answered = Input::PassAnswered { pass: PassId(9), answer: Ok(Arc::from("{}")) };
@@ -121,13 +121,13 @@ fn in_mode(mode: &str) -> SessionMachine {
     machine
 }
 
-/// What an agent of version 2 says of itself.
+/// A state report of a version 2 agent.
 fn state(state: AgentState) -> Input {
     let own = RequestId::new("own").unwrap();
     Input::State { state, background: false, body: Some(Arc::from("state")), own }
 }
 
-/// What one says that has work beside its turns.
+/// A state report of an agent with background work.
 fn beside(state: AgentState) -> Input {
     let own = RequestId::new("own").unwrap();
     Input::State { state, background: true, body: Some(Arc::from("state")), own }
@@ -137,7 +137,7 @@ fn ask() -> AskId {
     AskId("7".into())
 }
 
-/// A request for a permission to do something of this kind.
+/// A permission request for a tool use of this kind.
 fn permission(kind: &str) -> Input {
     Input::Permission { ask: ask(), tool: of_kind(kind), has_options: true, can_approve: true }
 }
@@ -154,7 +154,7 @@ const LOAD: Advertised = Advertised { load: true, ..NONE };
 const REPLAY: Advertised = Advertised { replay: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 
-/// Of an agent that names a session's file by the minute.
+/// The profile of an agent that names a session's file by the minute.
 const BY_THE_MINUTE: RestoreProfile = RestoreProfile {
     needs_prompt_before_load: false,
     wait_before_load: LoadWait::NextMinute,
@@ -166,7 +166,7 @@ fn ready(advertised: Advertised) -> Input {
     ready_after(1, advertised)
 }
 
-/// A started agent, and a conversation of so many answered prompts.
+/// A started agent, and a conversation of this many answered prompts.
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unkept: 0 };
     let exchanges = (0..answered).map(exchange).collect();
@@ -180,7 +180,7 @@ fn ready_after(answered: u64, advertised: Advertised) -> Input {
     }
 }
 
-/// A started agent that behaves so, in a conversation of one answered prompt.
+/// A started agent with this profile, in a conversation of one answered prompt.
 fn ready_with(habits: RestoreProfile, advertised: Advertised) -> Input {
     match ready(advertised) {
         Input::AgentReady { exchanges, spoken_at, carried, on_resume, .. } => {
@@ -190,7 +190,7 @@ fn ready_with(habits: RestoreProfile, advertised: Advertised) -> Input {
     }
 }
 
-/// A kept record whose agent answered `answered` prompts.
+/// A stored record whose agent answered `answered` prompts.
 fn kept(answered: u64) -> SessionMachine {
     let record = Record {
         id: RecordId::new("r").unwrap(),
@@ -225,17 +225,17 @@ fn feed(machine: &mut SessionMachine, inputs: impl IntoIterator<Item = Input>) -
     effects
 }
 
-/// A session that is to become a record.
+/// A session that is being adopted.
 fn adopting() -> SessionMachine {
     SessionMachine::adopting("a", session("theirs"), at(5))
 }
 
-/// A session that the agent is to fork from that of a kept record.
+/// A session that the agent is to fork from a stored record's session.
 fn forking() -> SessionMachine {
     SessionMachine { is_forking: true, ..kept(1) }
 }
 
-/// A kept record, live again by resume.
+/// A stored record, live again by resume.
 fn live(advertised: Advertised) -> SessionMachine {
     let mut machine = kept(1);
     let answer = Input::Restored { inner: None };

@@ -1,7 +1,7 @@
-//! Files and terminals that an agent wants: what a turn's policy says of them, and what holds where no turn runs.
+//! Decides requests of an agent for files and terminals, by the turn's policy or, without a turn, by fixed rules.
 //!
-//! Reading is not asked about, unless a rule of the policy wants just that. An agent could read the same files by itself,
-//! and a question for each of them would only teach people to say yes.
+//! Reading needs no permission unless a rule of the policy demands it: the agent could read the same files by itself,
+//! and a prompt for each one would train people to approve everything.
 
 use crate::model::{Decision, PermissionPolicy, Ruling, ToolKind, ToolUse};
 
@@ -14,7 +14,7 @@ impl SessionMachine {
         if !self.can_be_answered() {
             return;
         }
-        // What it was given once it may use, whatever has become of the turn.
+        // An approved terminal stays usable after its turn.
         let Some(tool) = tool else { return self.do_(Effect::Permit(ask, Permit::Approve)) };
         let reads = tool.kind() == ToolKind::Reads;
         match &mut self.state {
@@ -24,20 +24,20 @@ impl SessionMachine {
                 self.answer(ask, Permit::Cancelled);
             }
             MachineState::Prompting(PromptTurn { turn, asked, .. }) => match decide(&turn.policy, &tool) {
-                // What is read without asking is no permission that was given.
+                // A read without a permission request does not count as an approved permission.
                 Decision::Approve if reads => self.do_(Effect::Permit(ask, Permit::Approve)),
                 Decision::Approve => self.answer(ask, Permit::Approve),
                 Decision::Reject => self.answer(ask, Permit::Reject),
-                // The permission was given, and counted, when the agent asked for it.
+                // The approval was counted when the agent asked for it.
                 Decision::Ask if granted => self.do_(Effect::Permit(ask, Permit::Approve)),
                 Decision::Ask if asked.len() >= OPEN_REQUESTS => self.answer(ask, Permit::Reject),
                 Decision::Ask => {
-                    // Whoever is asked is asked in our words, and has a yes among them.
+                    // The client gets options of ours, and one of them approves.
                     asked.push(PendingRequest { ask: ask.clone(), tool: Some(tool), can_approve: true });
                     self.do_(Effect::Consult(ask));
                 }
             },
-            // Agents read on their own while a session is set up, and what they find is for the prompt that waits.
+            // Agents read files while a session is set up, for the prompt that is queued.
             _ if reads => {
                 let waiting = self.next_queued().map(|turn| decide(&turn.policy, &tool));
                 match waiting.unwrap_or(Decision::Approve) {
@@ -45,7 +45,7 @@ impl SessionMachine {
                     Decision::Ask | Decision::Reject => self.answer(ask, Permit::Reject),
                 }
             }
-            // Outside a turn nobody has allowed anything.
+            // Outside a turn there is no policy that allows anything.
             _ => self.answer(ask, Permit::Reject),
         }
     }

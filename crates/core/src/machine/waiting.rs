@@ -1,33 +1,33 @@
-//! What a session waits for, so that somebody who hears nothing can be told why.
+//! What a session currently waits for, for status reports.
 
 use super::state::{MachineState, PromptTurn, Reset, SettingsRestore};
 use super::{AskId, SessionMachine};
 use crate::model::{LineageReason, SettingName};
 
-/// What has to happen before a session goes on.
+/// What a session waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitCondition {
-    /// The agent's process has to come up and answer `initialize`.
+    /// The agent's process to start and answer `initialize`.
     AgentStart,
-    /// The time has to come from which the agent loads sessions.
+    /// The time from which the agent can load sessions.
     LoadTime,
-    /// The agent has to answer this method.
+    /// The agent's response to this method.
     Answer(Box<str>),
-    /// The agent has the prompt and has to say that it is done with it.
+    /// The end of the turn; the agent has received the prompt.
     TurnEnd,
-    /// Somebody has to answer what the agent asks.
+    /// Answers of clients to pending requests of the agent.
     Questions {
-        /// The one that was asked first of those that are open.
+        /// The oldest pending request.
         first: AskId,
-        /// How many are open.
+        /// How many are pending.
         open: usize,
     },
-    /// The agent's process has to go.
+    /// The agent's process to exit.
     AgentEnd,
 }
 
 impl SessionMachine {
-    /// What the session waits for; `None` if that is nothing but its clients.
+    /// What the session waits for; `None` if it waits only for clients.
     pub fn awaited(&self) -> Option<WaitCondition> {
         let answer = |method: &str| Some(WaitCondition::Answer(method.into()));
         match &self.state {

@@ -1,7 +1,7 @@
-//! Turns of agents of version 2, which say by their state when they work: a prompt's answer tells that the agent has
-//! it, and being idle ends the turn. An agent that works unasked has a turn of its own, so that prompts wait behind
-//! it and clients see it. So has a host of ours that is an agent, whichever version it speaks, while it works for others
-//! or on what was asked before it was lost.
+//! Turns of version 2 agents, which report their working state: the prompt's response only confirms receipt, and the
+//! idle state ends the turn. An agent that works without a prompt gets a turn of its own, so that prompts queue behind
+//! it and clients see it. The same holds for a remote acpx host of either version that works for other clients, or on a
+//! prompt from before the connection was lost.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl SessionMachine {
                 let is_setup =
                     is_asked || matches!(state, MachineState::Waiting(_) | MachineState::Settling(_));
                 if is_asked {
-                    // It works on what it was asked for. That is no news of a setting, whose limit is another.
+                    // The agent works on our request. For a setting this changes nothing: its deadline is another one.
                     self.do_(Effect::Arm(Deadline::Setup));
                 }
                 if is_setup {
@@ -64,8 +64,7 @@ impl SessionMachine {
         }
     }
 
-    /// Work beside the turns keeps the agent from being parked, since that would end it; when it is over, the agent has
-    /// nothing to do from then on.
+    /// Background work outside turns prevents parking, which would end it. When it stops, the idle time starts.
     pub(super) fn note_background(&mut self, background: bool) {
         let was_at_it = std::mem::replace(&mut self.background, background);
         if was_at_it && !background && matches!(self.state, MachineState::Idle(_)) {
@@ -86,13 +85,13 @@ impl SessionMachine {
                 *stopped = None;
                 return;
             }
-            // Agents also say that they are idle when a session is ready, and that may come late.
+            // Agents also report idle when a session is ready, and that report may be late.
             AgentState::Idle(None) if !(*activity == Activity::Worked || stopping.is_some()) => return,
             AgentState::Idle(None) if stopping.is_some() => Ok(StopReason::cancelled().into()),
             AgentState::Idle(None) => Ok(StopReason::new("end_turn").into()),
             AgentState::Idle(Some(how)) => how,
         };
-        // An agent may be quicker with its work than with its answer to the prompt.
+        // An agent may finish its work before it answers the prompt.
         if *inserted {
             self.prompt_answered(now, how);
         } else {
@@ -108,7 +107,7 @@ impl SessionMachine {
         }
     }
 
-    /// The session is live, and its agent has been at work since before it was.
+    /// Begins a turn for work that the agent started before the session was live.
     pub(super) fn go_on_working(&mut self, now: Timestamp) -> bool {
         let own = self.works.take();
         let is_at_work = own.is_some();
@@ -129,7 +128,7 @@ impl SessionMachine {
             id,
             request,
             prompt: Arc::from(Turn::NO_PROMPT),
-            // Nobody has allowed anything, so whoever is there is asked.
+            // No client chose a policy, so attached clients are asked.
             policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),
             limits: TurnLimits::default(),
@@ -151,7 +150,7 @@ impl SessionMachine {
 }
 
 impl PromptTurn {
-    /// A turn at its beginning.
+    /// The initial state of a turn.
     pub(super) fn begun(live: LiveSession, turn: Turn) -> Self {
         Self {
             live,

@@ -1,4 +1,4 @@
-//! How an agent is started, as far as it is kept: its name, and its command line or its URL. Never its environment.
+//! How an agent is started, as stored: its name, and its command line or URL. Never its environment.
 
 use std::borrow::Cow;
 use std::iter;
@@ -7,35 +7,34 @@ use std::time::Duration;
 
 use super::{AgentKey, AgentProfile, ProtocolVersion};
 
-/// The program on the far side.
+/// The agent program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSpec {
-    /// The name it is known by here, if any.
+    /// Its configured name, if any.
     pub name: Option<String>,
-    /// The program to run, or the URL to reach.
+    /// The program to run, or the URL to connect to.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// How long it may take to answer `initialize`, and any later setup request, if that is said.
+    /// How long it may take to answer `initialize` and any later setup request, if configured.
     pub start_timeout: Option<Duration>,
-    /// The newest version of the protocol that is asked for. An agent that speaks only an older one is spoken to in
-    /// that.
+    /// The newest protocol version to request. An agent that speaks only an older one is used with that.
     pub protocol: ProtocolVersion,
-    /// What its user says of how it behaves, over what is known of it. It is not kept with a record.
+    /// The user's profile for it, which overrides the built-in one. It is not stored with a record.
     pub profile: Option<Arc<AgentProfile>>,
 }
 
-/// Which agent it is that an answer is remembered of: the same command line with other files is another one.
+/// The key under which an answer is cached: the same command line with other files is another build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AgentBuild {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The program's file as it stands, path, size and time, that of the script it runs, and the version of the protocol it
-    /// is asked for, in words.
+    /// A text of the program file's path, size and time, those of the script it runs, and the requested protocol
+    /// version.
     pub program: String,
 }
 
-/// What an agent answered to `initialize`, and which files did, on which day.
+/// An agent's cached answer to `initialize`, with the files it came from and the day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentAnswer {
     /// The files, as in [`AgentBuild::program`], and the day.
@@ -44,14 +43,14 @@ pub struct AgentAnswer {
     pub answer: String,
 }
 
-/// How much of a command line is enough to call an agent by.
+/// The longest command line, in characters, that a label shows uncut.
 const LABEL_CHARS: usize = 80;
 
 impl AgentSpec {
-    /// How long an agent may take where nothing says it: long enough for a first `npx` to download its package.
+    /// The default start timeout: long enough for a first `npx` to download its package.
     pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);
 
-    /// An agent started as `program args…`, with the default patience.
+    /// An agent started as `program args…`, with the default timeout.
     pub fn new<A: Into<String>>(program: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
         Self {
             name: None,
@@ -70,21 +69,21 @@ impl AgentSpec {
         self
     }
 
-    /// The same agent with another patience.
+    /// The same agent with another start timeout.
     #[must_use]
     pub fn with_start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = Some(limit);
         self
     }
 
-    /// The same agent, asked for this version of the protocol.
+    /// The same agent with this requested protocol version.
     #[must_use]
     pub fn with_protocol(mut self, version: ProtocolVersion) -> Self {
         self.protocol = version;
         self
     }
 
-    /// The same agent, which behaves as its user says.
+    /// The same agent with a profile of its user.
     #[must_use]
     pub fn with_profile(mut self, profile: Option<Arc<AgentProfile>>) -> Self {
         self.profile = profile;
@@ -96,37 +95,34 @@ impl AgentSpec {
         iter::once(&self.program).chain(&self.args).cloned().collect()
     }
 
-    /// What a shell tells it from other agents by: its name if it has one, else its whole command line as a JSON
-    /// array.
+    /// Its key among agents: its name if it has one, else its whole command line as a JSON array.
     pub fn key(&self) -> AgentKey {
         AgentKey::new(
             self.name.clone().unwrap_or_else(|| serde_json::Value::from(self.command()).to_string()),
         )
     }
 
-    /// Whether it is the same agent, and has the same sessions: one that is called by a name and one that is called by
-    /// its command line are, if one program is started for both. Two that have names are what they are called: each may
-    /// have an environment of its own.
+    /// Whether it is the same agent with the same sessions. An agent with a name and one without are the same if
+    /// their command lines are equal. Two with different names differ, because each may have its own environment.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let has_line = self.name.is_none() || other.name.is_none();
         self.key() == other.key() || has_line && (&self.program, &self.args) == (&other.program, &other.args)
     }
 
-    /// Where it is reached, if it runs on another machine: then the program is a URL, and the arguments are for
-    /// whoever reaches it.
+    /// Its URL, if it runs on another machine. The arguments are then for the program that connects to it.
     pub fn url(&self) -> Option<&str> {
         let (scheme, _) = self.program.split_once("://")?;
         let is_known = ["ws", "wss", "http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
         is_known.then_some(self.program.as_str())
     }
 
-    /// How long it may take to answer a setup request: as was said for it, or else as such agents need.
+    /// How long it may take to answer a setup request: as configured, else as its profile says, else the default.
     pub fn patience(&self, profile: &AgentProfile) -> Duration {
         self.start_timeout.or(profile.start_timeout).unwrap_or(Self::DEFAULT_START_TIMEOUT)
     }
 
-    /// What to call it in a message to a person: its name, or else its command line, of which a long one is cut within;
-    /// two that one program runs are told apart.
+    /// Its label in messages: its name, or else its command line. A long command line is cut in the middle, so that
+    /// two agents of one program stay distinguishable.
     pub fn label(&self) -> Cow<'_, str> {
         if let Some(name) = &self.name {
             return name.into();
@@ -169,7 +165,7 @@ mod tests {
             (agent("a"), agent("a"), true),
             (agent("a").named("mine"), agent("a"), true),
             (agent("a").named("mine"), agent("a").named("yours"), false),
-            // One that has a name may move.
+            // A named agent may change its command.
             (agent("a").named("mine"), agent("b").named("mine"), true),
             (agent("a"), agent("b"), false),
             (agent("a").named("mine"), agent("b"), false),

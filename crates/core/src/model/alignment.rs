@@ -1,12 +1,12 @@
-//! Compares what an agent replays with the conversation we keep, prompt by prompt.
+//! Compares an agent's replay with the stored conversation, prompt by prompt.
 //!
-//! Ours is the truth. A replay is never shown as new output; it only tells whether the agent remembers the
-//! same conversation, less of it, another one, or more (prompts made elsewhere), and only what is more is
-//! kept. The comparison runs while the replay arrives and holds none of it.
+//! The stored conversation is authoritative. A replay is never shown as new output; it only shows whether the agent
+//! remembers the same conversation, less of it, another one, or more (prompts made outside acpx), and only the
+//! surplus is stored. The comparison runs while the replay arrives and buffers none of it.
 //!
-//! Agents do not replay a prompt as it was sent. They change white space, put the content of a mentioned file
-//! between its blocks, and write notes of their own in the user's name. So a prompt is looked for within a
-//! whole user message, and a message that is none of ours is forgiven if ours go on after it.
+//! Agents do not replay a prompt as it was sent. They change white space, insert the content of a mentioned file
+//! between its blocks, and write notes in the user's name. So a prompt is searched within a whole user message, and
+//! an unknown user message is tolerated if our prompts continue after it.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,17 @@ pub struct Exchange {
     pub answered: bool,
     /// The agent's message text, joined; of a long one the beginning.
     pub reply: String,
-    /// How many bytes came after that. What stands there again is taken for it.
+    /// How many bytes followed that. Any replayed text at this place counts as equal.
     pub unkept: usize,
 }
 
-/// How a replay compares with what we keep.
+/// How a replay compares with the stored conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayVerdict {
-    /// The agent remembers what we keep.
+    /// The agent remembers what is stored.
     Same,
-    /// It remembers that and more; the rest was kept.
+    /// It remembers that and more; the surplus was stored.
     Longer,
     /// It remembers only part of it.
     Shorter,
@@ -42,33 +42,33 @@ pub enum ReplayVerdict {
 /// What to do with one replayed update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayStep {
-    /// We have it, or cannot place it: drop it.
+    /// It is stored already, or has no known position: drop it.
     Drop,
-    /// It goes beyond what we have: keep it.
+    /// It goes beyond the stored conversation: store it.
     Keep,
 }
 
-/// What to do with an update that arrives after the replay was said to be over.
+/// What to do with an update that arrives after the restore request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateStep {
-    /// It is what the replay still owed.
+    /// It is part of the replay.
     Owed,
     /// It is new.
     New,
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alignment {
-    /// Ours, the prompts without white space.
+    /// The stored exchanges, the prompts without white space.
     exchanges: Vec<Exchange>,
-    /// How notes begin that the agent writes in the user's name, without white space. They are nobody's prompts.
+    /// The beginnings of notes that the agent writes in the user's name, without white space. They are not prompts.
     notes: Vec<String>,
-    /// How many exchanges have been passed.
+    /// How many exchanges have been matched or skipped.
     passed: usize,
     /// The user message that is being replayed.
     message: Option<UserMessage>,
-    /// How much of the last passed exchange's reply has come again; `None` once it differs.
+    /// How many bytes of the last passed exchange's reply were replayed; `None` once it differs.
     replied: Option<usize>,
     place: ReplayPosition,
     strangers: Strangers,
@@ -76,11 +76,11 @@ pub struct Alignment {
     seen: bool,
 }
 
-/// User messages that are none of ours.
+/// User messages that are not our prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strangers {
     None,
-    /// Ours went on after them.
+    /// Our prompts continued after them.
     Forgiven,
     /// The last user message was one.
     Last,
@@ -97,13 +97,13 @@ enum ReplayPosition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct UserMessage {
     id: Option<Box<str>>,
-    /// The prompt it has begun, and how much of that has come.
+    /// The prompt that it matches so far, and how many bytes of that have matched.
     begun: Option<(usize, usize)>,
-    /// It is a prompt of ours, whole, or a note; what it still brings was added by the agent.
+    /// It is a whole prompt of ours, or a note; the agent added the rest of it.
     is_settled: bool,
 }
 
-/// What a piece of a user message is.
+/// The origin of a piece of a user message.
 enum ChunkOrigin {
     Ours,
     Stranger,
@@ -111,7 +111,7 @@ enum ChunkOrigin {
 }
 
 impl Alignment {
-    /// Begins a comparison with the conversation so far. The notes are how those begin that the agent writes into it in
+    /// Begins a comparison with the conversation so far. `notes` are the beginnings of notes that the agent writes in
     /// the user's name.
     pub fn new(mut exchanges: Vec<Exchange>, notes: &[String]) -> Self {
         for exchange in &mut exchanges {
@@ -130,12 +130,12 @@ impl Alignment {
         }
     }
 
-    /// No comparison: all that comes goes beyond what we have.
+    /// No comparison: every update goes beyond the stored conversation.
     pub fn of_missed() -> Self {
         Self { place: ReplayPosition::Beyond, ..Self::new(Vec::new(), &[]) }
     }
 
-    /// Takes one replayed history update.
+    /// Compares one replayed history update.
     pub fn step(&mut self, update: &Update) -> ReplayStep {
         self.seen = true;
         match self.place {
@@ -167,7 +167,7 @@ impl Alignment {
         ReplayStep::Drop
     }
 
-    /// Ends the comparison; `None` if nothing was replayed, or nothing compared.
+    /// The verdict at the end of the replay; `None` if nothing was replayed or compared.
     pub fn verdict(&self) -> Option<ReplayVerdict> {
         if self.place == ReplayPosition::Beyond && self.passed == 0 {
             return None;
@@ -188,8 +188,8 @@ impl Alignment {
         self.seen.then_some(verdict)
     }
 
-    /// How the replay compares once all of it has come; `None` while something must still come. A prompt that may be
-    /// forgotten is not waited for.
+    /// The verdict once the whole replay has arrived; `None` while some of it is missing. It does not wait for a
+    /// prompt that the agent may have forgotten.
     pub fn outcome(&self) -> Option<ReplayVerdict> {
         let waits =
             self.owes_reply() || !self.message_is_whole() || self.remaining().iter().any(Exchange::must_come);
@@ -203,7 +203,7 @@ impl Alignment {
             && (!self.remaining().is_empty() || self.owes_reply())
     }
 
-    /// Takes an update that came after the restore was answered.
+    /// Classifies an update that arrived after the restore request was answered.
     pub fn late(&mut self, update: &Update) -> LateStep {
         if !self.is_owed() {
             return LateStep::New;
@@ -260,7 +260,7 @@ impl Alignment {
         piece
     }
 
-    /// Finds the place of the next piece of a user message.
+    /// Finds the position of the next piece of a user message.
     fn place(&mut self, message: &mut UserMessage, text: &str, is_surely_same: bool) -> ChunkOrigin {
         if let (Some((index, matched)), false) = (message.begun, message.is_settled) {
             self.go_on(message, index, matched, text);
@@ -274,20 +274,20 @@ impl Alignment {
             self.go_on(message, index, 0, text);
             return ChunkOrigin::Ours;
         }
-        // A prompt that was answered is followed by its answer, so whatever follows it sooner is part of it.
+        // An answered prompt is followed by its answer, so any user text before that belongs to the prompt.
         let last = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
         let is_added = message.begun.is_some() && last.is_some_and(|exchange| exchange.answered);
         if is_added || self.notes.iter().any(|note| text.starts_with(note)) {
             message.is_settled = true;
             return ChunkOrigin::Ours;
         }
-        // The delta is kept only after an exact match of the last prompt we know, and not while its reply is
-        // still being replayed: some agents put what their tools answered into the user's mouth.
+        // The surplus is stored only after an exact match of our last prompt, and not while its reply is
+        // still being replayed: some agents replay tool results as user messages.
         let is_past = self.passed > 0 && self.remaining().is_empty() && !self.owes_reply();
         if is_past { ChunkOrigin::Beyond } else { ChunkOrigin::Stranger }
     }
 
-    /// Advances in a prompt, if the text does; if not, the agent put it between.
+    /// Advances in a prompt if the text continues it; otherwise the agent inserted the text.
     fn go_on(&mut self, message: &mut UserMessage, index: usize, matched: usize, text: &str) {
         let prompt = self.exchanges.get(index).map_or("", |exchange| &exchange.prompt);
         let goes_on = prompt.get(matched..).is_some_and(|rest| rest.starts_with(text));
@@ -299,7 +299,7 @@ impl Alignment {
         }
     }
 
-    /// The prompt that a text begins: the next one, or a later one if the agent has forgotten those between.
+    /// The prompt that a text begins: the next one, or a later one if the agent has forgotten those in between.
     fn candidate(&self, text: &str) -> Option<usize> {
         let fits = |index: &usize| {
             let prompt = self.exchanges.get(*index).map_or("", |exchange| &exchange.prompt);
@@ -333,7 +333,7 @@ impl Alignment {
         self.message.as_ref().is_none_or(|message| message.is_settled)
     }
 
-    /// The exchanges still to come. Of a prompt that was cut off and given again, one stands for both.
+    /// The exchanges still to come. A prompt that was cut off and sent again counts once.
     fn remaining(&self) -> &[Exchange] {
         let (passed, mut rest) = self.exchanges.split_at(self.passed);
         let mut last = passed.last();
@@ -346,7 +346,7 @@ impl Alignment {
         rest
     }
 
-    /// Advances in the reply of the exchange just passed; false if the text is not what was said.
+    /// Advances in the reply of the exchange just passed; false if the text differs from the reply.
     fn reply(&mut self, content: &ChunkContent) -> bool {
         let (Some(replied), ChunkContent::Text(text)) = (self.replied, content) else { return false };
         let Some(exchange) = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index)) else {
@@ -354,15 +354,15 @@ impl Alignment {
         };
         let rest = exchange.reply.as_bytes().get(replied..).unwrap_or_default();
         let (known, unknown) = text.as_bytes().split_at(text.len().min(rest.len()));
-        // Whatever is not known to be in it must at least not be more than was said.
+        // Text beyond the stored beginning must at least fit into the reply's length.
         let is_within = replied + text.len() <= exchange.reply_bytes();
         let said = rest.starts_with(known) && is_within && (unknown.is_empty() || exchange.unkept > 0);
         self.replied = said.then(|| replied + text.len());
         said
     }
 
-    /// The last reply of all is owed only if its turn ended: agents forget the half of an answer they were
-    /// killed in, and the next answer may well begin like it.
+    /// Whether the rest of a reply must still arrive. The very last reply must only if its turn ended: agents forget
+    /// the half answer they were killed in, and the next answer may begin like it.
     fn owes_reply(&self) -> bool {
         let is_last = self.passed == self.exchanges.len();
         let passed = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
@@ -379,14 +379,14 @@ impl Exchange {
         self.reply.len() + self.unkept
     }
 
-    /// Whether a whole replay brings this prompt. One that was not answered may be forgotten, and one
-    /// without text cannot be told.
+    /// Whether a complete replay contains this prompt. An unanswered one may be forgotten, and one without text
+    /// cannot be recognised.
     fn must_come(&self) -> bool {
         self.answered && !self.prompt.is_empty()
     }
 }
 
-/// The pieces of the agent's answer that an update brings.
+/// The pieces of the agent's answer in an update.
 fn reply_of(update: &Update) -> &[ChunkContent] {
     match update {
         Update::Chunk { kind: MessageKind::Agent, content, .. } => std::slice::from_ref(content),

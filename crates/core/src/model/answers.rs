@@ -1,23 +1,23 @@
-//! Which of the answers that an agent offers to a permission request is its yes, and which its no.
+//! Finds the approving and the rejecting option among those that an agent offers with a permission request.
 //!
-//! There is one rule for policies, for commands and for a person at a terminal: whoever says yes says the same. An id that
-//! two options have is no answer, since the agent could take it for either of them.
+//! Policies, commands and people at a terminal use the same rule, so an approval selects the same option everywhere.
+//! An id that two options share is never selected, because the agent could take it for either.
 
-/// An answer that an agent offers.
+/// An option of a permission request.
 pub trait OfferedAnswer {
-    /// What it is chosen by.
+    /// Its id.
     fn id(&self) -> &str;
-    /// What it means, if that is said.
+    /// Its kind, if the agent sent one.
     fn kind(&self) -> Option<&str>;
 }
 
-/// The answers whose id no other one has.
+/// The options with a unique id.
 pub fn unmistakable<T: OfferedAnswer>(answers: &[T]) -> impl Iterator<Item = &T> {
     answers.iter().filter(|one| answers.iter().filter(|other| other.id() == one.id()).count() == 1)
 }
 
-/// The narrowest answer whose kind begins with this word, `allow` or `reject`: once before always, and that before one
-/// that is new to us. A kind that begins otherwise may mean anything.
+/// The narrowest option whose kind begins with this word, `allow` or `reject`: once before always, always before an
+/// unknown suffix. Other kinds are ignored, because their meaning is unknown.
 pub fn narrowest<'a, T: OfferedAnswer>(answers: &'a [T], word: &str) -> Option<&'a T> {
     let rank = |answer: &&T| match answer.kind()?.strip_prefix(word)? {
         "_once" => Some(0),

@@ -1,8 +1,8 @@
-//! Who a client says it is. It is for people to read; nothing is decided by it.
+//! The name that a client reports for itself. It is only displayed; no decision depends on it.
 
 use serde::{Deserialize, Serialize};
 
-/// A client as it named itself.
+/// A client's own name and version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientName {
     /// The program.

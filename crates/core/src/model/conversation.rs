@@ -2,8 +2,8 @@
 //!
 //! Agents without message ids send bare chunks. A message is then the run of chunks of one kind within one
 //! turn: a chunk of another kind, a tool call or a turn boundary ends it; state updates do not. Its id is
-//! made from the seq of its first chunk, so it is the same after every fold. Ids of agents are keyed
-//! together with the lineage row: one that repeats after a reset does not merge with its namesake.
+//! made from the seq of its first chunk, so every fold gives the same id. Agents' ids are keyed
+//! together with the lineage row: an id that repeats after a reset does not merge with the earlier one.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{
     MessageKind, RecordId, Seq, TerminalTexts, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
 };
 
-/// A conversation as it stands after the events applied to it.
+/// A conversation after the events applied to it.
 #[derive(Debug, Clone)]
 pub struct Conversation {
     record: RecordId,
@@ -25,30 +25,30 @@ pub struct Conversation {
     memory: AgentMemory,
     terminals: TerminalTexts,
     brief: Option<Brief>,
-    /// The turn whose prompt comes a second time.
+    /// The turn whose prompt is sent a second time.
     resent: Option<TurnId>,
 }
 
-/// How much is left out of a conversation that is folded only to be compared with a replay.
+/// What a brief conversation leaves out; it is folded only to be compared with a replay.
 #[derive(Debug, Clone, Default)]
 struct Brief {
-    /// How many bytes of a message's text are not in it, by its entry.
+    /// The number of omitted bytes of a message's text, by the index of its entry.
     unkept: HashMap<usize, usize>,
 }
 
-/// How much of each of the agent's messages a brief conversation has.
+/// How many bytes of each agent message a brief conversation keeps.
 const BRIEF_BYTES: usize = 4096;
 
-/// One thing said or done.
+/// One message, tool call, plan or boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A message, of the user or the agent.
     Message(ConversationMessage),
     /// A tool call with the fields of all its updates.
     Tool(ToolCall),
-    /// The agent's plan, as last told in its turn.
+    /// The agent's last plan of a turn.
     Plan {
-        /// The turn it was told in.
+        /// The turn the plan was sent in.
         turn: Option<TurnId>,
         /// The whole update object.
         fields: Box<str>,
@@ -60,8 +60,8 @@ pub enum Entry {
         /// Why the agent stopped; `None` if the turn failed.
         stop_reason: Option<Box<str>>,
     },
-    /// Another ACP session took over: from here on the agent does not remember what came before, or, where the record
-    /// returned to an earlier session, what was said since.
+    /// Another ACP session took over. From here on the agent does not remember what came before or, where the record
+    /// returned to an earlier session, what happened since.
     Reset {
         /// The lineage reason.
         reason: Box<str>,
@@ -79,13 +79,13 @@ pub struct ConversationMessage {
     pub id: Box<str>,
     /// Whose it is.
     pub kind: MessageKind,
-    /// The turn it was said in.
+    /// The turn it belongs to.
     pub turn: Option<TurnId>,
     /// Its first event.
     pub first: Seq,
     /// Its last event.
     pub last: Seq,
-    /// When its first event was kept.
+    /// When its first event was stored.
     pub at: Timestamp,
     /// Its text, joined.
     pub text: String,
@@ -93,7 +93,7 @@ pub struct ConversationMessage {
     pub blocks: Vec<Box<str>>,
 }
 
-/// A tool call, as last told.
+/// A tool call after its last update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
     /// The agent's id for it.
@@ -104,7 +104,7 @@ pub struct ToolCall {
     pub first: Seq,
     /// Its last event.
     pub last: Seq,
-    /// Every field told of it, the last telling of each.
+    /// Every field received for it, with its last value.
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -118,7 +118,7 @@ impl ConversationMessage {
 }
 
 impl Brief {
-    /// Appends what there is room for. The user's words are compared whole.
+    /// Appends what there is room for. The user's text is kept whole because it is compared whole.
     fn append(&mut self, index: usize, message: &mut ConversationMessage, piece: ChunkContent) {
         let ChunkContent::Text(text) = piece else { return };
         let room = match message.kind {
@@ -145,8 +145,8 @@ impl Conversation {
         Self { record, entries, tools, messages, open, spoken_at, memory, terminals, brief, resent }
     }
 
-    /// The same with no more than [`Self::exchanges`] needs: no tools, plans and thoughts, and of the agent's messages
-    /// the beginning. However much was said, it is small.
+    /// The same with no more than [`Self::exchanges`] needs: no tools, plans or thoughts, and only the beginning of
+    /// each agent message. It stays small for a long conversation.
     pub fn brief(record: RecordId) -> Self {
         Self { brief: Some(Brief::default()), ..Self::new(record) }
     }
@@ -156,7 +156,7 @@ impl Conversation {
         &self.entries
     }
 
-    /// Takes the next event and what it says.
+    /// Applies the next event with its parsed content.
     pub fn apply(&mut self, event: &Event, content: Content) {
         match content {
             Content::Prompt { text, blocks } => {
@@ -172,7 +172,7 @@ impl Conversation {
         }
     }
 
-    /// When somebody last said something, or a turn ended. Setting a session up again says nothing.
+    /// The time of the last prompt, agent update or end of a turn. Restoring a session does not count.
     pub fn spoken_at(&self) -> Option<Timestamp> {
         self.spoken_at
     }
@@ -207,7 +207,7 @@ impl Conversation {
         match update {
             Update::Tool { .. } | Update::ToolContent { .. } if self.brief.is_some() => self.open = None,
             Update::Plan { .. } if self.brief.is_some() => {}
-            // Within a turn of ours the user has spoken already: agents echo the prompt.
+            // Our own prompt is already an entry within our turn: agents echo it.
             Update::Chunk { kind: MessageKind::User, .. }
             | Update::Message { kind: MessageKind::User, .. }
                 if event.turn.is_some() =>
@@ -287,7 +287,7 @@ impl Conversation {
         }
     }
 
-    /// A message that is told whole stays where it first appeared.
+    /// Replaces a message's content. The message keeps the place of its first appearance.
     fn whole(&mut self, event: &Event, kind: MessageKind, id: Box<str>, content: Option<Vec<ChunkContent>>) {
         self.open = None;
         let index = match self.continued(event, kind, Some(&id)) {
@@ -365,7 +365,7 @@ impl Conversation {
         self.entries.push(Entry::Tool(tool));
     }
 
-    /// A piece for a call that was never told of has nowhere to go.
+    /// Appends an item to a call's content; an item for an unknown call is dropped.
     fn tool_content(&mut self, event: &Event, call: &str, item: &str) {
         self.open = None;
         let key = (event.lineage, call.into());
@@ -380,7 +380,7 @@ impl Conversation {
         }
     }
 
-    /// A plan is told whole each time, so the last telling in a turn stands for all.
+    /// Every plan update is complete, so the last one of a turn replaces the earlier ones.
     fn plan(&mut self, event: &Event, fields: Box<str>) {
         let same_turn = |entry: &&mut Entry| matches!(entry, Entry::Plan { turn, .. } if *turn == event.turn);
         match self.entries.iter_mut().rev().find(same_turn) {
@@ -416,14 +416,14 @@ impl Conversation {
                 Entry::Message(message) if message.kind == MessageKind::User => {
                     turn_runs = message.turn.is_some();
                     let prompt = message.text.clone();
-                    // A prompt made elsewhere has no turn of ours; the agent replayed it, so it has it.
+                    // A prompt made outside acpx has no turn of ours. The agent replayed it, so the agent has it.
                     let answered = message.turn.is_none();
                     exchanges.push(Exchange { prompt, answered, reply: String::new(), unkept: 0 });
                 }
                 Entry::Message(message) if message.kind == MessageKind::Agent => {
                     if let Some(last) = exchanges.last_mut() {
                         let unkept = self.brief.as_ref().and_then(|brief| brief.unkept.get(&index));
-                        // What comes after a gap has no place that is known.
+                        // The position of text after a gap is unknown.
                         if last.unkept == 0 {
                             last.reply.push_str(&message.text);
                         } else {
@@ -446,9 +446,9 @@ impl Conversation {
     }
 }
 
-/// Whether a tool call that is said to be new, as version 1 does, is another one than the call which had its id before:
-/// one that begins in a later turn. Some agents say twice in a turn that a call is new; and in version 2 work may go on
-/// from one turn to the next, and nothing tells that it is new.
+/// Whether a `tool_call` update with a known id starts another call: it is marked new (version 1) and comes in a
+/// later turn. Some agents mark a call as new twice in a turn. In version 2 a call may continue in the next turn, and
+/// no update is marked as new.
 pub(crate) fn is_another_call(is_new: bool, before: Option<TurnId>, now: Option<TurnId>) -> bool {
     is_new && before.is_some() && now.is_some() && before != now
 }

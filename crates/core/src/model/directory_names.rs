@@ -1,17 +1,17 @@
-//! The two names of a directory: agents compare what is written, so one is asked for its sessions by both where they
-//! differ. A session is told by one of them alone.
+//! The two names of a directory, real and written. Agents compare paths as text, so acpx lists an agent's sessions by
+//! both names where they differ. Each session is listed under only one of them.
 
 use std::path::PathBuf;
 
 use super::AbsolutePath;
 
-/// By which of its names an agent is asked for the sessions of a directory.
+/// The name by which acpx requests the sessions of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DirectoryNameKind {
-    /// With every link followed: so a program knows the directory that it was started in.
+    /// With all links resolved: the path that a program sees as its working directory.
     #[default]
     Really,
-    /// As it was written, where that is another: so an editor may have given it to the agent.
+    /// As written, if that differs: the path that an editor may have sent to the agent.
     AsWritten,
 }
 
@@ -23,7 +23,7 @@ pub struct DirectoryNames {
 }
 
 impl DirectoryNames {
-    /// Those of a directory with its real path, or `None` where that cannot be had.
+    /// The names of a directory with this real path, or `None` if it cannot be resolved.
     pub fn new(written: &AbsolutePath, real: Option<AbsolutePath>) -> Self {
         let written = plain(written);
         Self { real: real.unwrap_or_else(|| written.clone()), written }
@@ -42,14 +42,14 @@ impl DirectoryNames {
         self.real != self.written
     }
 
-    /// Whether a session of this directory is listed where the agent is asked by this name. An agent that follows links
-    /// itself tells it by both.
+    /// Whether a session of this directory is listed under this name. An agent that resolves links itself returns it
+    /// for both.
     pub fn lists(&self, named: DirectoryNameKind, cwd: &AbsolutePath) -> bool {
         !self.are_two() || (plain(cwd) == self.real) == (named == DirectoryNameKind::Really)
     }
 }
 
-/// A path without what means nothing in it, such as a slash at its end.
+/// A path without redundant parts, such as a trailing slash.
 fn plain(path: &AbsolutePath) -> AbsolutePath {
     let components: PathBuf = path.as_path().components().collect();
     AbsolutePath::from_path(&components).unwrap_or_else(|_| path.clone())

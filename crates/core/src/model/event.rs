@@ -1,4 +1,4 @@
-//! What is kept of a session: one line exchanged with the agent, or one fact of ours.
+//! The stored events of a session: one line exchanged with the agent, or one fact of ours.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientName, LineageIndex, ReplayVerdict, RestoreError, Seq, SettingValue, Timestamp, TurnId};
 
-/// One kept line or fact.
+/// One stored line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Its number within the record.
     pub seq: Seq,
-    /// When it was kept.
+    /// When it was stored.
     pub at: Timestamp,
     /// The turn it belongs to, if any.
     pub turn: Option<TurnId>,
     /// The ACP session it belongs to.
     pub lineage: LineageIndex,
-    /// The protocol version its line was spoken in.
+    /// The protocol version of its line.
     pub protocol: u16,
-    /// Who said it.
+    /// Who sent it.
     pub direction: Direction,
     /// What sort of line it is.
     pub kind: EventKind,
@@ -27,19 +27,19 @@ pub struct Event {
     pub body: Arc<str>,
 }
 
-/// Who said it.
+/// Who sent an event's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The agent, to us.
+    /// The agent, to acpx.
     FromAgent,
-    /// We, to the agent.
+    /// Acpx, to the agent.
     ToAgent,
-    /// We, to ourselves.
+    /// A fact of ours; it was not sent.
     Ours,
 }
 
 impl Direction {
-    /// The word for it, in the store's events as others see them.
+    /// Its name in events as clients see them.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FromAgent => "from_agent",
@@ -64,21 +64,21 @@ pub enum EventKind {
     Fact,
 }
 
-/// A fact of ours about the session, kept among its lines. Its JSON is what readers of the raw stream see.
+/// A fact of ours about the session, stored among its lines. Readers of the raw stream see its JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Fact {
-    /// A prompt is on its way to the agent.
+    /// A prompt is about to be sent to the agent.
     TurnStarted {
         /// Which turn.
         turn: u64,
         /// The client's name for it.
         request_id: String,
-        /// Who asked, where that is known: a prompt that outlived its host has forgotten it.
+        /// The client that sent it. Unknown for a prompt that outlived its host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<ClientName>,
     },
-    /// A turn is over: exactly one of the two is there.
+    /// A turn has ended: either `stop_reason` or `error` is set.
     TurnEnded {
         /// Which turn.
         turn: u64,
@@ -89,17 +89,17 @@ pub enum Fact {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<FactError>,
     },
-    /// The agent has the session again.
+    /// The agent has restored the session.
     Restored {
-        /// The protocol's method that did it.
+        /// The protocol method that restored it.
         by: String,
-        /// How what it replayed compares with what we keep; absent when it replayed nothing.
+        /// How the replay compares with the stored conversation; absent when the agent replayed nothing.
         #[serde(skip_serializing_if = "Option::is_none")]
         replay: Option<ReplayVerdict>,
     },
-    /// All of what the agent replayed has come by now, after it had said that it has the session again.
+    /// The rest of a replay has arrived after the agent had answered the restore request.
     ReplayedLate {
-        /// How it compares with what we keep, which is otherwise than it was said then.
+        /// The verdict on the whole replay, which differs from the one stored with the restore.
         replay: ReplayVerdict,
     },
     /// A fresh ACP session took over: the agent does not remember what came before.
@@ -110,19 +110,19 @@ pub enum Fact {
         from_acpx_session_id: String,
         /// The session in force now.
         acpx_session_id: String,
-        /// The harness's own id of it, if told.
+        /// The harness's own id of it, if the agent sent one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_session_id: Option<String>,
-        /// Whether a person must be told: not when there was nothing to forget.
+        /// Whether to report it to the user: not when there was nothing to forget.
         announced: bool,
-        /// How much of what came before it is told with its first prompt; absent if that is nothing.
+        /// How much of the earlier conversation its first prompt carries; absent if none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         carried: Option<HistoryExtent>,
         /// The failed restore that led to it, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RestoreError>,
     },
-    /// The record is back in an earlier ACP session: the agent remembers what was said in that one.
+    /// The record is back in an earlier ACP session: the agent remembers only that session's conversation.
     SessionReturned {
         /// The session left behind.
         from_acpx_session_id: String,
@@ -132,18 +132,18 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_session_id: Option<String>,
     },
-    /// The agent refused a prompt because its process no longer had the session, and is sent the prompt once more.
+    /// The agent refused a prompt because its process no longer had the session; the prompt is sent once more.
     PromptResent {
         /// Which turn.
         turn: u64,
     },
-    /// The agent cannot load the session yet: it is loaded then.
+    /// The agent cannot load the session yet; acpx loads it at the given time.
     LoadDelayed {
         /// When.
         until: Timestamp,
     },
-    /// The record has another path from now on: its project has moved, or its path led elsewhere and the real path of its
-    /// directory took its place.
+    /// The record's path has changed: its project has moved, or its path led to another directory and was replaced by
+    /// the real path.
     Moved {
         /// The one before, as it was given.
         from: String,
@@ -158,72 +158,72 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A setting that was wished could not be restored; the session goes on without it.
+    /// A wished setting could not be restored; the session continues without it.
     SettingNotRestored {
         /// The option's id; absent for the mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         option: Option<String>,
-        /// What was wished.
+        /// The wished value.
         value: SettingValue,
-        /// Why not, in words.
+        /// The reason, as text.
         reason: String,
     },
-    /// The agent said lines in a turn that were too long to be taken: they are lost.
+    /// The agent sent lines in a turn that exceed the length limit: they are lost.
     LinesDropped {
         /// How many.
         lines: u64,
         /// How many bytes a line may have.
         limit: u64,
     },
-    /// The agent said lines in a turn that were no messages: they are lost.
+    /// The agent sent lines in a turn that are not messages: they are lost.
     LinesUnread {
         /// How many.
         lines: u64,
     },
-    /// Somebody is asked whether the agent may have the file or the command that it wants. The answer to its request
-    /// is the end of that.
+    /// A client is asked whether the agent may have the file or the command that it requested. The response to the
+    /// agent's request ends this.
     PermissionAsked {
         /// The id of the agent's request, as JSON.
         request: String,
     },
-    /// A command runs that the agent asked for.
+    /// A command that the agent requested has started.
     TerminalStarted {
         /// The terminal it runs in.
         terminal_id: String,
-        /// The command, as a person would type it.
+        /// The command line.
         command: String,
     },
-    /// A command has written something, after what it had written before.
+    /// A command has written more output.
     TerminalOutput {
         /// The terminal it runs in.
         terminal_id: String,
-        /// What it has written.
+        /// The new output.
         output: String,
     },
     /// A command has ended.
     TerminalEnded {
         /// The terminal it ran in.
         terminal_id: String,
-        /// The number it exited with, if it did.
+        /// Its exit code, if it exited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<u32>,
         /// The name of the signal that ended it, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<String>,
-        /// The end of all that it wrote, if that was more than is kept as it comes.
+        /// The end of its whole output, if that was more than is stored as it arrives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<String>,
     },
-    /// The agent's process is gone, asked for or not.
+    /// The agent's process has ended, requested or not.
     AgentEnded {
-        /// How, in words.
+        /// How it ended, as text.
         how: String,
     },
-    /// The way to an agent on another machine is gone, and is looked for.
+    /// The connection to an agent on another machine is lost; acpx reconnects.
     AgentAway {},
-    /// It is there again.
+    /// The connection is restored.
     AgentBack {},
-    /// What an agent had started was ended with it, though it had left the agent's process group.
+    /// Processes that an agent had started outside its process group were ended with it.
     ProcessesEnded {
         /// Which processes.
         processes: Vec<EndedProcess>,
@@ -235,9 +235,9 @@ pub enum Fact {
 /// A process that was ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedProcess {
-    /// Its short name, as it had chosen it itself.
+    /// The short name it had given itself.
     pub name: String,
-    /// Its number, which may be another's by now.
+    /// Its process id, which may have been reused since.
     pub pid: u32,
 }
 
@@ -251,8 +251,8 @@ pub struct FactError {
 }
 
 impl Event {
-    /// Whether the user or the agent has done something, so that the record was used. That an agent was parked, or ended
-    /// with its host, is no use of the record.
+    /// Whether the user or the agent has done something, so that the record counts as used. An agent that was parked
+    /// or ended with its host does not count.
     pub fn is_use(&self) -> bool {
         // Facts are rare. No other event is parsed here.
         let is_process_fact = |fact: Fact| {
@@ -280,13 +280,13 @@ impl Fact {
     }
 }
 
-/// How much of a conversation a fresh session is told.
+/// How much of a conversation a fresh session receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryExtent {
     /// All of it.
     Whole,
-    /// The last part of it: it is too long.
+    /// The last part, because the whole is too long.
     LastPart,
 }
 

@@ -1,12 +1,12 @@
-//! What can go wrong with an agent, as plain values: the machine decides on them, a turn keeps them, and the
-//! one printer shows them. Every variant names its subject.
+//! Errors of agents as plain values: the machine decides on them, a turn stores them, and `output` prints them.
+//! Every variant names its subject.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AbsolutePath, AcpSessionId, MissedDeadline, RecordId, RestoreError};
 
-/// What an agent did instead of what it was asked.
+/// An agent failed to do what was requested of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -16,7 +16,7 @@ pub enum AgentError {
         /// The program.
         program: String,
     },
-    /// The program is there and may not be run.
+    /// The program exists but is not executable.
     #[error("the agent command {program:?} is not executable")]
     NotExecutable {
         /// The program.
@@ -27,10 +27,10 @@ pub enum AgentError {
     NotStarted {
         /// The program.
         program: String,
-        /// The system's words.
+        /// The system's error message.
         reason: String,
     },
-    /// The directory it would work in is not there.
+    /// The working directory does not exist.
     #[error("cannot start the agent {agent:?} in {cwd}: the directory is not there")]
     NoDirectory {
         /// The agent.
@@ -38,7 +38,8 @@ pub enum AgentError {
         /// The directory.
         cwd: String,
     },
-    /// The path of a record's directory no longer leads to the directory the record was created in. Nothing was started.
+    /// The path of a record's directory no longer leads to the directory the record was created in. Nothing was
+    /// started.
     #[error("the session {record} was created in {real_cwd}, {} {now}", path_of(cwd, real_cwd))]
     DirectoryMoved {
         /// The record.
@@ -47,10 +48,10 @@ pub enum AgentError {
         cwd: AbsolutePath,
         /// Where it led when the record was created.
         real_cwd: AbsolutePath,
-        /// Where it leads now, in words.
+        /// Where it leads now, as text.
         now: String,
     },
-    /// A directory that it would work in or have files of cannot be looked up. Nothing was started.
+    /// Its working directory or an additional directory cannot be looked up. Nothing was started.
     #[error("cannot start the agent {agent:?} with the directory {directory}: {reason}")]
     SilentDirectory {
         /// The agent.
@@ -60,14 +61,14 @@ pub enum AgentError {
         /// Why.
         reason: String,
     },
-    /// It did not come up in time.
+    /// It did not start in time.
     #[error("the agent {agent:?} {missed} within {} s{}", limit.as_secs_f32(), last_words(said))]
     SlowStart {
         /// The agent.
         agent: String,
         /// What it did not do in time.
         missed: MissedDeadline,
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
         /// Its last lines on stderr, or the garbage it printed on stdout.
         said: Vec<String>,
@@ -82,20 +83,20 @@ pub enum AgentError {
         /// Its last lines on stderr, or the garbage it printed on stdout.
         said: Vec<String>,
     },
-    /// It does not do what any agent would.
+    /// It does not behave like an ACP agent.
     #[error("the agent {agent:?} does not seem to speak the Agent Client Protocol: {sign}")]
     NotAcp {
         /// The agent.
         agent: String,
-        /// By what that is seen.
+        /// The evidence.
         sign: String,
     },
-    /// It is on another machine, and is not reached there.
+    /// It is on another machine that cannot be reached.
     #[error("the agent {agent:?} on another machine cannot be reached{}", last_words(said))]
     NotReached {
         /// The agent.
         agent: String,
-        /// What the process said that was to reach it.
+        /// The output of the process that connects to it.
         said: Vec<String>,
     },
     /// It speaks a protocol version that we do not.
@@ -103,19 +104,19 @@ pub enum AgentError {
     Version {
         /// The agent.
         agent: String,
-        /// What it was asked for: this version, or an older one.
+        /// The requested version, which allows an older answer too.
         asked: u16,
         /// What it answered.
         answered: String,
     },
-    /// It speaks no protocol version as old as the one it was asked for.
+    /// It does not support the requested protocol version or an older one.
     #[error("the agent {agent:?} does not speak protocol version {asked}, but {supported}")]
     VersionRefused {
         /// The agent.
         agent: String,
-        /// What it was asked for.
+        /// The requested version.
         asked: u16,
-        /// What it speaks, in words.
+        /// The versions it supports, as text.
         supported: String,
         /// The error object as received.
         acp: Arc<str>,
@@ -130,14 +131,14 @@ pub enum AgentError {
         /// Its last lines on stderr.
         said: Vec<String>,
     },
-    /// It sends without end.
+    /// It sends more than the limit.
     #[error("the agent {agent:?} sent more than {limit} bytes {during} and was stopped")]
     Flooded {
         /// The agent.
         agent: String,
         /// How much it may send.
         limit: u64,
-        /// When.
+        /// What it was doing.
         during: String,
     },
     /// It left a request unanswered.
@@ -158,7 +159,7 @@ pub enum AgentError {
         /// What is wrong with the answer.
         problem: String,
     },
-    /// It named a new session like one that is live.
+    /// It gave a new session the id of a live session.
     #[error("the agent {agent:?} answered session/new with the id {session} of a session that is live")]
     SessionIdTaken {
         /// The agent.
@@ -166,7 +167,7 @@ pub enum AgentError {
         /// The id.
         session: AcpSessionId,
     },
-    /// It has given the session that is to be restored to another record, too. Nothing was sent.
+    /// The session to restore is also the session of another live record. Nothing was sent.
     #[error("the session {session} of the agent {agent:?} is in use by the record {record}")]
     SessionInUse {
         /// The agent.
@@ -185,33 +186,33 @@ pub enum AgentError {
         method: String,
         /// The error's code.
         code: i64,
-        /// The error's message and what its data says, in one line.
+        /// The error's message and its data, in one line.
         message: String,
-        /// The parameter that the agent calls wrong, if it names one.
+        /// The parameter that the agent rejects, if it names one.
         field: Option<Box<str>>,
         /// The error object as received.
         acp: Arc<str>,
         /// What the error means for a session.
         reading: ErrorMeaning,
     },
-    /// It is an acpx, on another machine for instance, and the host there went away while the turn ran.
+    /// It is an acpx, possibly on another machine, whose host ended during the turn.
     #[error(
         "the turn was interrupted where the agent {agent:?} is, and may be done there in part: {message}"
     )]
     InterruptedThere {
         /// The agent.
         agent: String,
-        /// Its words.
+        /// Its error message.
         message: String,
         /// The error object as received.
         acp: Arc<str>,
     },
-    /// It offers logins, no credential is known for any, and nothing was to be done without.
+    /// It offers logins, no credential is set for any, and the policy is to fail then.
     #[error("the agent {agent:?} offers logins, and there is no credential for any of them: {ways}")]
     NoCredential {
         /// The agent.
         agent: String,
-        /// The ways to log in, in words.
+        /// The login methods, as text.
         ways: String,
     },
     /// It did not restore the session, and a fresh one may not take its place.
@@ -226,7 +227,7 @@ pub enum AgentError {
         /// The agent's refusal, if it made one.
         cause: Option<Box<RestoreError>>,
     },
-    /// It cannot take an MCP server it would be given. Nothing was sent.
+    /// It does not support a given MCP server. Nothing was sent.
     #[error("the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise {capability}")]
     McpUnsupported {
         /// The agent.
@@ -238,7 +239,7 @@ pub enum AgentError {
         /// The capability it lacks, as its version of the protocol names it.
         capability: std::borrow::Cow<'static, str>,
     },
-    /// It takes no directories beside the one that a session works in, and would be given some. Nothing was sent.
+    /// It supports no directories in addition to the working directory, and some were given. Nothing was sent.
     #[error(
         "the agent {agent:?} takes no additional directories: it does not advertise sessionCapabilities.additionalDirectories"
     )]
@@ -246,17 +247,17 @@ pub enum AgentError {
         /// The agent.
         agent: String,
     },
-    /// The session that is asked for works in another directory than it is asked for in.
+    /// The requested session has another working directory than the request.
     #[error("the agent {agent:?} says that the session {session} works in {cwd}")]
     WorksElsewhere {
         /// The agent.
         agent: String,
         /// The session.
         session: AcpSessionId,
-        /// Where it works.
+        /// The session's working directory.
         cwd: String,
     },
-    /// It has no such method, or not in this session. Nothing was sent.
+    /// It does not offer the method, or not in this session. Nothing was sent.
     #[error("the agent {agent:?} does not offer {method}")]
     NotOffered {
         /// The agent.
@@ -278,7 +279,7 @@ pub enum AgentError {
         /// What is wrong with it.
         problem: String,
     },
-    /// It cannot take a content block it would be given. Nothing was sent.
+    /// It does not support a given content block. Nothing was sent.
     #[error("the agent {agent:?} cannot take prompt[{index}] ({kind}): it does not advertise {capability}")]
     ContentUnsupported {
         /// The agent.
@@ -290,12 +291,12 @@ pub enum AgentError {
         /// The capability it lacks, as its version of the protocol names it.
         capability: &'static str,
     },
-    /// It asked for a permission, nobody could be asked, and its turn is to fail then.
+    /// It requested a permission that no client could answer, and the policy is to fail then.
     #[error("the agent {agent:?} asked for a permission and nobody could be asked: {what}")]
     NobodyToAsk {
         /// The agent.
         agent: String,
-        /// What it wanted to do, in its own words or by its kind.
+        /// The requested action, in the agent's words or by its kind.
         what: String,
     },
 }
@@ -305,7 +306,7 @@ pub enum AgentError {
 pub enum ErrorMeaning {
     /// The agent no longer has the session.
     Lost,
-    /// The agent does not have the method, so it says nothing about the session.
+    /// The agent does not have the method; the error means nothing for the session.
     Unsupported,
     /// Another process holds the session. It is not lost.
     BusyElsewhere,
@@ -370,7 +371,7 @@ impl AgentError {
         matches!(self.reading(), ErrorMeaning::Lost | ErrorMeaning::WorkerDied)
     }
 
-    /// The same error of an agent that offers these ways to log in: if it wants one, it says which there are.
+    /// The same error with the agent's login methods in its message, if it requires a login.
     #[must_use]
     pub fn offering(mut self, ways: Option<&str>) -> Self {
         if let (Self::Refused { reading: ErrorMeaning::LoginNeeded, message, .. }, Some(ways)) =
@@ -382,11 +383,11 @@ impl AgentError {
         self
     }
 
-    /// What a person can do about an agent that wants a login before it says how.
+    /// The hint for an agent that requires a login before it lists its login methods.
     pub const LOGIN_FIRST: &str = "log in with the agent's own program, or set what it takes from its environment: it \
          tells no way before it is logged in";
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
@@ -398,8 +399,8 @@ impl AgentError {
         }
     }
 
-    /// What a person can do next where no session was opened, so that nothing is kept that a prompt could restore; `None`
-    /// if that is the same as otherwise.
+    /// What the user can do next where no session was opened, so a prompt cannot restore it; `None` if the usual hint
+    /// applies.
     pub fn hint_without_session(code: &str) -> Option<&'static str> {
         match code {
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => Some(
@@ -415,7 +416,7 @@ impl AgentError {
         }
     }
 
-    /// What a person can do next about an error of which only the code is known: one that was kept.
+    /// What the user can do next about a stored error, of which only the code is known.
     pub fn hint_of(code: &str) -> Option<&'static str> {
         Some(match code {
             "AGENT_NOT_FOUND" => {
@@ -470,7 +471,7 @@ impl AgentError {
     }
 }
 
-/// How the path of a directory is called beside its real path.
+/// How a message refers to a directory's path next to its real path.
 fn path_of(cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> String {
     if cwd == real_cwd { "which".to_owned() } else { format!("and its path {cwd}") }
 }

@@ -1,7 +1,7 @@
-//! Ids as types. Three strings are called "session id" in this field; here no two of them convert.
+//! Ids as types. Three strings are called "session id" in ACP; here no two of them convert into each other.
 //!
-//! [`RecordId`] is ours, [`AcpSessionId`] is the agent's name for the conversation on the wire, and
-//! [`AgentSessionId`] is the harness's own id, often unknown and never made up.
+//! [`RecordId`] is ours, [`AcpSessionId`] is the agent's id for the conversation on the wire, and
+//! [`AgentSessionId`] is the harness's own id, often unknown and never invented.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ macro_rules! string_id {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Takes a string as received; only an empty one is refused.
+            /// Accepts any string except an empty one.
             pub fn new(text: impl Into<Box<str>>) -> Result<Self, InvalidId> {
                 let text = text.into();
                 if text.is_empty() { Err(InvalidId { what: $what }) } else { Ok(Self(text)) }
             }
 
-            /// The id as it is written.
+            /// The id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -53,7 +53,7 @@ string_id!(
     "the record id"
 );
 string_id!(
-    /// The agent's name for the conversation on the wire (`acpxSessionId`). It may change, openly.
+    /// The agent's id for the conversation on the wire (`acpxSessionId`). If it changes, the lineage records it.
     AcpSessionId,
     "the ACP session id"
 );
@@ -63,7 +63,7 @@ string_id!(
     "the request id"
 );
 string_id!(
-    /// Whoever holds leases: one running host.
+    /// The holder of leases: one running host.
     HostId,
     "the host id"
 );
@@ -74,13 +74,13 @@ string_id!(
 pub struct AgentSessionId(Box<str>);
 
 impl AgentSessionId {
-    /// Takes what an agent told us; a blank string tells nothing.
+    /// Reads the id that an agent sent; `None` for a blank string.
     pub fn from_agent(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// The id as it is written.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -131,16 +131,16 @@ number_id!(
     LineageIndex
 );
 
-/// The three ids of a session as they are told to others: two always, the third only when known.
+/// The three ids of a session as clients receive them. The third is present only when known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionIdentity {
-    /// Ours; stable for the life of the record.
+    /// Ours; it never changes.
     #[serde(rename = "acpxRecordId")]
     pub record: RecordId,
     /// The agent's on the wire; stable while the agent can restore the conversation.
     #[serde(rename = "acpxSessionId")]
     pub session: AcpSessionId,
-    /// The harness's own, when the agent has told it.
+    /// The harness's own, once the agent has sent it.
     #[serde(rename = "agentSessionId", skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<AgentSessionId>,
 }

@@ -1,4 +1,4 @@
-//! The ACP sessions a record went through. An id that changes is a new row, never an overwrite.
+//! The ACP sessions of a record. A changed id adds a row; no row is ever overwritten.
 
 use serde::Serialize;
 
@@ -10,25 +10,25 @@ use super::{AcpSessionId, AgentSessionId, LineageIndex, RestoreError, Timestamp}
 pub enum LineageReason {
     /// The record began here.
     Created,
-    /// The record was taken over from another program with the ids it had there.
+    /// The record was imported from another program with the ids it had there.
     Imported,
-    /// The agent had the session before we knew of it, and gave it to us.
+    /// The agent had the session before acpx knew of it; acpx adopted it from the agent's list.
     Adopted,
-    /// The agent forked it from the session before, which another record goes on with.
+    /// The agent forked it from the session before, which another record continues.
     Forked,
-    /// The session before never had a prompt answered, and the agent had not kept it.
+    /// The session before never had a prompt answered, and the agent had not stored it.
     NotMaterialised,
     /// The agent could not restore the session before, and gave no clear reason.
     LoadFailed,
     /// The agent no longer has the session before.
     AgentLost,
-    /// The agent can neither load nor resume: what it remembered went with its process.
+    /// The agent can neither load nor resume: its memory was lost with its process.
     CannotRestore,
-    /// The user asked for a fresh session.
+    /// The user requested a fresh session.
     Reset,
     /// The user returned to an earlier ACP session of the record.
     Returned,
-    /// Same ACP session, but the agent now tells another inner id.
+    /// Same ACP session, but the agent now reports another inner id.
     AgentSessionChanged,
 }
 
@@ -77,7 +77,7 @@ pub struct LineageRow {
     /// Its id on the wire.
     #[serde(rename = "acpxSessionId")]
     pub session: AcpSessionId,
-    /// The harness's own id, when told.
+    /// The harness's own id, if the agent sent one.
     #[serde(rename = "agentSessionId", skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<AgentSessionId>,
     /// When it became the record's session.
@@ -99,12 +99,12 @@ pub struct Lineage {
     rows: Vec<LineageRow>,
 }
 
-/// What a newly told inner id did to a lineage.
+/// The effect of a reported inner id on a lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InnerIdChange {
     /// Nothing new.
     None,
-    /// The current row learnt its inner id.
+    /// The current row received its inner id.
     Learnt,
     /// Another inner id: a new row began.
     NewRow,
@@ -116,7 +116,7 @@ impl Lineage {
         Self::first(session, agent_session, at, LineageReason::Created)
     }
 
-    /// The lineage of a record that another program began, as that one recorded it.
+    /// The lineage of a record that another program began, with the ids from there.
     pub fn imported(session: AcpSessionId, agent_session: Option<AgentSessionId>, at: Timestamp) -> Self {
         Self::first(session, agent_session, at, LineageReason::Imported)
     }
@@ -155,7 +155,7 @@ impl Lineage {
         LineageIndex(self.rows.len() as u64)
     }
 
-    /// Another ACP session takes over. The inner id of the one before stays with its row.
+    /// Adds a row for another ACP session. The inner id of the session before stays with its row.
     pub fn replace(
         &mut self,
         session: AcpSessionId,
@@ -166,7 +166,7 @@ impl Lineage {
         self.replace_after(None, session, agent_session, reason, at);
     }
 
-    /// Another ACP session takes over because restoring the one before failed with this error.
+    /// Adds a row for another ACP session because restoring the one before failed with this error.
     pub fn replace_after(
         &mut self,
         error: Option<RestoreError>,
@@ -194,7 +194,7 @@ impl Lineage {
             && began_by(self.rows.iter().find(|row| row.session == *session)) != Some(LineageReason::Forked)
     }
 
-    /// The agent told its inner id while restoring the current session, or told none.
+    /// Records the inner id that the agent reported, or did not report, while restoring the current session.
     pub fn tell_inner_id(&mut self, told: Option<AgentSessionId>, at: Timestamp) -> InnerIdChange {
         let current = self.rows.last_mut().expect("a lineage is made with a row and never loses one");
         match (&current.agent_session, told) {

@@ -1,36 +1,36 @@
-//! The ways to log in that an agent offers, and what a user has said of them. A credential is known by the name of the
-//! environment variable that holds it and never stands here: whether it is there is all that is asked.
+//! The login methods that an agent offers, and the user's policy for them. A credential is identified by the
+//! environment variable that holds it. Its value never appears here; only whether the variable is set.
 
 use std::fmt;
 
-/// One way to log in with an agent, as it tells it in its answer to `initialize`.
+/// One login method of an agent, from its response to `initialize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginMethod {
-    /// The agent's name for it, by which it is asked for.
+    /// The agent's id for it, which a login request carries.
     pub id: String,
-    /// What a person calls it.
+    /// Its display name.
     pub name: String,
-    /// What the agent says of it besides.
+    /// The agent's description.
     pub description: Option<String>,
-    /// How it is done.
+    /// How the login works.
     pub how: LoginMethodKind,
 }
 
-/// How a way to log in is gone.
+/// How a login method works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginMethodKind {
-    /// The agent sees to it when it is asked to.
+    /// The agent handles the login itself.
     Agent,
-    /// Variables are to be set in the agent's environment.
+    /// Variables must be set in the agent's environment.
     Variables(Vec<LoginVariable>),
-    /// A person does it in a terminal, where the agent's program is run like this.
+    /// A person runs the agent's program in a terminal with these additions.
     Terminal {
-        /// What is put after the agent's own arguments.
+        /// Appended to the agent's own arguments.
         args: Vec<String>,
-        /// What is set in its environment besides: name and value.
+        /// Added to its environment: name and value.
         env: Vec<(String, String)>,
     },
-    /// A kind that is not known here, by its name.
+    /// A kind that acpx does not know, by its name.
     Other(String),
 }
 
@@ -43,10 +43,10 @@ pub struct LoginVariable {
     pub optional: bool,
 }
 
-/// What to do with an agent that offers logins where no credential is known for any.
+/// What to do if an agent offers logins and no credential is set for any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoginPolicy {
-    /// Go on: it may be logged in already.
+    /// Continue: it may be logged in already.
     #[default]
     Skip,
     /// Fail.
@@ -64,10 +64,10 @@ impl LoginPolicy {
     }
 }
 
-/// What the names of all variables with credentials begin with.
+/// The prefix of all variables that hold credentials.
 const CREDENTIAL: &str = "ACPX_AUTH_";
 
-/// The id of a way as part of a variable's name: capitals, digits and underscores.
+/// The id of a login method as part of a variable's name: capitals, digits and underscores.
 pub fn credential_token(id: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_uppercase() } else { '_' }
@@ -75,7 +75,7 @@ pub fn credential_token(id: &str) -> String {
     id.chars().map(plain).collect()
 }
 
-/// The variable that holds the credential for the way of this id.
+/// The variable that holds the credential for the login method with this id.
 pub fn credential_variable(id: &str) -> String {
     format!("{CREDENTIAL}{}", credential_token(id))
 }
@@ -86,8 +86,8 @@ pub fn token_of_variable(variable: &str) -> Option<&str> {
 }
 
 impl LoginMethod {
-    /// Whether everything that it needs is there; `is_set` says whether a variable has a value. A login in a terminal
-    /// needs a person.
+    /// Whether everything it needs is set, according to `is_set`. A login in a terminal is never prepared: it needs a
+    /// person.
     pub fn is_prepared(&self, is_set: impl Fn(&str) -> bool) -> bool {
         match &self.how {
             LoginMethodKind::Terminal { .. } => false,
@@ -99,14 +99,14 @@ impl LoginMethod {
         }
     }
 
-    /// Whether there is a credential that it is to be asked for with, unasked. A way that is gone in a terminal is
-    /// never asked for.
+    /// Whether a credential is set, so that acpx uses this method automatically. A login in a terminal is never
+    /// automatic.
     pub fn has_credential(&self, is_set: impl Fn(&str) -> bool) -> bool {
         !matches!(self.how, LoginMethodKind::Terminal { .. }) && is_set(&credential_variable(&self.id))
     }
 }
 
-/// As one is named in a sentence.
+/// Its name within a sentence.
 impl fmt::Display for LoginMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match &self.how {
@@ -118,7 +118,7 @@ impl fmt::Display for LoginMethod {
     }
 }
 
-/// The ways as they are named in a sentence; `None` if there is none.
+/// The login methods as a list within a sentence; `None` if there is none.
 pub fn ways_in_words(ways: &[LoginMethod]) -> Option<String> {
     let words: Vec<String> = ways.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))

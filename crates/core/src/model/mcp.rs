@@ -1,4 +1,5 @@
-//! MCP servers as a client hands them over. Their values are secrets: they live in memory and go to the agent.
+//! MCP servers as a client hands them over. Their values are secrets: held in memory, sent to the agent, never
+//! stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,42 +8,43 @@ use serde_json::Value;
 
 use super::{ProtocolVersion, is_secret_name};
 
-/// One server for the agent to connect to. Two are the same if they say the same, however that was written.
+/// One server for the agent to connect to. Equality compares the content, not the JSON it was written in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
     /// Its name; its values are never stored.
     pub name: String,
     /// How it is reached.
     pub transport: McpTransport,
-    /// What a client said of it, for an agent that may understand more of it than we do.
+    /// The client's own JSON, for an agent that may understand more of it than we do.
     said: SaidServer,
 }
 
 impl McpServer {
-    /// A server of which nothing more is known.
+    /// A server without the client's JSON.
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
         Self { name: name.into(), transport, said: SaidServer::default() }
     }
 
-    /// The same server, as a client said it in this version of the protocol: an object of JSON.
+    /// The same server with the client's JSON object in this version of the protocol.
     #[must_use]
     pub fn said_as(self, version: ProtocolVersion, json: &str) -> Self {
         let besides = besides(json, &self.transport);
         Self { said: SaidServer { json: Some((version, json.into())), besides }, ..self }
     }
 
-    /// The same server with nothing but what we understand of it.
+    /// The same server, reduced to the members we understand.
     #[must_use]
     pub fn only_known(self) -> Self {
         Self::new(self.name, self.transport)
     }
 
-    /// What a client said of it, as it said it, and the version of the protocol that is in.
+    /// The client's JSON, unchanged, and the protocol version it is in.
     pub fn said(&self) -> Option<(ProtocolVersion, &str)> {
         self.said.json.as_ref().map(|(version, json)| (*version, &**json))
     }
 
-    /// Every value of it that nobody may print: what it is given, and all text in what we do not understand of it.
+    /// All secret values: environment, headers, secret parts of arguments and URLs, and every text in members that we
+    /// do not understand.
     pub fn secrets(&self) -> Vec<&str> {
         let given: &[NamedValue] = match &self.transport {
             McpTransport::Stdio { env: given, .. }
@@ -74,7 +76,7 @@ impl McpServer {
 /// The values of a command line whose names mark a secret: `--token=VALUE`, `--token VALUE`, `TOKEN=VALUE` and
 /// `Authorization: VALUE`; and those of its URLs.
 fn secrets_of_args(args: &[String]) -> Vec<&str> {
-    // In a URL names and values are read by themselves.
+    // Names and values in a URL are read by `secrets_of_url`.
     let is_secret = |name: &str| !name.contains("://") && is_secret_name(name.trim_start_matches('-'));
     let mut secrets: Vec<&str> = args.iter().flat_map(|arg| secrets_of_url(arg)).collect();
     for arg in args {
@@ -100,11 +102,11 @@ fn secrets_of_url(url: &str) -> Vec<&str> {
     user.map(|(_, password)| password).into_iter().chain(marked).collect()
 }
 
-/// A server in the words of a client. They may hold secrets, and nobody may print them.
+/// The client's JSON of a server. It may hold secrets, so `Debug` prints none of it.
 #[derive(Clone, Default)]
 struct SaidServer {
     json: Option<(ProtocolVersion, Arc<str>)>,
-    /// What it says that we do not understand.
+    /// The members that we do not understand.
     besides: Option<Value>,
 }
 
@@ -122,16 +124,16 @@ impl fmt::Debug for SaidServer {
     }
 }
 
-/// What a server says beside its name and how it is reached; `None` if that is nothing.
+/// The members other than the name and the known transport members; `None` if there are none.
 fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
     let Ok(Value::Object(mut said)) = serde_json::from_str(json) else {
-        // What is nested too deep to be read is compared as it is written.
+        // JSON that is nested too deep to parse is compared as text.
         return Some(Value::from(json));
     };
     let (known, list): (&[&str], _) = match transport {
         McpTransport::Stdio { .. } => (&["name", "type", "command", "args"], "env"),
         McpTransport::Http { .. } | McpTransport::Sse { .. } => (&["name", "type", "url"], "headers"),
-        // Whatever it has may be what it is reached with.
+        // Any member may belong to the transport.
         McpTransport::Other { .. } => return other_members(said),
     };
     for entry in said.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -146,18 +148,18 @@ fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
     (!said.is_empty()).then_some(Value::Object(said))
 }
 
-/// What is said of a server that only its agent can reach.
+/// The members of a server that only its agent can connect to.
 fn other_members(mut said: serde_json::Map<String, Value>) -> Option<Value> {
     said.retain(|name, _| name != "name" && name != "type");
     (!said.is_empty()).then_some(Value::Object(said))
 }
 
-/// A server as it is kept: by what its values can be had again, and none of them.
+/// A server as it is stored: its name and where to read its values again, but none of the values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct McpServerRef {
     /// Its name.
     pub name: String,
-    /// The configuration file its values came from; `None` if a client told them.
+    /// The configuration file its values came from; `None` if a client sent them.
     pub source: Option<super::AbsolutePath>,
 }
 
@@ -187,14 +189,14 @@ pub enum McpTransport {
         /// Sent with every request.
         headers: Vec<NamedValue>,
     },
-    /// A way that only the agent knows, where it advertises it, in version 2. What it needs is what its client said.
+    /// A transport that only the agent knows and advertises (version 2). Its parameters are in the client's JSON.
     Other {
-        /// What it is called.
+        /// The transport's type name.
         kind: String,
     },
 }
 
-/// A name and a value that nobody may print.
+/// A name and a secret value. `Debug` prints only the name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NamedValue {
     /// The variable's or header's name.
@@ -257,7 +259,7 @@ mod tests {
         for (one, other) in [(plain, more), (plain, entry), (more, entry)] {
             assert_ne!(server(one), server(other), "{one} {other}");
         }
-        // Another transport's words are none of its own.
+        // Members of another transport are unknown here.
         let foreign = r#"{"name":"a","type":"http","url":"u","env":[{"name":"n","value":"v"}],"args":["x"]}"#;
         assert_ne!(server(plain), server(foreign));
         assert_eq!(server(more).said(), Some((ProtocolVersion::V1, more)));

@@ -1,37 +1,37 @@
-//! How much of a record's conversation its agent still remembers, as far as that is known: what we keep is whole,
-//! whatever became of the agent's own memory.
+//! How much of a record's conversation its agent still remembers, as far as known. The stored conversation is always
+//! complete.
 
 use super::{Fact, LineageReason, ReplayVerdict, Seq, Update};
 
 /// What an agent remembers of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentMemory {
-    /// All of it, as far as is known.
+    /// All of it, as far as known.
     #[default]
     Whole,
-    /// What came after a fresh ACP session had taken over, and nothing before.
+    /// Only what came after a fresh ACP session took over.
     Since {
-        /// The first event that it can know of.
+        /// The first event that it can remember.
         from: Seq,
-        /// Why a fresh one took over, if that is known.
+        /// Why a fresh one took over, if known.
         reason: Option<LineageReason>,
     },
-    /// What came after it had made its own memory shorter, and a summary of what came before.
+    /// What came after it compacted its context, and a summary of what came before.
     Compacted,
-    /// What it replayed was only part of it.
+    /// Only part of it, according to its replay.
     Part,
-    /// What it replayed was another conversation.
+    /// Another conversation, according to its replay.
     Another,
 }
 
 impl AgentMemory {
-    /// Takes the next fact of a record, which is this event.
+    /// Applies the next fact of a record, which is this event.
     pub fn take(&mut self, seq: Seq, fact: &Fact) {
         match fact {
             Fact::SessionReset { announced: true, reason, .. } => {
                 *self = Self::Since { from: seq.next(), reason: LineageReason::parse(reason) };
             }
-            // It remembers the earlier session, and not what was said since in the one that is left.
+            // It remembers the earlier session, but not the one that was left.
             Fact::SessionReturned { .. } => *self = Self::Part,
             Fact::Restored { replay: Some(replay), .. } | Fact::ReplayedLate { replay } => {
                 *self = self.after(*replay);
@@ -40,22 +40,22 @@ impl AgentMemory {
         }
     }
 
-    /// What it is once the agent has replayed something that compares like this.
+    /// The memory after a replay with this verdict.
     fn after(self, replay: ReplayVerdict) -> Self {
         match (replay, self) {
-            // What an agent has compacted it may still replay as it was, and then it is no more in the model's memory.
+            // An agent may still replay what it has compacted, although the model no longer remembers it.
             (ReplayVerdict::Same | ReplayVerdict::Longer | ReplayVerdict::Shorter, Self::Compacted) => {
                 Self::Compacted
             }
             (ReplayVerdict::Same | ReplayVerdict::Longer, _) => Self::Whole,
-            // That it lacks what came before a fresh session is known already, and where that was.
+            // The missing part before a fresh session is already known, with its position.
             (ReplayVerdict::Shorter | ReplayVerdict::Different, since @ Self::Since { .. }) => since,
             (ReplayVerdict::Shorter, _) => Self::Part,
             (ReplayVerdict::Different, _) => Self::Another,
         }
     }
 
-    /// Takes what the agent reports. That it lacks something is known better where that shows by itself.
+    /// Applies an update of the agent. A compaction counts only if nothing else is known to be missing.
     pub fn hear(&mut self, update: &Update) {
         if let (Update::Compaction { status, .. }, Self::Whole) = (update, *self)
             && &**status == "completed"

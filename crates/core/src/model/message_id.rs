@@ -1,10 +1,10 @@
-//! The ids of messages that have none of the agent's. They are made of what never changes, so that a message has the
-//! same id in every telling, after every restart, to every client.
+//! Ids for messages without an id of the agent. They are made of values that never change, so a message has the same
+//! id in every replay, after every restart, for every client.
 
 use super::{RecordId, Seq, TurnId};
 
-/// The id of a user's message: that of the prompt which began or joined this turn. It is known as soon as the prompt
-/// is accepted.
+/// The id of a user message, made from the turn that its prompt began or joined. It is known as soon as the prompt is
+/// accepted.
 pub fn prompt_message_id(record: &RecordId, turn: TurnId) -> String {
     format!("{record}:turn:{turn}")
 }
@@ -14,7 +14,7 @@ pub fn run_message_id(record: &RecordId, first: Seq) -> String {
     format!("{record}:{first}")
 }
 
-/// What an id of ours stands for.
+/// The meaning of an id of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnMessageId {
     /// The prompt of a turn.
@@ -24,7 +24,7 @@ pub enum OwnMessageId {
 }
 
 impl OwnMessageId {
-    /// Reads an id that we may have made for this record; `None` for any other.
+    /// Parses an id that we may have made for this record; `None` for any other.
     pub fn read(record: &RecordId, id: &str) -> Option<Self> {
         let rest = id.strip_prefix(record.as_str())?.strip_prefix(':')?;
         match rest.strip_prefix("turn:") {

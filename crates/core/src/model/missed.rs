@@ -1,21 +1,21 @@
-//! What an agent has not done in the time that it had to come up, in words, and what a person can do about each: only
-//! some of it is a matter of more time.
+//! What an agent did not do within its start timeout, as text, and the hint for each: more time helps only in some
+//! cases.
 
 use super::Timestamp;
 
-/// What an agent has not done in time.
+/// What an agent did not do in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissedDeadline {
-    /// To answer `initialize`.
+    /// Answer `initialize`.
     #[error("did not answer initialize")]
     Initialize,
-    /// To answer another request that brings its session up.
+    /// Answer another setup request.
     #[error("did not answer {0}")]
     Answer(Box<str>),
-    /// To load the session, which it is known to refuse before this time.
+    /// Load the session, which it is known to refuse before this time.
     #[error("cannot load the session before {0}, and was to be ready")]
     LoadTime(Timestamp),
-    /// To end, so that it can be started again.
+    /// Exit, so that it can be started again.
     #[error("had to end before it is started again, and did not")]
     End,
     /// Anything else.
@@ -24,7 +24,7 @@ pub enum MissedDeadline {
 }
 
 impl MissedDeadline {
-    /// What a person can do about it, where it is known what that is.
+    /// What the user can do about it, if known.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Initialize => Some("a first start may download a package; give the agent more time"),

@@ -1,7 +1,7 @@
-//! What the system is about, as plain values: ids, records, lineage, events, turns, conversations.
+//! The domain as plain values: ids, records, lineage, events, turns, conversations.
 //!
-//! Nothing here does I/O, waits or reads a clock. Wire types and stored types are other types; they are
-//! converted at their own edge.
+//! Nothing here does I/O, waits or reads a clock. Wire types and stored types are separate; the modules that use them
+//! convert.
 
 mod agent;
 mod alignment;

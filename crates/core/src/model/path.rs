@@ -5,29 +5,29 @@ use std::path::Path;
 
 use serde::{Serialize, Serializer};
 
-/// An absolute path, kept byte for byte as it was first given.
+/// An absolute path, stored byte for byte as first given.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AbsolutePath(Box<str>);
 
 /// A path that ACP cannot carry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
-    /// The protocol has no notion of "relative to where".
+    /// It is relative, and the protocol has no base directory.
     #[error("{0:?} is not an absolute path")]
     Relative(String),
-    /// JSON text is Unicode.
+    /// It is not Unicode, which JSON requires.
     #[error("{0:?} is not valid UTF-8, and the protocol carries paths as text")]
     NotUnicode(std::path::PathBuf),
 }
 
 impl AbsolutePath {
-    /// Takes a path as given; nothing is normalised.
+    /// Checks a path; nothing is normalised.
     pub fn new(text: impl Into<Box<str>>) -> Result<Self, PathProblem> {
         let text = text.into();
         if Path::new(&*text).is_absolute() { Ok(Self(text)) } else { Err(PathProblem::Relative(text.into())) }
     }
 
-    /// Takes a path of the file system.
+    /// Converts a path of the file system.
     pub fn from_path(path: &Path) -> Result<Self, PathProblem> {
         match path.to_str() {
             Some(text) => Self::new(text),

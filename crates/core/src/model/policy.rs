@@ -1,7 +1,7 @@
 //! What a turn allows its agent to do. The policy is stored with the turn, so it is the same after a crash.
 //!
-//! The rules for single tools come first, then the mode. What neither of them settles is put to whoever can be asked,
-//! and only where nobody can, the policy says what becomes of it.
+//! The rules for single tools come first, then the mode. A request that neither settles goes to a client; the
+//! policy's [`UnattendedPolicy`] applies only if no client can answer.
 
 use std::sync::Arc;
 
@@ -11,74 +11,74 @@ mod tool_use;
 pub use tool_policy::{PolicyProblem, ToolPolicy};
 pub use tool_use::ToolUse;
 
-/// What becomes of every permission the agent asks for during a turn.
+/// Decides every permission request of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PermissionPolicy {
-    /// What holds for tools that no rule is about.
+    /// Applies to tools without a rule.
     pub mode: PermissionMode,
     /// Rules for single tools.
     pub tools: Option<Arc<ToolPolicy>>,
-    /// What becomes of a question where nobody can be asked.
+    /// Applies to a request that no client can answer.
     pub unasked: UnattendedPolicy,
 }
 
-/// What holds for all tools alike.
+/// The decision for tools without a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PermissionMode {
     /// Everything is approved.
     ApproveAll,
-    /// Reading and searching are approved, the rest is asked.
+    /// Reading and searching are approved; a client decides the rest.
     #[default]
     ApproveReads,
     /// Everything is rejected.
     DenyAll,
-    /// Everything is asked.
+    /// A client decides everything.
     Ask,
 }
 
-/// What becomes of a question that nobody can be asked.
+/// What happens to a request that no client can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnattendedPolicy {
-    /// The answer is no, unless it is about reading.
+    /// The request is rejected, unless it only reads.
     #[default]
     Deny,
-    /// It has no answer, and the turn fails.
+    /// The request gets no answer, and the turn fails.
     Fail,
-    /// It stays open until somebody answers it.
+    /// The request stays pending until a client answers it.
     Wait,
 }
 
-/// What a policy says of one request.
+/// A policy's decision on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Go ahead.
+    /// Allow it.
     Approve,
-    /// Do not.
+    /// Reject it.
     Reject,
-    /// Whoever can be asked is to say.
+    /// Send it to a client.
     Ask,
 }
 
-/// What a policy says of one tool call, and by which of its rules.
+/// A policy's decision on one tool call, and the rule behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ruling<'a> {
-    /// What it says.
+    /// The decision.
     pub decision: Decision,
-    /// The rule that wants it asked, whatever the mode says.
+    /// The rule that sends the request to a client in every mode.
     pub escalated_by: Option<&'a str>,
 }
 
-/// What the tool call that wants permission does, as far as a mode cares.
+/// What the requesting tool call does, as far as a mode cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
     /// Reads or searches, and changes nothing.
     Reads,
-    /// Anything else, and whatever the agent did not say.
+    /// Anything else, including a kind that the agent did not send.
     Other,
 }
 
 impl PermissionPolicy {
-    /// What it says of a tool call.
+    /// The decision on a tool call.
     pub fn rule(&self, tool: &ToolUse) -> Ruling<'_> {
         let by_rule = self.tools.as_deref().and_then(|tools| tools.rule(tool));
         by_rule.unwrap_or(Ruling { decision: self.mode.decide(tool.kind()), escalated_by: None })

@@ -1,14 +1,14 @@
-//! A process as it can be told from every other one. The kernel gives a pid out again, so a pid alone proves
-//! nothing: it is believed only together with when the process began and in which boot of the machine.
+//! The identity of a process. The kernel reuses pids, so a pid alone proves nothing: it counts only together with the
+//! process's start time and the boot of the machine.
 
 use super::Timestamp;
 
 /// One process of one boot of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProcessIdentity {
-    /// Its number, which the kernel gives out again once it is free.
+    /// Its pid, which the kernel reuses.
     pub pid: u32,
-    /// When it began, in clock ticks since the boot, as the kernel says.
+    /// Its start time in clock ticks since the boot, from the kernel.
     pub started: u64,
     /// The kernel's id for this boot.
     pub boot: String,
@@ -21,7 +21,7 @@ pub struct AgentRun {
     pub process: ProcessIdentity,
     /// When it was started.
     pub since: Timestamp,
-    /// How it ended, if anyone of us saw that.
+    /// How it ended, if acpx observed it.
     pub ended: Option<AgentExit>,
 }
 
@@ -30,27 +30,27 @@ pub struct AgentRun {
 pub struct AgentExit {
     /// When it was noticed.
     pub at: Timestamp,
-    /// What became of it.
+    /// The kind of end.
     pub how: AgentEnd,
 }
 
-/// What became of a process.
+/// The kind of a process's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentEnd {
-    /// We had asked it to go, and it went.
+    /// acpx requested it.
     Asked,
-    /// Anything else: its exit code, its signal or the error it went with, in words.
+    /// Anything else: its exit code, signal or error, as text.
     Otherwise(String),
 }
 
 impl AgentEnd {
-    /// The word for a process that we had asked to go.
+    /// The text for a requested end.
     const ASKED: &str = "ended";
 
-    /// The words for one that was ended because it gives no session without a login.
+    /// The text for a process that was ended because it requires a login before it creates a session.
     pub const WANTS_LOGIN: &str = "it wanted a login before it gave the session, and was ended";
 
-    /// The end in words, as it is kept and shown.
+    /// The end as text, as it is stored and shown.
     pub fn words(&self) -> &str {
         match self {
             Self::Asked => Self::ASKED,
@@ -58,7 +58,7 @@ impl AgentEnd {
         }
     }
 
-    /// The end that these words are kept for.
+    /// The end that a stored text means.
     pub fn from_words(words: &str) -> Self {
         if words == Self::ASKED { Self::Asked } else { Self::Otherwise(words.to_owned()) }
     }

@@ -1,7 +1,7 @@
-//! How an agent behaves where agents differ, as data: what its errors mean, what it wants before a load, how it goes.
+//! The peculiarities of agents as data: what their errors mean, what they need before a load, how they shut down.
 //!
-//! What a profile does not say is as with any agent. Nothing outside this module decides by an agent's name how to speak
-//! with it: whoever depends on a peculiarity asks for the habit, and `profile/agents.json` says who has it.
+//! An absent member means the default behaviour. No code outside this module branches on an agent's name: it reads
+//! the profile, and `profile/agents.json` lists which agent has which peculiarity.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ pub use command::runs_package;
 pub use parse::ProfileError;
 pub use table::Profiles;
 
-/// What is said of an agent; `None` where nothing is.
+/// The profile of an agent; `None` members are not specified.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentProfile {
-    /// What its errors mean, read from the top: the first row that fits decides.
+    /// What its errors mean: the first matching row decides.
     pub errors: Vec<ErrorRow>,
     /// How long it may take to answer `initialize`, and any later setup request.
     pub start_timeout: Option<Duration>,
-    /// Whether it writes a session down only when it is prompted, so that one without a prompt cannot be restored.
+    /// Whether it stores a session only when it is prompted, so that one without a prompt cannot be restored.
     pub needs_prompt_before_load: Option<bool>,
-    /// What it has to be given time for before a load.
+    /// What to wait for before a load.
     pub wait_before_load: Option<LoadWait>,
-    /// Whether it stays when its stdin ends.
+    /// Whether it keeps running when its stdin ends.
     pub ignores_stdin_end: Option<bool>,
-    /// Whether it stays when it is told to terminate.
+    /// Whether it keeps running after SIGTERM.
     pub ignores_terminate: Option<bool>,
     /// Whether it replays the conversation on `session/resume` too.
     pub replays_on_resume: Option<bool>,
-    /// How notes begin that it writes into a conversation in the user's name.
+    /// The beginnings of notes that it writes into a conversation in the user's name.
     pub notes: Vec<String>,
 }
 
-/// What an error means: one of this code, or of any, in whose message or data all the words are.
+/// The meaning of errors with this code (or any code) whose message or data contain all the words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorRow {
     /// The code.
@@ -47,17 +47,18 @@ pub struct ErrorRow {
     pub reading: ErrorMeaning,
 }
 
-/// What an agent has to be given time for before a load.
+/// What to wait for before a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadWait {
     /// Nothing.
     #[default]
     None,
-    /// It names a session's file by the minute, and a load in the minute the session began would destroy it.
+    /// The next minute: the agent names a session's file by the minute, and a load within the minute in which the
+    /// session began would destroy it.
     NextMinute,
 }
 
-/// What of a profile decides how a session is brought back.
+/// The part of a profile that decides how to restore a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestoreProfile {
     /// See [`AgentProfile::needs_prompt_before_load`].
@@ -71,7 +72,7 @@ pub struct RestoreProfile {
 }
 
 impl AgentProfile {
-    /// This profile, and where it says nothing, the other one. Rows of errors come before the other's, and so do notes.
+    /// This profile, with absent members taken from the other one. Its error rows and notes precede the other's.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl AgentProfile {
         }
     }
 
-    /// What of it decides how a session is brought back.
+    /// The part that decides how to restore a session.
     pub fn habits(&self) -> RestoreProfile {
         RestoreProfile {
             needs_prompt_before_load: self.needs_prompt_before_load.unwrap_or(false),
@@ -107,7 +108,7 @@ impl AgentProfile {
 }
 
 impl LoadWait {
-    /// Until when a session that began then has to wait to be loaded; `None` if it need not wait.
+    /// The time before which a session that began at `began` must not be loaded; `None` if it may be loaded now.
     pub fn until(self, began: Timestamp, now: Timestamp) -> Option<Timestamp> {
         const MINUTE: i64 = 60_000;
         let minute = |at: Timestamp| at.as_millis().div_euclid(MINUTE);

@@ -1,5 +1,5 @@
-//! The versions of the protocol that we speak. An event says in which one its line was spoken, so that a line is
-//! read as what it was, whoever reads it later.
+//! The supported protocol versions. Every event has the version of its line, so that later readers parse it
+//! correctly.
 
 /// A version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -12,7 +12,7 @@ pub enum ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The version with this number; `None` if we do not speak it.
+    /// The version with this number; `None` if it is not supported.
     pub fn from_number(number: u16) -> Option<Self> {
         match number {
             1 => Some(Self::V1),

@@ -1,11 +1,11 @@
-//! One conversation as we keep it. A record exists once `session/new` has been answered.
+//! One stored conversation. A record exists once `session/new` has been answered.
 
 use super::{
     AbsolutePath, AgentMemory, AgentRun, AgentSpec, Lineage, LineageReason, McpServerRef, RecordId,
     RecordSettings, RestoreError, Scope, Seq, SessionIdentity, Timestamp, TurnId,
 };
 
-/// Whether a record still takes part.
+/// Whether a record is open, closed or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifecycle {
     /// In use, live or parked.
@@ -15,7 +15,7 @@ pub enum Lifecycle {
         /// When.
         at: Timestamp,
     },
-    /// Deleted by its user: it is in no list and cannot be restored. Only its id is still taken.
+    /// Deleted by its user: it is not listed and cannot be restored. Only its id stays reserved.
     Deleted {
         /// When.
         at: Timestamp,
@@ -23,7 +23,7 @@ pub enum Lifecycle {
 }
 
 impl Lifecycle {
-    /// Whether the record is one that nobody is to find any more.
+    /// Whether it is deleted.
     pub fn is_deleted(self) -> bool {
         matches!(self, Self::Deleted { .. })
     }
@@ -32,64 +32,63 @@ impl Lifecycle {
 /// One conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its name, ours.
+    /// Our id for it.
     pub id: RecordId,
     /// The agent it is with.
     pub agent: AgentSpec,
-    /// The working directory as first given; sent again byte for byte.
+    /// The working directory as first given; sent to the agent byte for byte.
     pub cwd: AbsolutePath,
-    /// The same directory with every link followed. The record is found by it, and its agent starts nowhere else.
+    /// The same directory with all links resolved. Records are looked up by it, and the agent starts only there.
     pub real_cwd: AbsolutePath,
-    /// Directories beside that one whose files belong to the session, as they were given.
+    /// Additional directories of the session, as given.
     pub additional_directories: Vec<AbsolutePath>,
-    /// What it is found by from a shell. A record that was born in an editor has none until it is named.
+    /// The scope that a shell finds it by. A record created by an editor has none until it is named.
     pub scope: Option<Scope>,
     /// Its MCP servers. Their values are never stored.
     pub mcp_servers: Vec<McpServerRef>,
-    /// The agent's title for it; what it is called without one is said where it is listed.
+    /// The agent's title for it. Without one, the list derives a title.
     pub title: Option<String>,
-    /// Whether it still takes part.
+    /// Whether it is open, closed or deleted.
     pub lifecycle: Lifecycle,
-    /// The ACP sessions it went through.
+    /// Its ACP sessions.
     pub lineage: Lineage,
-    /// The last process of its agent, if one is known of.
+    /// The last known process of its agent.
     pub agent_run: Option<AgentRun>,
-    /// What was chosen of its settings, and how they last stood.
+    /// The wished settings, and those the agent last sent.
     pub settings: RecordSettings,
-    /// What its agent remembers of it, as far as that is known.
+    /// What its agent remembers of it, as far as known.
     pub memory: AgentMemory,
     /// Why the agent last failed to restore its session, until a restore succeeds.
     pub restore_error: Option<RestoreError>,
     /// When it began.
     pub created_at: Timestamp,
-    /// When its last event was kept; of a session that was adopted, when something was last said in it by its agent's
-    /// list, until something is said here.
+    /// When its last event was stored. For an adopted session without activity here, the time from the agent's list.
     pub updated_at: Timestamp,
     /// The number of its last event, if there is one.
     pub last_seq: Option<Seq>,
     /// The number of its last turn, if there is one.
     pub last_turn: Option<TurnId>,
-    /// How many of its prompts the agent has answered; none means the agent may not have kept the session.
+    /// How many of its prompts the agent has answered; if none, the agent may not have stored the session.
     pub answered_turns: u64,
 }
 
 impl Record {
-    /// When something was last said in it, if that was elsewhere: it was adopted, and had no turn here. Whoever only looks
-    /// at it does not move that.
+    /// The time of the last activity outside acpx: of an adopted session without a turn here. Attaching does not
+    /// change it.
     pub fn spoken_elsewhere(&self) -> Option<Timestamp> {
         let is_adopted = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Adopted);
         (is_adopted && self.last_turn.is_none()).then_some(self.updated_at)
     }
 
-    /// Whether an ACP client created it and no client has ever prompted. What a shell makes has a scope, and what was
-    /// adopted, imported or forked has a conversation.
+    /// Whether an ACP client created it and no client has ever prompted it. Records created by a shell have a scope,
+    /// and adopted, imported or forked ones have a conversation.
     pub fn is_unprompted(&self) -> bool {
         let is_created = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Created);
         is_created && self.scope.is_none() && self.last_turn.is_none()
     }
 
-    /// Its directory with every link followed, if that was ever looked up. A record that was imported while its directory
-    /// was gone has the path as it is written, until its agent first starts.
+    /// Its directory with all links resolved, if they were ever resolved. A record that was imported while its
+    /// directory was missing has the path as written, until its agent first starts.
     pub fn known_real_cwd(&self) -> Option<&AbsolutePath> {
         let is_imported =
             self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Imported);
@@ -97,7 +96,7 @@ impl Record {
         is_known.then_some(&self.real_cwd)
     }
 
-    /// The three ids as they stand.
+    /// Its three current ids.
     pub fn identity(&self) -> SessionIdentity {
         let current = self.lineage.current();
         SessionIdentity {

@@ -1,22 +1,22 @@
-//! Why an agent did not restore a session: the subject of every question about a failed load.
+//! Why an agent did not restore a session.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AgentError, Timestamp};
 
-/// A failed restore, in the agent's words.
+/// A failed restore, with the agent's error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreError {
-    /// The request that failed; absent if the agent did not come that far.
+    /// The request that the agent refused; absent if another error ended the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The code of the agent's error; absent if the agent did not answer.
+    /// The code of the agent's error; absent if there was no such answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i64>,
     /// What happened, in one line.
     pub message: String,
-    /// The parameter that the agent calls wrong, if it names one.
+    /// The parameter that the agent rejects, if it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// When.
@@ -24,7 +24,7 @@ pub struct RestoreError {
 }
 
 impl RestoreError {
-    /// What an error says about the attempt that it ended.
+    /// The failed attempt that ended with this error.
     pub fn new(error: &AgentError, at: Timestamp) -> Self {
         match error {
             AgentError::Refused { method, code, message, field, .. } => Self {
@@ -40,7 +40,7 @@ impl RestoreError {
     }
 }
 
-/// One sentence part: "session/load failed: cwd: /gone is not a directory (-32602)".
+/// Part of a sentence: "session/load failed: cwd: /gone is not a directory (-32602)".
 impl std::fmt::Display for RestoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(method) = &self.method {

@@ -1,23 +1,23 @@
-//! What makes a record findable from a shell: the agent it is with and the name its user gave it, in the
-//! directory where it works. Two open records of one directory never have the same scope.
+//! How a shell finds a record: by its agent and the name its user gave it, in its working directory. Two open
+//! records of one directory never have the same scope.
 //!
-//! The directory is no part of [`Scope`]: it is the record's own `real_cwd` and cannot say anything else.
+//! The directory is not part of [`Scope`]: it is the record's `real_cwd`.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// An agent as a shell tells it from others: by its name, or else by its whole command line.
+/// The key of an agent: its name, or else its whole command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentKey(Box<str>);
 
 impl AgentKey {
-    /// Takes a key as it is written; [`AgentSpec::key`](super::AgentSpec::key) makes one.
+    /// A key from its text; [`AgentSpec::key`](super::AgentSpec::key) makes one.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The key as it is written: a name, or a JSON array of strings.
+    /// The key as text: a name, or a JSON array of strings.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -29,23 +29,23 @@ impl fmt::Display for AgentKey {
     }
 }
 
-/// The name a user gave a session: not blank, without blanks around it, and on one line.
+/// The name a user gave a session: not blank, trimmed, and on one line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionName(Box<str>);
 
 /// A text that cannot name a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSessionName {
-    /// Nothing is left without the blanks around it.
+    /// It is blank.
     #[error("the session name is empty")]
     Empty,
-    /// A terminal would obey it instead of showing it.
+    /// It contains a control character, which a terminal would interpret.
     #[error("the session name {0:?} has a control character")]
     ControlCharacter(String),
 }
 
 impl SessionName {
-    /// Takes a name as given, without the blanks around it.
+    /// Trims and checks a name.
     pub fn new(text: &str) -> Result<Self, InvalidSessionName> {
         let name = text.trim();
         if name.is_empty() {
@@ -57,7 +57,7 @@ impl SessionName {
         Ok(Self(name.into()))
     }
 
-    /// The name as it is written.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,12 +75,12 @@ impl Serialize for SessionName {
     }
 }
 
-/// What a record is found by from a shell, beside its directory.
+/// The key that a shell finds a record by, together with its directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// The agent it is with.
     pub agent: AgentKey,
-    /// Its name; `None` for the session that a directory has without one.
+    /// Its name; `None` for a directory's unnamed session.
     pub name: Option<SessionName>,
 }
 

@@ -1,13 +1,13 @@
-//! Values that must not be kept, and lines without them. A value that is not stored cannot leak from the store.
+//! Finds secret values in lines and replaces them before a line is stored. A value that is not stored cannot leak.
 //!
-//! Secrets are credentials, what MCP servers are given, and the values of environment variables whose names mark them or
-//! that the configuration marks; and the password in a URL, whichever variable has it. Values under eight characters are
-//! never looked for, since they are ordinary words. A request that carries secrets has them in a list, and there each is
-//! replaced whatever it is; anywhere else a value that is known is looked for in everything that reads as text. Every
-//! byte that is no secret stays as it was. A line whose secrets cannot be told from the rest is not kept at all.
+//! Secrets are credentials, the values given to MCP servers, the values of environment variables whose names or
+//! configuration mark them as secret, and passwords in URLs of any variable. Values under eight characters are never
+//! searched for, because they are ordinary words. In the lists in which requests carry secrets, every value is
+//! replaced; in all other text, known values are searched for and replaced. All other bytes stay unchanged. A line
+//! whose secrets cannot be located is not stored at all.
 //!
-//! This is for what agents repeat without meaning any harm, in one message. An agent that wants to give a value away can
-//! write it in a thousand ways, and was trusted with it.
+//! This protects against agents that repeat a value unintentionally, in one message. A malicious agent can encode a
+//! value in any way, and was trusted with it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -25,28 +25,28 @@ mod urls;
 
 pub use names::is_secret_name;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub(crate) const PLACEHOLDER: &str = "[secret]";
 
-/// What is kept of a line whose secrets cannot be told from the rest.
+/// Replaces a line whose secrets cannot be located.
 const NOT_KEPT: &str = r#"{"acpx":"a line with secret values of an unreadable shape was not kept"}"#;
 
-/// How many characters a value has at least. Shorter ones are ordinary words: `true`, `main`, `eu-west`.
+/// The minimum length of a value in characters. Shorter ones are ordinary words: `true`, `main`, `eu-west`.
 const SHORTEST: usize = 8;
 
-/// How many values that lines have told are remembered. The oldest is forgotten for a newer one.
+/// How many values learned from lines are kept; a newer one evicts the oldest.
 const MOST_LEARNED: usize = 256;
 
-/// The values that must not be kept.
+/// The values that must not be stored.
 #[derive(Default)]
 pub struct Secrets {
     given: Vec<Secret>,
-    /// What lines have told, the oldest first.
+    /// Values learned from lines, oldest first.
     learned: VecDeque<Secret>,
 }
 
 impl Secrets {
-    /// Values that are known from the beginning, and the passwords in those that have URLs in them.
+    /// The initially known values, and the passwords of URLs in them.
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut secrets = Self::default();
         for value in values {
@@ -56,8 +56,8 @@ impl Secrets {
         secrets
     }
 
-    /// The same with the values of environment variables that are secrets, and with the passwords in URLs of any;
-    /// `is_secret` says which variables are.
+    /// The same with the values of secret environment variables, and with the passwords in URLs of any variable;
+    /// `is_secret` decides which variables are secret.
     #[must_use]
     pub fn with_variables<'a>(
         mut self,
@@ -65,7 +65,7 @@ impl Secrets {
         is_secret: impl Fn(&OsStr) -> bool,
     ) -> Self {
         for (name, value) in variables {
-            // What is no text is in no line.
+            // A line is text, so it cannot contain a value that is not.
             let Some(value) = value.to_str() else { continue };
             if is_secret(name) {
                 self.give(value);
@@ -87,8 +87,8 @@ impl Secrets {
         }
     }
 
-    /// A request or a notification as it may be kept, if not as it is. `params` is the part of the line that they
-    /// are. Secret values that it tells are known from then on.
+    /// A request or notification without its secrets; `None` if it has none. `params` is a part of `line`. Secret
+    /// values in it are learned for later lines.
     pub fn remove_from_call(&mut self, line: &str, method: &str, params: Option<&str>) -> Option<String> {
         let Some(values) = lists::values(method, params.unwrap_or("null")) else {
             return Some(NOT_KEPT.to_owned());
@@ -109,8 +109,8 @@ impl Secrets {
         self.remove_from_json(&text).or(Some(text))
     }
 
-    /// Any other JSON text as it may be kept, if not as it is. A text that has none of the secrets costs one search for
-    /// each; only one that may have them is read.
+    /// Any other JSON text without its secrets; `None` if it has none. A text without secrets costs one search per
+    /// secret; only a possible match is parsed.
     pub fn remove_from_json(&self, json: &str) -> Option<String> {
         let sought: Vec<&Secret> = self.all().filter(|secret| secret.may_be_in(json)).collect();
         if sought.is_empty() {
@@ -125,7 +125,7 @@ impl Secrets {
         Some(if is_json { text } else { NOT_KEPT.to_owned() })
     }
 
-    /// Words that are no JSON, as they may be kept.
+    /// Text that is not JSON, without its secrets.
     pub fn remove_from_words<'a>(&self, words: &'a str) -> Cow<'a, str> {
         let mut found = Vec::new();
         for secret in self.all() {
@@ -134,7 +134,7 @@ impl Secrets {
         if found.is_empty() { words.into() } else { replaced(words, found).into() }
     }
 
-    /// How much of a text that goes on may be kept: what may be the beginning of a secret waits for the rest of it.
+    /// How many bytes of an incomplete text can be stored: a possible beginning of a secret is held back.
     pub fn settled(&self, text: &str) -> usize {
         let (bytes, mut found) = (text.as_bytes(), Vec::new());
         let mut end = bytes.len();
@@ -146,7 +146,7 @@ impl Secrets {
                 end = end.min(bytes.len() - begun.unwrap_or(0));
             }
         }
-        // One that is there as a whole is not torn for one that may begin within it.
+        // A complete match is not split for a possible one that begins within it.
         found.sort_by_key(|place| std::cmp::Reverse(place.start));
         for place in found {
             if (place.start..place.end).contains(&end) {
@@ -156,7 +156,7 @@ impl Secrets {
         text.floor_char_boundary(end)
     }
 
-    /// How much of a text whose beginning was cut off may be the end of a secret.
+    /// How many bytes of a text with a cut-off beginning may be the end of a secret.
     pub fn torn(&self, text: &str) -> usize {
         let forms = self.all().flat_map(|secret| &secret.forms);
         let rest = |form: &Finder<'_>| {
@@ -176,7 +176,7 @@ impl Secrets {
         self.all().any(|known| *known.value == *value)
     }
 
-    /// Takes a value that is a secret from now on.
+    /// Adds a value that is a secret from now on.
     pub fn learn(&mut self, value: &str) {
         if self.knows(value) {
             return;
@@ -195,17 +195,17 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// One value, and how it is looked for.
+/// One value, and its search patterns.
 struct Secret {
     value: Box<str>,
-    /// The longest part of it that stands in every JSON text as it is, however that was written.
+    /// Its longest part that every JSON encoder leaves unescaped.
     anchor: Finder<'static>,
-    /// The value, and the value as it stands in JSON, which a text may quote.
+    /// The value, and its JSON-escaped form, which a text may quote.
     forms: Vec<Finder<'static>>,
 }
 
 impl Secret {
-    /// `None` for a value that is too short to be looked for.
+    /// `None` for a value that is too short to search for.
     fn new(value: &str) -> Option<Self> {
         if value.chars().count() < SHORTEST || value == PLACEHOLDER {
             return None;
@@ -220,12 +220,12 @@ impl Secret {
         })
     }
 
-    /// Whether it can be in a JSON text. An anchor without a byte is in every text.
+    /// Whether it can be in a JSON text. An empty anchor matches every text.
     fn may_be_in(&self, json: &str) -> bool {
         self.anchor.find(json.as_bytes()).is_some()
     }
 
-    /// Adds the places where it stands in a text.
+    /// Adds the ranges where it occurs in a text.
     fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         for form in &self.forms {
             let length = form.needle().len();
@@ -233,7 +233,7 @@ impl Secret {
             while let Some(offset) = text.get(from..).and_then(|rest| form.find(rest)) {
                 let start = from + offset;
                 found.push(start..start + length);
-                // The last one that begins within this one: `abcab` is twice in `abcabcab`.
+                // The last occurrence that overlaps this one: `abcab` occurs twice in `abcabcab`.
                 let within = start + 1..text.len().min(start + 2 * length - 1);
                 let last = text.get(within).and_then(|rest| memchr::memmem::rfind(rest, form.needle()));
                 from = last.map_or(start + length, |offset| start + 1 + offset);
@@ -242,15 +242,15 @@ impl Secret {
     }
 }
 
-/// The longest run of characters that no writer of JSON escapes. Some escape what HTML or JavaScript would take
-/// amiss, and some all that is not ASCII.
+/// The longest run of characters that no JSON encoder escapes. Some encoders escape characters that are special in
+/// HTML or JavaScript, and some escape everything outside ASCII.
 fn anchor(value: &str) -> &str {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\/<>&'+=`".contains(&byte);
     let runs = value.split(|character: char| !u8::try_from(character).is_ok_and(is_plain));
     runs.max_by_key(|run| run.len()).unwrap_or_default()
 }
 
-/// The text with the placeholder in these places. Where some overlap, one stands for all of them.
+/// The text with the placeholder at these ranges. Overlapping ranges get one placeholder.
 fn replaced(text: &str, mut found: Vec<Range<usize>>) -> String {
     found.sort_by_key(|place| (place.start, place.end));
     let mut out = String::with_capacity(text.len());

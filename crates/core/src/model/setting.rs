@@ -1,34 +1,34 @@
-//! Settings of a session: its mode and its options, the model among them. What somebody has chosen is a wish of the
-//! record; what the agent shows is how the session stands. The two are never taken for each other: only a wish is ever
-//! brought back, so nothing that an agent chose for itself is pushed upon it again.
+//! Settings of a session: its mode and its options, the model among them. A choice of the user is stored as a wish
+//! of the record; the values the agent sends are stored separately. Only wishes are restored, so acpx never forces a
+//! value back that the agent chose for itself.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The setting that stands for `models` and `session/set_model` of version 1, in the store and towards version 2. No agent
-/// has an option with this id.
+/// The setting that stands for version 1's `models` and `session/set_model`, in the store and for version 2 clients.
+/// No agent has an option with this id.
 pub const MODEL_OPTION: &str = "acpx.model";
 /// The category of the option that is the model.
 const MODEL: &str = "model";
-/// The category of the option that is the mode, where modes are told as an option.
+/// The category of the option that is the mode, where the agent advertises modes as an option.
 const MODE: &str = "mode";
 /// How many settings or values an error lists, and how many characters of them.
 const LISTED: usize = 20;
 const LISTED_CHARS: usize = 600;
-/// How many of an agent's models are kept with a record. A list of thousands would be read with every record.
+/// How many of an agent's models are stored with a record. A list of thousands would be read with every record.
 const KEPT_CHOICES: usize = 256;
 
 /// Which setting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SettingName {
-    /// The session's mode, of an agent that has modes beside its options.
+    /// The session's mode, of an agent that has modes in addition to its options.
     Mode,
     /// An option, by its id.
     Option(Box<str>),
 }
 
-/// What a setting is, or is to be.
+/// A current or wanted value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SettingValue {
@@ -38,7 +38,7 @@ pub enum SettingValue {
     Id(Box<str>),
 }
 
-/// A setting with a value that somebody has chosen.
+/// A setting with a chosen value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Which.
@@ -56,18 +56,18 @@ pub struct OfferedSetting {
     pub category: Option<Box<str>>,
     /// Its value at the moment, if that can be read.
     pub value: Option<SettingValue>,
-    /// What else it can be.
+    /// The values it can have.
     pub choices: Choices,
 }
 
-/// What a setting can be.
+/// The values a setting can have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choices {
     /// One of these.
     Of(Vec<Box<str>>),
     /// On or off.
     Flag,
-    /// That is not known.
+    /// Not known.
     Unknown,
 }
 
@@ -75,14 +75,14 @@ pub enum Choices {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OfferedSettings(pub Vec<OfferedSetting>);
 
-/// What is kept of a record's settings.
+/// The stored part of a record's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordSettings {
     /// What was chosen, each setting once, in the order of the first choice.
     pub wished: Vec<Setting>,
-    /// How the session last stood.
+    /// The settings that the agent last sent.
     pub shown: OfferedSettings,
-    /// The wishes that could not be restored when the agent last had the session anew.
+    /// The wishes that could not be restored when the session was last set up at the agent.
     pub unmet: Vec<UnmetSetting>,
 }
 
@@ -91,20 +91,20 @@ pub struct RecordSettings {
 pub struct UnmetSetting {
     /// Which setting.
     pub name: SettingName,
-    /// Why not, in words.
+    /// The reason, as text.
     pub reason: Box<str>,
 }
 
-/// Why a setting cannot be what somebody wants. Its hint says what there is instead.
+/// Why a setting cannot have the wanted value. The hint lists the alternatives.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
     /// The session has no such setting.
     #[error("{}", nothing_of(.wanted.as_deref()))]
     NotOffered {
-        /// The option that is wanted; the mode, if it is none.
+        /// The wanted option; `None` for the mode.
         wanted: Option<Box<str>>,
-        /// The settings that there are, by the words that choose them.
+        /// The names of the settings that exist, as `choose` accepts them.
         offered: Vec<Box<str>>,
     },
     /// The setting cannot have this value.
@@ -160,7 +160,7 @@ impl SettingName {
         }
     }
 
-    /// Whether it is the model of an agent that has models beside its options.
+    /// Whether it is the model of an agent that has models in addition to its options.
     pub fn is_own_model(&self) -> bool {
         self.option() == Some(MODEL_OPTION)
     }
@@ -186,7 +186,7 @@ impl OfferedSetting {
         self.is_of(MODEL)
     }
 
-    /// Whether it is the mode, told as such or as an option.
+    /// Whether it is the mode, advertised as a mode or as an option.
     pub fn is_mode(&self) -> bool {
         self.name == SettingName::Mode || self.is_of(MODE)
     }
@@ -195,7 +195,7 @@ impl OfferedSetting {
         self.category.as_deref() == Some(category)
     }
 
-    /// Whether it can have this value. What is not known to be impossible is the agent's to judge.
+    /// Whether it can have this value. If that is not known, the agent decides.
     pub fn can_be(&self, value: &SettingValue) -> bool {
         match (&self.choices, value) {
             (Choices::Of(choices), SettingValue::Id(id)) => choices.contains(id),
@@ -229,13 +229,13 @@ impl OfferedSettings {
         self.0.iter().find(|offered| offered.name == *name)
     }
 
-    /// The mode. Where modes are told twice, as modes and as an option, the modes are meant.
+    /// The mode. If the agent advertises modes both as modes and as an option, this is the former.
     pub fn mode(&self) -> Option<&OfferedSetting> {
         self.named(&SettingName::Mode).or_else(|| self.0.iter().find(|offered| offered.is_mode()))
     }
 
-    /// The setting that a wish is about. A wish for a mode or a model is about the option for it, where the agent now
-    /// offers that instead.
+    /// The setting that a wish applies to. A wish for a mode or a model applies to the matching option if the agent
+    /// now offers that instead.
     pub fn wished(&self, name: &SettingName) -> Option<&OfferedSetting> {
         match name {
             SettingName::Mode => self.mode(),
@@ -244,7 +244,7 @@ impl OfferedSettings {
         }
     }
 
-    /// Whether two settings are the model: one as an option, the other beside the options.
+    /// Whether both names mean the model: one as an option, the other separate from the options.
     pub fn are_one_model(&self, one: &SettingName, other: &SettingName) -> bool {
         let is_model =
             |name: &SettingName| name.is_own_model() || self.model().is_some_and(|model| model.name == *name);
@@ -256,7 +256,7 @@ impl OfferedSettings {
         self.option(MODEL)
     }
 
-    /// The option that a person means by a word: its id, or else what it is about.
+    /// The option with this id, or else the first of this category.
     pub fn option(&self, word: &str) -> Option<&OfferedSetting> {
         let by_id = self.0.iter().find(|offered| offered.name.option() == Some(word));
         let by_category = || {
@@ -266,11 +266,12 @@ impl OfferedSettings {
         by_id.or_else(by_category)
     }
 
-    /// The setting that a person means by a word for an option, or without one the mode, and by a text for its value.
+    /// The setting of an option (by id or category), or of the mode if `option` is `None`, with the value that a text
+    /// means.
     pub fn choose(&self, option: Option<&str>, value: &str) -> Result<Setting, SettingError> {
         let found = match option {
             None => self.mode(),
-            // Whoever knows the mode as an option finds it where it is none.
+            // An agent may offer the mode as a mode and not as an option.
             Some(MODE) => self.option(MODE).or_else(|| self.mode()),
             Some(word) => self.option(word),
         };
@@ -286,7 +287,7 @@ impl OfferedSettings {
         Ok(Setting { name: found.name.clone(), value: found.value_of(value)? })
     }
 
-    /// How the session stands, as it is kept with its record: of what else could be chosen, only the models.
+    /// The settings as they are stored with the record: without the choices, except those of the model.
     #[must_use]
     pub fn kept(&self) -> Self {
         let model = self.model().map(|model| &model.name);
@@ -304,12 +305,12 @@ impl OfferedSettings {
 }
 
 impl RecordSettings {
-    /// What is wished for a setting.
+    /// The wished value of a setting.
     pub fn wish(&self, name: &SettingName) -> Option<&SettingValue> {
         self.wished.iter().find(|wish| wish.name == *name).map(|wish| &wish.value)
     }
 
-    /// The wish that a person means by a word for an option, which is its id or what it is about, or without one the mode.
+    /// The wish for an option (by id or category), or for the mode if `word` is `None`.
     pub fn wished_by(&self, word: Option<&str>) -> Option<&Setting> {
         let meant = |name: &SettingName| self.wished.iter().find(|wish| wish.name == *name);
         let mode = || meant(&SettingName::Mode).or_else(|| meant(&self.shown.mode()?.name));
@@ -321,7 +322,7 @@ impl RecordSettings {
         }
     }
 
-    /// Somebody has chosen, and the agent has done it.
+    /// Stores a choice that the agent has accepted.
     pub fn choose(&mut self, chosen: Setting) {
         self.unmet.retain(|unmet| unmet.name != chosen.name);
         match self.wished.iter_mut().find(|wish| wish.name == chosen.name) {
@@ -330,21 +331,21 @@ impl RecordSettings {
         }
     }
 
-    /// Nothing is wished for these settings any more.
+    /// Removes these wishes.
     pub fn withdraw(&mut self, is_meant: impl Fn(&Setting) -> bool) {
         self.wished.retain(|wish| !is_meant(wish));
         let Self { wished, unmet, .. } = self;
         unmet.retain(|unmet| wished.iter().any(|wish| wish.name == unmet.name));
     }
 
-    /// The wishes of a session that no agent has shown here yet, as after an import. They are set when its agent starts.
+    /// The wishes of a session whose settings no agent has sent here yet, as after an import. They are set when its
+    /// agent starts.
     pub fn untried_wishes(&self) -> impl Iterator<Item = &Setting> {
         let is_unmet = |wish: &Setting| self.unmet.iter().any(|unmet| unmet.name == wish.name);
         self.wished.iter().filter(move |wish| self.shown.0.is_empty() && !is_unmet(wish))
     }
 
-    /// The wishes that the session is known not to stand as: what is wished, what is shown instead if anything is, and
-    /// why, if that is known.
+    /// The wishes that are known not to be in force: the wish, the current value if known, and the reason if known.
     pub fn open_wishes(&self) -> impl Iterator<Item = (&Setting, Option<&SettingValue>, Option<&str>)> {
         self.wished.iter().filter_map(|wish| {
             let unmet = self.unmet.iter().find(|unmet| unmet.name == wish.name).map(|unmet| &*unmet.reason);
@@ -362,7 +363,7 @@ fn nothing_of(wanted: Option<&str>) -> String {
     }
 }
 
-/// The first of them, as far as a person would read.
+/// The first of them as a list of limited length.
 fn listed(offered: &[Box<str>]) -> String {
     let mut left = LISTED_CHARS;
     let fits = |word: &&str| {

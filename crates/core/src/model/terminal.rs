@@ -1,25 +1,25 @@
-//! What a terminal of ours has shown, folded from the facts about it.
+//! The output of our terminals, folded from the facts about them.
 
 use std::collections::HashMap;
 
 use super::Fact;
 
-/// The terminals of a record, by their ids. They are ours, and no two are the same.
+/// The terminals of a record by id. acpx makes the ids, and they are unique.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TerminalTexts(HashMap<Box<str>, TerminalText>);
 
-/// One terminal, as last told.
+/// One terminal after the last fact about it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TerminalText {
-    /// The command, as a person would type it.
+    /// The command line.
     pub command: String,
     /// What it wrote, or the end of it.
     pub output: String,
-    /// How it ended, in words, if it has.
+    /// How it ended, as text, if it has.
     pub exit: Option<String>,
 }
 
-/// A command as a person would type it.
+/// A command and its arguments as one shell command line.
 pub fn command_line<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) -> String {
     let mut line = command.to_owned();
     for argument in args {
@@ -33,19 +33,19 @@ pub fn command_line<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) 
     line
 }
 
-/// What a file has that is to be written.
+/// The current content of a file that is about to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreviousContent {
-    /// There is none.
+    /// The file does not exist.
     Nothing,
     /// This text.
     Text(String),
-    /// So many bytes, which are too many to be shown, or no text.
+    /// The number of bytes of a file that is too large to show or is not text.
     Unshown(u64),
 }
 
 impl TerminalTexts {
-    /// Takes the next fact, whatever it is about.
+    /// Applies the next fact; facts that are not about terminals change nothing.
     pub fn take(&mut self, fact: &Fact) {
         match fact {
             Fact::TerminalStarted { terminal_id, command } => {
@@ -67,12 +67,12 @@ impl TerminalTexts {
         }
     }
 
-    /// Forgets those that have ended: whoever follows a record for long would have the output of all it ever ran.
+    /// Removes ended terminals, so that a long-running follower does not hold the output of every command.
     pub fn forget_ended(&mut self) {
         self.0.retain(|_, terminal| terminal.exit.is_none());
     }
 
-    /// A terminal, if it was told of.
+    /// A terminal, if a fact has named it.
     pub fn get(&self, id: &str) -> Option<&TerminalText> {
         self.0.get(id)
     }

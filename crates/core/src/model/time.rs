@@ -1,6 +1,6 @@
 //! Moments, as milliseconds since 1970 in UTC, written as RFC 3339.
 //!
-//! The model has no clock: a moment always arrives from outside.
+//! The model has no clock: callers pass every moment in.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
-/// A text or number that is no moment we can hold.
+/// A text or number that is not a valid moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an RFC 3339 time")]
 pub struct InvalidTimestamp {
@@ -19,7 +19,7 @@ pub struct InvalidTimestamp {
 }
 
 impl Timestamp {
-    /// A moment from a count of milliseconds, if a calendar has it.
+    /// A moment from milliseconds, if it is within the calendar's range.
     pub fn from_millis(millis: i64) -> Result<Self, InvalidTimestamp> {
         match jiff::Timestamp::from_millisecond(millis) {
             Ok(_) => Ok(Self(millis)),
@@ -27,7 +27,7 @@ impl Timestamp {
         }
     }
 
-    /// The time so long after 1970, or the end of 9999 if that is earlier.
+    /// The moment at this distance from 1970, at most the end of 9999.
     pub fn since_1970(since: Duration) -> Self {
         let latest = jiff::Timestamp::MAX.as_second() * 1000;
         Self(i64::try_from(since.as_millis()).unwrap_or(latest).min(latest))
@@ -45,7 +45,7 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; nothing if it is not after.
+    /// The duration since `earlier`; zero if this is not later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -1,9 +1,9 @@
-//! What stands for the title of a conversation that nobody has given one.
+//! Derives a title for a conversation without one.
 
-/// How many characters of what was said first stand for a title.
+/// The maximum length of a derived title in characters.
 const TITLE_CHARS: usize = 100;
 
-/// The first line of a text that has words, cut to a title's length; `None` if none has.
+/// The first non-blank line of a text, cut to a title's length; `None` if there is none.
 pub fn title_of(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     match line.char_indices().nth(TITLE_CHARS) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{AgentError, PermissionPolicy, RequestId, Timestamp, TurnId, WakeOptions};
 
-/// One prompt and what became of it.
+/// One prompt and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// Its number within the record.
@@ -14,9 +14,9 @@ pub struct Turn {
     pub request: RequestId,
     /// The prompt's content blocks: a JSON array, as the client wrote it.
     pub prompt: Arc<str>,
-    /// What the agent may do meanwhile.
+    /// What the agent may do during the turn.
     pub policy: PermissionPolicy,
-    /// How the session is to be brought back for it, should that be needed.
+    /// How to restore the session for it, if necessary.
     pub wishes: WakeOptions,
     /// How long it may take.
     pub limits: TurnLimits,
@@ -24,41 +24,41 @@ pub struct Turn {
     pub queued_at: Timestamp,
     /// How far it has come.
     pub state: TurnState,
-    /// What it used, as the agent told it with its answer: a JSON object.
+    /// Its usage from the agent's response: a JSON object.
     pub usage: Option<Arc<str>>,
-    /// What became of the permissions the agent asked for.
+    /// How many permission requests were approved and rejected.
     pub permissions: PermissionCount,
 }
 
-/// How long a turn may take. Without a limit no clock of ours ends it.
+/// How long a turn may take. Without a limit, acpx does not end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TurnLimits {
-    /// From the prompt's acceptance to the end of the turn, however long it waits before it is sent.
+    /// From the prompt's acceptance to the end of the turn, including the time in the queue.
     pub whole: Option<Duration>,
-    /// Without a word from the agent while it has the turn and nothing of it waits for us.
+    /// Without a message from the agent, while it runs the turn and none of its requests is pending with us.
     pub silence: Option<Duration>,
 }
 
-/// How many permissions were given in a turn, and how many were not.
+/// The numbers of approved and rejected permission requests in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PermissionCount {
-    /// Those the agent got.
+    /// Approved requests.
     pub approved: u32,
-    /// Those it did not get.
+    /// Rejected requests.
     pub rejected: u32,
 }
 
 impl Turn {
-    /// The prompt of a turn that nobody has asked for: an agent of version 2 works by itself too.
+    /// The prompt of a turn that the agent began by itself, as version 2 agents may.
     pub const NO_PROMPT: &str = "[]";
 
-    /// Whether somebody has asked for it.
+    /// Whether a client has prompted it.
     pub fn is_asked(&self) -> bool {
         &*self.prompt != Self::NO_PROMPT
     }
 
-    /// Whether the agent has answered the prompt. A cancelled or failed one proves nothing about what the agent
-    /// has kept of the session.
+    /// Whether the agent has answered the prompt. After a cancelled or failed turn it is unknown what the agent has
+    /// stored of the session.
     pub fn is_answered(&self) -> bool {
         match &self.state {
             TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
@@ -71,7 +71,7 @@ impl Turn {
         }
     }
 
-    /// Whether it failed because its time was over, in it or before it was sent.
+    /// Whether it failed because of its time limit, before or after it was sent.
     pub fn is_overdue(&self) -> bool {
         match &self.state {
             TurnState::Ended { outcome: TurnOutcome::Failed(TurnError { code, .. }), .. } => {
@@ -100,7 +100,7 @@ impl Turn {
 pub enum TurnState {
     /// Accepted, not yet sent.
     Queued,
-    /// Sent, or about to be: after a crash nobody knows whether the agent has seen it.
+    /// Sent, or about to be: after a crash it is unknown whether the agent has received it.
     Dispatched {
         /// When.
         at: Timestamp,
@@ -112,7 +112,7 @@ pub enum TurnState {
         /// How.
         outcome: TurnOutcome,
     },
-    /// It was dispatched when its host died. It is never sent again by itself.
+    /// It was dispatched when its host died. It is never resent automatically.
     Interrupted {
         /// When this was noticed.
         at: Timestamp,
@@ -128,7 +128,7 @@ pub enum TurnOutcome {
     Failed(TurnError),
 }
 
-/// Why the agent stopped, as it said it. The set is open: what we do not know is kept.
+/// The agent's stop reason. Unknown reasons are stored unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopReason(Box<str>);
 
@@ -143,13 +143,13 @@ impl StopReason {
         Self::new("cancelled")
     }
 
-    /// The reason as it is written.
+    /// The reason as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What went wrong with a turn, as it is stored and shown.
+/// Why a turn failed, as it is stored and shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnError {
     /// The stable code.
@@ -163,12 +163,12 @@ pub struct TurnError {
 impl TurnError {
     /// The stable code of a turn that took too long.
     pub const TIMEOUT: &str = "TIMEOUT";
-    /// The stable code of a prompt that waited too long, and was never sent.
+    /// The stable code of a prompt that waited too long and was never sent.
     pub const QUEUE_TIMEOUT: &str = "QUEUE_TIMEOUT";
     /// The stable code of a turn whose agent was silent for too long.
     pub const IDLE_TIMEOUT: &str = "IDLE_TIMEOUT";
 
-    /// A turn with this agent took longer than it may.
+    /// A turn with this agent exceeded its time limit.
     pub fn took_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
         let message =
@@ -176,14 +176,14 @@ impl TurnError {
         Self::of_ours(Self::TIMEOUT, message)
     }
 
-    /// A prompt waited for this for as long as its turn may take. How long it waited is not said: its client may have
-    /// spent part of that time before it asked.
+    /// A prompt waited for `what` until its turn's time limit. The message omits the duration, because the client may
+    /// have spent part of the time before it sent the prompt.
     pub fn waited_too_long(what: &str) -> Self {
         let message = format!("the prompt waited {what} until its time was over, and was not sent");
         Self::of_ours(Self::QUEUE_TIMEOUT, message)
     }
 
-    /// An agent was silent for longer than it may be.
+    /// An agent exceeded its silence limit.
     pub fn silent_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
         let message = format!("the agent {agent:?} said nothing for {seconds} s and the turn was cancelled");

@@ -1,4 +1,5 @@
-//! What an event says, free of any protocol version. `acp` reads lines into these; the model never parses one.
+//! The content of an event, independent of the protocol version. `acp` parses lines into these types; the model
+//! parses none.
 
 use serde::Serialize;
 use serde_json::Number;
@@ -8,7 +9,7 @@ use super::Fact;
 /// What one event contributes to a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A prompt on its way to the agent.
+    /// A prompt for the agent.
     Prompt {
         /// The text of its text blocks, joined.
         text: String,
@@ -35,7 +36,7 @@ pub enum Update {
         /// The piece.
         content: ChunkContent,
     },
-    /// A message, whole: it takes the place of what was told of it before.
+    /// A whole message: it replaces its earlier content.
     Message {
         /// Whose message.
         kind: MessageKind,
@@ -51,7 +52,7 @@ pub enum Update {
         /// The whole update object, as received.
         fields: Box<str>,
     },
-    /// A piece of a tool call's content, which comes after what it has.
+    /// A piece that is appended to a tool call's content.
     ToolContent {
         /// The agent's id for the call.
         call: Box<str>,
@@ -65,20 +66,20 @@ pub enum Update {
     },
     /// The session's title; `None` clears it.
     Title(Option<Box<str>>),
-    /// A word of the agent to the user that is no part of the conversation.
+    /// A message of the agent to the user that is not part of the conversation.
     Notice {
-        /// How much it matters, in the agent's word.
+        /// Its severity, in the agent's word.
         severity: Box<str>,
-        /// What it says.
+        /// Its title.
         title: Box<str>,
-        /// What it says besides.
+        /// More text.
         description: Option<Box<str>>,
     },
-    /// The agent makes what it remembers of the conversation shorter.
+    /// The agent compacts its context.
     Compaction {
         /// The agent's id for it.
         id: Box<str>,
-        /// How far it is, in the agent's word.
+        /// Its status, in the agent's word.
         status: Box<str>,
         /// What went wrong.
         error: Option<Box<str>>,
@@ -87,21 +88,21 @@ pub enum Update {
     Usage {
         /// How much.
         usage: SessionUsage,
-        /// Whether nothing is said of the cost, so that the one that was told last still stands.
+        /// Whether the update has no cost, so that the last known cost still applies.
         cost_stands: bool,
     },
     /// State of the session that is no part of its history: commands, mode, options.
     State,
-    /// A kind we do not know. It is kept and passed on.
+    /// A kind we do not know. It is stored and forwarded.
     Unknown,
 }
 
-/// What a session has used.
+/// The usage of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionUsage {
-    /// Tokens that are in the agent's memory.
+    /// Tokens in the agent's context.
     pub used: u64,
-    /// Tokens that fit into it.
+    /// The size of the context in tokens.
     pub size: u64,
     /// What it has cost.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +110,7 @@ pub struct SessionUsage {
 }
 
 impl SessionUsage {
-    /// The last of what was told, newest first, with the cost that stands.
+    /// The latest usage, from updates that come newest first, with the last known cost.
     pub fn last(told: impl IntoIterator<Item = Update>) -> Option<Self> {
         let mut told = told.into_iter().filter_map(|update| match update {
             Update::Usage { usage, cost_stands } => Some((usage, cost_stands)),
@@ -123,12 +124,12 @@ impl SessionUsage {
     }
 }
 
-/// What something has cost.
+/// An amount in a currency or another unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cost {
     /// How much, as the agent wrote it.
     pub amount: Number,
-    /// Of what: a currency, or another unit.
+    /// The currency, or another unit.
     pub currency: String,
 }
 
@@ -153,7 +154,7 @@ pub enum ChunkContent {
 }
 
 impl Update {
-    /// Whether it is the user's words.
+    /// Whether it is the user's message.
     pub fn is_users(&self) -> bool {
         matches!(
             self,
@@ -161,13 +162,12 @@ impl Update {
         )
     }
 
-    /// Whether the agent has done something, as far as that is known. What it is called, how it is set and what it has
-    /// used it may report at any time.
+    /// Whether it shows that the agent is working. Title, settings and usage may be reported at any time.
     pub fn is_activity(&self) -> bool {
         !matches!(self, Self::Title(_) | Self::State | Self::Usage { .. })
     }
 
-    /// Whether this belongs to the conversation itself, so that a replay would bring it again.
+    /// Whether this belongs to the conversation itself, so that a replay would contain it.
     pub fn is_history(&self) -> bool {
         match self {
             Self::Chunk { .. }

@@ -1,15 +1,15 @@
-//! How a session is to be brought back. A prompt's own wishes are stored with its turn, so they hold after a crash.
+//! How to restore a session. A prompt's own options are stored with its turn, so they hold after a crash.
 
-/// How a session is to be brought back.
+/// How to restore a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WakeOptions {
     /// What to do when the agent cannot restore it.
     pub fallback: Fallback,
-    /// Whether a fresh session is told the conversation so far with its first prompt.
+    /// Whether the first prompt of a fresh session carries the conversation so far.
     pub carry_history: bool,
 }
 
-/// When a fresh ACP session may take the place of one that the agent does not restore.
+/// When a fresh ACP session may replace one that the agent does not restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fallback {
     /// If the agent reports the session as not found, or can restore nothing. It is announced.
@@ -19,7 +19,7 @@ pub enum Fallback {
     Always,
     /// Never: the command fails and the record keeps its session.
     Never,
-    /// At once, without an attempt to restore: the user asked for a fresh session.
+    /// At once, without an attempt to restore: the user requested a fresh session.
     Reset,
 }
 

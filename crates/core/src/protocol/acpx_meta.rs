@@ -6,17 +6,17 @@ use serde_json::Value;
 use crate::acp::agent::{CallError, Meta, ParamProblem};
 use crate::model::{AcpSessionId, RecordId};
 
-/// To a client our record is the session; this is the one place that says so.
+/// Converts a client's session id to a record id: to a client, our record is the session.
 pub(crate) fn record_of(session: &AcpSessionId) -> RecordId {
     RecordId::new(session.as_str()).expect("a session id is not empty")
 }
 
-/// And this is the way back.
+/// Converts a record id to a client's session id.
 pub(crate) fn client_session(record: &RecordId) -> AcpSessionId {
     AcpSessionId::new(record.as_str()).expect("the id of a record is not empty")
 }
 
-/// What a client says under `_meta.acpx`; nothing, if it says nothing.
+/// Parses `_meta.acpx`; the default, if it is absent.
 pub(crate) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Result<T, CallError> {
     let Some(meta) = meta else { return Ok(T::default()) };
     let mut meta: Value = serde_json::from_str(meta).unwrap_or_default();
@@ -26,7 +26,7 @@ pub(crate) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Re
     }
 }
 
-/// Which member of `_meta.acpx` cannot be read: the one without which the rest can be.
+/// Finds the member of `_meta.acpx` that cannot be parsed: the one without which the rest can be.
 fn misread<T: DeserializeOwned>(mut acpx: Value) -> ParamProblem {
     let is_read = |acpx: &Value| T::deserialize(acpx).is_ok();
     let mut path = Vec::new();
@@ -46,7 +46,7 @@ fn misread<T: DeserializeOwned>(mut acpx: Value) -> ParamProblem {
     ParamProblem::new(field.join("."), format!("has a value that it cannot have, {kind}"))
 }
 
-/// The member of the object at a path without which all is read.
+/// The member of the object at a path without which the whole can be parsed.
 fn culprit(acpx: &mut Value, path: &[String], is_read: &dyn Fn(&Value) -> bool) -> Option<String> {
     let object = path.iter().try_fold(&*acpx, |at, name| at.get(name))?.as_object()?;
     let names: Vec<String> = object.keys().cloned().collect();
@@ -62,7 +62,7 @@ fn culprit(acpx: &mut Value, path: &[String], is_read: &dyn Fn(&Value) -> bool) 
     })
 }
 
-/// The members of `_meta` with ours among them.
+/// A `_meta` object with ours under `acpx`.
 pub(crate) fn acpx_meta(ours: &impl serde::Serialize) -> Meta {
     let ours = serde_json::to_value(ours).expect("what we say has only text, numbers and lists");
     Meta::from_iter([("acpx".to_owned(), ours)])

@@ -1,23 +1,23 @@
-//! What can be in the way between a client and its host.
+//! Errors between a client and its host.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::rpc_error::HostErrorResponse;
 
-/// Why a host could not be reached, started or asked.
+/// Why a host could not be reached, started or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// A directory cannot be made or looked at.
+    /// A directory cannot be created or inspected.
     #[error("cannot use the directory {}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// A directory is there, and others could have a hand in it.
+    /// A directory exists, but other users could interfere with it.
     #[error("the directory {} is not safe: {problem}", path.display())]
     UnsafeDirectory {
         /// The directory.
@@ -28,7 +28,7 @@ pub enum HostError {
     /// No directory for sockets has a path short enough.
     #[error("there is no directory for the socket: {tried:?} are too long")]
     NoSocketDirectory {
-        /// Where it might have been.
+        /// The candidates.
         tried: Vec<PathBuf>,
     },
     /// The lock cannot be used.
@@ -36,7 +36,7 @@ pub enum HostError {
     Lock {
         /// The lock's file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
     /// The socket cannot be used.
@@ -44,10 +44,10 @@ pub enum HostError {
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// The one who listens is not the user.
+    /// The listening process belongs to another user.
     #[error("another user listens on the socket {}", path.display())]
     Stranger {
         /// The socket.
@@ -56,50 +56,50 @@ pub enum HostError {
     /// The host's process cannot be started.
     #[error("cannot start the host")]
     NotStarted(#[source] io::Error),
-    /// The host was started and gave up.
+    /// The host was started and failed.
     #[error("the host did not start: {said}")]
     GaveUp {
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// Nobody answered in time.
+    /// The host did not answer in time.
     #[error("the host in {} does not answer", home.display())]
     Silent {
         /// The home.
         home: PathBuf,
     },
-    /// The connection ended before the answer came.
+    /// The connection ended before the response arrived.
     #[error("the host went away")]
     Lost,
-    /// A host of an older version is at work.
+    /// A host of an older version is running.
     #[error("a host of acpx {version} is running, which this version cannot talk to")]
     Older {
         /// Its version.
         version: String,
     },
-    /// A host of a newer version is at work.
+    /// A host of a newer version is running.
     #[error("a host of acpx {version} is running, which is newer than this program")]
     Newer {
         /// Its version.
         version: String,
     },
-    /// The request is longer than any host takes.
+    /// The request exceeds the line limit.
     #[error("{method} with {bytes} bytes is over the limit of {limit}")]
     TooLong {
-        /// What was asked.
+        /// The request's method.
         method: String,
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The limit.
         limit: usize,
     },
-    /// The host said no.
+    /// The host refused the request.
     #[error(transparent)]
     Refused(#[from] HostErrorResponse),
-    /// The host said something else than the protocol says.
+    /// The host's response does not follow the protocol.
     #[error("the host answered {method} with something else than the protocol says")]
     BadAnswer {
-        /// What was asked.
+        /// The request's method.
         method: String,
     },
 }
@@ -124,7 +124,7 @@ impl HostError {
         }
     }
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Directory { .. } | Self::Lock { .. } => {

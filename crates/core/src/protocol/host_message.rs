@@ -1,4 +1,4 @@
-//! What a host sends to its own clients, decoded: answers, events, and the requests of agents.
+//! Decodes the messages that a host sends to acpx's own clients: responses, events, and requests of agents.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,60 +11,61 @@ use super::rpc_error::HostErrorResponse;
 use super::watched_event;
 use super::watched_event::WatchedEvent;
 
-/// What a host says.
+/// A message of a host.
 #[derive(Debug)]
 pub enum HostMessage {
-    /// Something happened in a session that is watched.
+    /// An event of a watched record.
     Event(WatchedEvent),
-    /// No more happens to a record that was watched: it is deleted, or cannot be read.
+    /// A watch has ended: the record is deleted, or cannot be read.
     WatchEnded {
-        /// The number that its next event would have had.
+        /// The number that the next event would have.
         from: Seq,
-        /// Why it cannot be read, if that is it.
+        /// Why the record cannot be read, in that case.
         error: Option<HostErrorResponse>,
     },
-    /// A prompt of ours is on the disk.
+    /// A prompt of ours was persisted.
     Accepted {
         /// Its turn.
         turn: TurnId,
-        /// Our name for it.
+        /// Our request id for it.
         request: String,
     },
-    /// A request was answered.
+    /// A response.
     Answer {
-        /// Which.
+        /// The request.
         id: RpcId,
-        /// The result as raw JSON, or why not.
+        /// The result as raw JSON, or the error.
         result: Result<Box<str>, HostErrorResponse>,
     },
-    /// The agent asks, and we are the one to answer.
+    /// A permission request of the agent, for us to answer.
     Question {
         /// Its id.
         id: RpcId,
         /// The params of a `session/request_permission`.
         params: Box<str>,
     },
-    /// The agent asks the user something that is no permission, and we are the one to answer.
+    /// An elicitation of the agent, for us to answer.
     Elicitation {
         /// Its id.
         id: RpcId,
         /// The params of an `elicitation/create`.
         params: Box<str>,
     },
-    /// A question of the agent has been taken back: it was answered elsewhere, or nobody wants the answer any more.
+    /// A permission request or elicitation was withdrawn: another client answered it, or the agent needs no answer any
+    /// more.
     Withdrawn {
         /// Its id.
         id: RpcId,
     },
-    /// The host serves this client no more, or not at all.
+    /// The host refuses or ends the service for this client.
     Refused(HostErrorResponse),
     /// Anything else.
     Other,
 }
 
-/// The notification that a prompt was accepted: it is on the disk and will be sent.
+/// The notification that a prompt was accepted: it is persisted and will be sent.
 pub(crate) const ACCEPTED: &str = "_acpx/accepted";
-/// Reads that notification.
+/// Parses that notification.
 pub(crate) fn read_accepted(params: &str) -> Option<HostMessage> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -113,7 +114,7 @@ fn notification(message: &RpcMessage) -> HostMessage {
     read.unwrap_or(HostMessage::Other)
 }
 
-/// Reads the notification that no more will come.
+/// Parses the notification that a watch has ended.
 pub(crate) fn read_ended(params: &str) -> Option<HostMessage> {
     #[derive(Deserialize)]
     struct Ended<'a> {

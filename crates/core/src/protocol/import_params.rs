@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What an agent with this command line is called, if it has a name.
+/// Looks up the name of an agent by its command line.
 pub type AgentNames = fn(&[String]) -> Option<String>;
 
 /// An agent of the client's configuration. npm acpx stores only its command line.
@@ -24,13 +24,13 @@ impl ConfiguredAgent {
     }
 }
 
-/// What is asked for.
+/// The params of `_acpx/import`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportParams {
-    /// Where npm acpx keeps its sessions.
+    /// The session directory of npm acpx.
     pub directory: PathBuf,
-    /// Whether only to say what would be done.
+    /// Whether to report only what would be done.
     #[serde(default)]
     pub dry_run: bool,
     /// The agents of the client's configuration.
@@ -38,49 +38,50 @@ pub struct ImportParams {
     pub agents: Vec<ConfiguredAgent>,
 }
 
-/// What came of it, as it crosses the socket.
+/// The result of `_acpx/import`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportMeta {
-    /// Records that are new here.
+    /// Records that were imported for the first time.
     pub taken: Vec<ImportedRecordMeta>,
-    /// Records that came before and have grown.
+    /// Records that were imported before and have grown since.
     pub grown: Vec<ImportedRecordMeta>,
-    /// How many are as they were when they came.
+    /// How many records are unchanged since their import.
     pub unchanged: usize,
-    /// Files that were left alone.
+    /// Files that were skipped.
     pub left: Vec<FileMeta>,
-    /// Files that are no record.
+    /// Files that cannot be read as a record.
     pub damaged: Vec<FileMeta>,
-    /// Why turns that npm acpx has added to imported records are not here, each said once; all of them are in `left`.
+    /// Why turns that npm acpx added to imported records were not imported, each reason once; all of them are in
+    /// `left`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<String>,
 }
 
-/// A record that came.
+/// An imported record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedRecordMeta {
     /// Its file.
     pub file: String,
-    /// Its id, as it was.
+    /// Its id, unchanged.
     pub acpx_record_id: String,
     /// Its ACP session.
     pub acpx_session_id: String,
-    /// The harness's own id of it, if it was recorded.
+    /// The agent's inner id, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_session_id: Option<String>,
-    /// How many turns came.
+    /// How many turns were imported.
     pub turns: u64,
-    /// What a person should know of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// A file that did not come.
+/// A file that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMeta {
     /// The file.
     pub file: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }

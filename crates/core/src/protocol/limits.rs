@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use crate::wire::WireLimits;
 
-/// How long a client may take nothing of what is sent to it before its connection ends. A person may well look away from a
-/// page of output.
+/// How long a client may read nothing before it is disconnected. A user may pause a pager for a while.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_mins(30);
 
-/// What an event's line has around the line it carries.
+/// The size of an event's envelope around the line it carries.
 const ENVELOPE: usize = 64 * 1024;
 
-/// The limits of a connection between a client and its host: whatever fits between host and agent fits here.
+/// The limits of a connection between client and host: a line that fits between host and agent fits here too.
 pub(crate) fn limits() -> WireLimits {
     let limits = WireLimits::default();
     let write_patience = Some(STALL_LIMIT);

@@ -1,8 +1,8 @@
-//! What our own clients say beside the protocol: the object under `_meta.acpx` of requests and answers, and the
-//! params of our own methods. Every addition of ours to ACP is here, and listed in `docs/reference/extensions.md`.
+//! Our additions to ACP: the object under `_meta.acpx` of requests and responses, and the params of our own methods.
+//! All of them are here, and `docs/reference/extensions.md` lists them.
 //!
-//! Both ends of a connection use these types, so that they cannot disagree. An unknown member is passed over,
-//! and an absent one means what it meant before the member was invented.
+//! Both ends of a connection use these types, so that they cannot disagree. Unknown members are ignored, and an absent
+//! member keeps the meaning from before it was introduced.
 
 use std::sync::Arc;
 
@@ -26,14 +26,13 @@ pub use forgotten_settings::ForgottenMeta;
 pub use turn_terms::{PolicyMeta, TurnTermsMeta, UnattendedMeta};
 pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
 
-/// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
-/// clients from elsewhere.
+/// The supported versions of the protocol between our clients and a host. Version 2 added remote clients.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 2 };
 
-/// How a server says that a client is from elsewhere.
+/// The request with which a server announces a remote client.
 pub(crate) const ELSEWHERE: &str = "_acpx/elsewhere";
 
-/// The versions in which a host can be told that a client is from elsewhere, and keeps it to what such a one may.
+/// The versions in which a host can restrict a remote client.
 pub(crate) const FROM_ELSEWHERE: ProtocolRange = ProtocolRange { oldest: 2, ..PROTOCOL };
 
 /// A range of versions.
@@ -46,17 +45,17 @@ pub struct ProtocolRange {
 }
 
 impl ProtocolRange {
-    /// Whether two ends have a version in common.
+    /// Whether two ranges overlap.
     pub fn meets(self, other: Self) -> bool {
         self.oldest <= other.newest && other.oldest <= self.newest
     }
 }
 
-/// In the answer to `initialize`.
+/// In the response to `initialize`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostMeta {
-    /// What it understands.
+    /// The protocol versions it supports.
     pub protocol: ProtocolRange,
     /// The program's version.
     pub version: String,
@@ -66,61 +65,60 @@ pub struct HostMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GreetingMeta {
-    /// What a bridge says of its client.
+    /// The bridge's description of its client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientMeta>,
-    /// Whether a client that is joined by a bridge wants the number of its event with every update.
+    /// Whether a bridged client wants the event number with every update.
     #[serde(skip_serializing_if = "is_false")]
     pub seq: bool,
-    /// Whether a client of version 1 wants to be told of turns that it has not asked for.
+    /// Whether a version 1 client wants state notifications about turns that it did not start.
     #[serde(skip_serializing_if = "is_false")]
     pub states: bool,
 }
 
-/// In `session/cancel` of a client that has asked for nothing.
+/// In `session/cancel` by a client without a prompt of its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CancelMeta {
-    /// The prompt that is meant, by its name.
+    /// The request id of the prompt to cancel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-/// Under `client` in `initialize`: what holds for every request of a connection that says nothing else.
+/// Under `client` in `initialize`: defaults for all requests of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientMeta {
-    /// The agent that its sessions are made with.
+    /// The agent of its sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentMeta>,
-    /// The agents' whole environment. It is never stored.
+    /// The agents' complete environment. It is never persisted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(OsText, OsText)>,
-    /// What is set over that for single agents, by their names.
+    /// Additional variables for single agents, by agent name.
     #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
     pub variables: VariablesMeta,
-    /// The names of variables that the user has marked as secrets for single agents, by the agents' names.
+    /// Variables that the user marked as secrets for single agents, by agent name.
     #[serde(skip_serializing_if = "SecretVariablesMeta::is_empty")]
     pub secret_variables: SecretVariablesMeta,
-    /// How long an agent may have nothing to do before it is parked; 0 for ever.
+    /// How long an agent may be idle before it is parked; 0 means forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
-    /// What to do where an agent offers logins and no credential is known.
+    /// What to do if an agent offers logins and no credential is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginMeta>,
-    /// The directory that the client was started in.
+    /// The client's working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Whether every update is to tell the number of its event.
+    /// Whether every update carries its event number.
     #[serde(skip_serializing_if = "is_false")]
     pub seq: bool,
-    /// What turns allow their agent, and how long they may take.
+    /// Permissions and time limits of turns.
     #[serde(flatten)]
     pub terms: TurnTermsMeta,
 }
 
-/// The params of `_acpx/elsewhere`: what a server says of a client that it let in from elsewhere, before the client
-/// says anything itself.
+/// The params of `_acpx/elsewhere`: a server's description of a remote client, sent before the client's first message.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that the user of a server allows or not"
@@ -128,20 +126,20 @@ pub struct ClientMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemoteClientMeta {
-    /// What holds for every request of the client, whatever the client says itself.
+    /// Settings for every request of the client; they override its own.
     pub client: ClientMeta,
-    /// Who it is, so that what belongs to one can be bounded: a token, or an address.
+    /// The client's identity for quotas: a token, or an address.
     pub who: String,
-    /// Whether it speaks for an agent of this home, and so decides nothing.
+    /// Whether it was started by an agent of this home, and so may approve nothing.
     #[serde(skip_serializing_if = "is_false")]
     pub confined: bool,
-    /// Whether it may let an agent do everything unasked.
+    /// Whether it may use approve-all.
     #[serde(skip_serializing_if = "is_false")]
     pub approve_all: bool,
-    /// Whether it may have programs started on this machine as MCP servers.
+    /// Whether it may start programs on this machine as MCP servers.
     #[serde(skip_serializing_if = "is_false")]
     pub stdio_servers: bool,
-    /// Whether it may say to its agent what only the agent understands.
+    /// Whether it may send unknown params and `_meta` through to its agent.
     #[serde(skip_serializing_if = "is_false")]
     pub besides: bool,
 }
@@ -150,13 +148,13 @@ pub struct RemoteClientMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NewMeta {
-    /// The agent to make the session with.
+    /// The agent of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentMeta>,
-    /// What a shell finds the session by.
+    /// How a shell finds the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<ShellMeta>,
-    /// Everything a client says that may start an agent.
+    /// Options of every request that may start an agent.
     #[serde(flatten)]
     pub start: StartMeta,
 }
@@ -165,46 +163,46 @@ pub struct NewMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StartMeta {
-    /// The agent's whole environment. It is never stored.
+    /// The agent's complete environment. It is never persisted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(OsText, OsText)>,
-    /// What is set over that for single agents, by their names.
+    /// Additional variables for single agents, by agent name.
     #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
     pub variables: VariablesMeta,
-    /// The names of variables that the user has marked as secrets for single agents, by the agents' names.
+    /// Variables that the user marked as secrets for single agents, by agent name.
     #[serde(skip_serializing_if = "SecretVariablesMeta::is_empty")]
     pub secret_variables: SecretVariablesMeta,
-    /// How long the agent may have nothing to do before it is parked; 0 for ever.
+    /// How long the agent may be idle before it is parked; 0 means forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
-    /// What to do where the agent offers logins and no credential is known.
+    /// What to do if the agent offers logins and no credential is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginMeta>,
-    /// How long the client waits for the agent to be ready. Then it is told what the agent has not done.
+    /// How long the client waits for the agent to be ready. Then it gets an error with the pending step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_wait_ms: Option<u64>,
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
-    /// What is chosen of the session's settings before the answer, in this order.
+    /// Settings to choose before the response, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<SettingMeta>,
-    /// Whether each update says which event it is.
+    /// Whether each update carries its event number.
     #[serde(skip_serializing_if = "is_false")]
     pub with_seq: bool,
-    /// Whether the client leaves `session/update` to others: it watches, or does not care.
+    /// Whether the client wants no `session/update`: it watches instead, or needs none.
     #[serde(skip_serializing_if = "is_false")]
     pub without_updates: bool,
 }
 
-/// A setting that is wanted.
+/// A setting to choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SettingMeta {
-    /// The option, by its id or by its category; absent, the mode.
+    /// The option's id or category; absent for the mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
-    /// The value; `true` or `false` for one that is on or off.
+    /// The value; `true` or `false` for a boolean option.
     pub value: String,
 }
 
@@ -212,56 +210,56 @@ pub struct SettingMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestoreMeta {
-    /// How the session's agent is started now: one that has a name may have moved.
+    /// The agent's current launch command: a named agent may have moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentMeta>,
-    /// How the session is to be brought back.
+    /// How to restore the session.
     #[serde(flatten)]
     pub wishes: WakeOptionsMeta,
-    /// The earlier ACP session of the record that it returns to, by its id.
+    /// The id of the earlier ACP session that the record returns to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub return_to: Option<String>,
-    /// Whether the agent need not run yet: a prompt that follows starts it.
+    /// Whether the agent need not start yet: the next prompt starts it.
     #[serde(skip_serializing_if = "is_false")]
     pub later: bool,
-    /// Whether the session keeps its additional directories where none are named.
+    /// Whether the session keeps its additional directories if the request names none.
     #[serde(skip_serializing_if = "is_false")]
     pub same_directories: bool,
-    /// Where the conversation is told from, as in `replayFrom` of version 2. `null` is nowhere.
+    /// Where the replay starts, as in `replayFrom` of version 2. `null` means no replay.
     #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
     pub replay_from: Option<serde_json::Value>,
-    /// How much of it.
+    /// Limits of the replay.
     pub replay: ReplayMeta,
-    /// Everything a client says that may start an agent.
+    /// Options of every request that may start an agent.
     #[serde(flatten)]
     pub start: StartMeta,
 }
 
-/// How much of a conversation a client wants to be told again.
+/// Limits of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplayMeta {
-    /// Only so many turns, the last ones.
+    /// Only the last turns, this many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// No output of a tool that is longer.
+    /// Omits tool output longer than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_output_bytes: Option<u64>,
 }
 
-/// How a session is to be brought back.
+/// How to restore a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WakeOptionsMeta {
-    /// What to do when the agent cannot restore it.
+    /// What to do if the agent cannot restore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackMeta>,
-    /// Whether a fresh session is told the conversation so far.
+    /// Whether a fresh session gets the conversation so far.
     #[serde(skip_serializing_if = "is_false")]
     pub carry_history: bool,
 }
 
-/// When a fresh session may replace one that the agent does not restore. The aliases are names of earlier versions.
+/// When a fresh session may replace one that the agent did not restore. The aliases are names of earlier versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FallbackMeta {
@@ -281,32 +279,31 @@ pub enum FallbackMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PromptMeta {
-    /// The client's name for the prompt. Asked again under the same name, a prompt is not sent again: the
-    /// answer is that of the first.
+    /// The client's id for the prompt. A prompt with a known id is not sent again: the response is that of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
+    /// Whether a user is present at the client; by default, if it sets no policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interactive: Option<bool>,
-    /// How much of the turn's time the client has spent before it asks.
+    /// How much of the turn's time limit the client has already used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spent_ms: Option<u64>,
-    /// Whether a turn whose time is over is answered as soon as it has ended, before what the client was not told of it.
+    /// Whether a turn that reached its time limit is answered as soon as it has ended, before its remaining updates.
     #[serde(skip_serializing_if = "is_false")]
     pub answer_at_limit: bool,
-    /// What the turn allows its agent, and how long it may take.
+    /// Permissions and time limits of the turn.
     #[serde(flatten)]
     pub terms: TurnTermsMeta,
-    /// How the session is to be brought back, should that be needed by then.
+    /// How to restore the session, if that is needed by then.
     #[serde(flatten)]
     pub wishes: WakeOptionsMeta,
 }
 
-/// What to do where an agent offers logins and no credential is known.
+/// What to do if an agent offers logins and no credential is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoginMeta {
-    /// Go on: it may be logged in already.
+    /// Continue: it may be logged in already.
     #[default]
     Skip,
     /// Fail.
@@ -322,39 +319,38 @@ pub struct AgentMeta {
     pub name: Option<String>,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The newest version of the protocol that it is asked for; absent, the first, or the one that a session has been
-    /// spoken in.
+    /// The newest protocol version to negotiate; absent for version 1, or for the session's stored version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolMeta>,
-    /// What its user says of how it behaves.
+    /// The user's profile of its behaviour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileMeta>,
 }
 
-/// How an agent behaves, as in a configuration file.
+/// An agent's behaviour, as in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "serde_json::Value", into = "serde_json::Value")]
 pub struct ProfileMeta(pub Arc<AgentProfile>);
 
-/// A version of the protocol, by its number.
+/// A protocol version, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct ProtocolMeta(pub ProtocolVersion);
 
-/// What a shell finds a session by, beside agent and directory.
+/// How a shell finds a session, in addition to agent and directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ShellMeta {
     /// The session's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where an open session is looked for first, nearest directory first: one that is there is the answer.
-    /// Without this, an open session of the same scope is closed.
+    /// Directories to search for an open session first, nearest first: if there is one, it is the result. Without this,
+    /// an open session of the same scope is closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unless_in: Option<Vec<String>>,
 }
 
-/// A text of the operating system: almost always Unicode, and otherwise bytes.
+/// An operating system string: almost always Unicode, otherwise bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OsText {
@@ -364,7 +360,7 @@ pub enum OsText {
     Bytes(Vec<u8>),
 }
 
-/// Absent is `None`; `null` is a value like any other.
+/// Distinguishes an absent member (`None`) from `null`.
 fn even_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<serde_json::Value>, D::Error> {
     serde_json::Value::deserialize(source).map(Some)
 }

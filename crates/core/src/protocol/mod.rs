@@ -1,5 +1,5 @@
-//! What host and client say to each other beyond ACP: the types of `_meta.acpx` and of the `_acpx/*` methods, and errors
-//! as they cross the socket. `docs/reference/extensions.md` describes all of it for other clients.
+//! What host and client exchange beyond ACP: the types of `_meta.acpx` and of the `_acpx/*` methods, and errors on the
+//! socket. `docs/reference/extensions.md` describes all of it for other clients.
 
 pub(crate) mod acpx_meta;
 mod host_error;

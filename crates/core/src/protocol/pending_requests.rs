@@ -11,26 +11,26 @@ use super::meta::IdsMeta;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PendingParams {
-    /// The record that they are wanted of; absent, all of them.
+    /// The record whose requests are listed; absent for all records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
-/// The answer to `_acpx/pending`.
+/// The result of `_acpx/pending`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingMeta {
-    /// The questions that are open, the oldest first.
+    /// The pending requests, oldest first.
     pub questions: Vec<PendingRequestMeta>,
 }
 
-/// One question that is open.
+/// One pending request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingRequestMeta {
     /// Its id.
     pub question_id: String,
-    /// Whose agent asks.
+    /// The record of the agent that sent it.
     #[serde(flatten)]
     pub ids: IdsMeta,
     /// The session's name, if it has one.
@@ -38,52 +38,52 @@ pub struct PendingRequestMeta {
     pub name: Option<String>,
     /// The agent, by its name or its command line.
     pub agent: String,
-    /// The directory that the session works in.
+    /// The session's working directory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cwd: String,
-    /// What it wants to do, in its own words.
+    /// The agent's title for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What sort of thing that is.
+    /// The kind of tool call.
     pub kind: String,
-    /// The tool call that it is about, with all that was told of it: its command, or the difference it makes.
+    /// The tool call it is about, with all known members, such as its command or diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<Map<String, Value>>,
-    /// The members of the call that are too long to be told.
+    /// Members of the call that are omitted because they are too long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// The form or the address of a question that is no permission: the params of its `elicitation/create`.
+    /// The params of the `elicitation/create`, if it is not a permission request: a form or a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<Map<String, Value>>,
-    /// The answers it offers; a form has none.
+    /// The agent's options; a form has none.
     pub options: Vec<OptionMeta>,
-    /// Since when it is asked.
+    /// When it was sent.
     pub since: String,
-    /// Who is asked; nobody, if nobody is there.
+    /// The clients that it is routed to; empty if none is attached.
     pub asked: Vec<ResponderMeta>,
 }
 
-/// An answer that an agent offers.
+/// An option of a permission request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OptionMeta {
     /// Its id.
     pub option_id: String,
-    /// Its name, for a person.
+    /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it means.
+    /// Its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
 
-/// A client that is asked.
+/// A client that a request is routed to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResponderMeta {
     /// Whether it is the turn's own client.
     pub is_turns: bool,
-    /// Its name, if it said one.
+    /// Its name, if it reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -92,36 +92,36 @@ pub struct ResponderMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerParams {
-    /// The question.
+    /// The id of the pending request.
     pub question_id: String,
-    /// Whether the agent may.
+    /// Whether to approve.
     pub approve: bool,
-    /// Which of its options says so: its id, its kind, or its number in the list, from 1, as long as that is one option
-    /// and none that says the contrary; absent, the narrowest one that does.
+    /// The option: its id, its kind, or its number in the list, from 1. It must identify one option, which must agree
+    /// with `approve`. Absent, the narrowest option that agrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option_id: Option<String>,
-    /// What a form is filled in with, by its fields.
+    /// The values of a form's fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Map<String, Value>>,
 }
 
-/// Why a question cannot be answered like this.
+/// Why an answer does not fit its pending request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerProblem {
     /// No option is known to approve.
     NoneApproves,
-    /// The word stands for no option, or for more than one.
+    /// The text identifies no option, or more than one.
     NotOne,
-    /// What is to be approved would be refused.
+    /// The chosen option does not approve.
     Refuses,
-    /// What is to be refused may be approved.
+    /// The option is meant to reject but may approve.
     MayApprove,
-    /// It is a form that has to be filled in.
+    /// It is a form that needs values.
     Unfilled,
 }
 
 impl OptionMeta {
-    /// The options in the params of a permission request. Those without an id cannot be chosen.
+    /// Parses the options of a permission request. Options without an id are ignored.
     pub fn of_request(params: &Value) -> Vec<Self> {
         let option = |option: &Value| {
             let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -131,7 +131,7 @@ impl OptionMeta {
         options.into_iter().flatten().filter_map(option).collect()
     }
 
-    /// What a person reads: its name, or else its id.
+    /// The label: its name, or else its id.
     pub fn label(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.option_id)
     }

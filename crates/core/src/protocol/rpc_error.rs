@@ -1,5 +1,5 @@
-//! How an error of a session crosses the socket: as a JSON-RPC error whose data carries the stable code and the
-//! hint, so that a client shows the very same error as whoever has the engine in its own process.
+//! Converts errors to JSON-RPC errors whose data carries the stable code and the hint, so that a client shows the same
+//! error as a process with its own engine.
 
 use std::borrow::Cow;
 
@@ -21,27 +21,27 @@ use super::acpx_meta::client_session;
 use super::meta::TurnMeta;
 use super::pending_requests::{AnswerProblem, OptionMeta};
 
-/// What stands under `acpx` in an error's data.
+/// The object under `acpx` in an error's data.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ErrorMeta {
     code: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// The turn it happened to.
+    /// The turn that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     turn: Option<TurnMeta>,
     /// The agent's own error object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     acp: Option<Box<RawValue>>,
-    /// What happened, in our words, where the error's message is the agent's.
+    /// Our message, if the error's own message is the agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
 struct RpcErrorData {
-    /// The parameter that is wrong, if one is, and what is wrong with it. An agent's own data may have other values here.
+    /// The wrong parameter, if any, and what is wrong with it. An agent's own data may have other values here.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     field: Option<String>,
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -49,18 +49,18 @@ struct RpcErrorData {
     acpx: ErrorMeta,
 }
 
-/// A host's no, as a client reads it.
+/// An error response of a host, as a client reads it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct HostErrorResponse {
-    /// The number JSON-RPC gives it.
+    /// Its JSON-RPC code.
     pub number: i64,
     message: String,
     fault: Box<ErrorMeta>,
 }
 
 impl HostErrorResponse {
-    /// Reads an error that came over the socket.
+    /// Parses an error response.
     pub fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
         let fault = data.and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
@@ -70,7 +70,7 @@ impl HostErrorResponse {
         Self { number, message, fault: Box::new(fault) }
     }
 
-    /// Reads the last words of a host that did not come up; `None` if they are no error.
+    /// Parses the output of a host that failed to start; `None` if it is not an error.
     pub(crate) fn of_last_words(said: &str) -> Option<Self> {
         serde_json::from_str::<RpcErrorData>(RpcError::read(said).data?.get()).ok()?;
         Some(Self::read(said))
@@ -81,30 +81,30 @@ impl HostErrorResponse {
         &self.fault.code
     }
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub fn hint(&self) -> Option<&str> {
         self.fault.hint.as_deref()
     }
 
-    /// The turn it happened to, if it happened to one.
+    /// The turn that failed, if the error is a turn's.
     pub fn turn(&self) -> Option<&TurnMeta> {
         self.fault.turn.as_ref()
     }
 
-    /// The agent's own error object, if an agent said it.
+    /// The agent's own error object, if the error is an agent's.
     pub fn acp(&self) -> Option<&str> {
         self.fault.acp.as_deref().map(RawValue::get)
     }
 }
 
-/// What a host that cannot come up says to whoever started it, so that a client shows the very error.
+/// The output of a host that fails to start, so that the client shows the same error.
 pub fn last_words(code: &str, message: &str, hint: Option<&str>) -> String {
     let fault = ErrorMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..ErrorMeta::default() };
     let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
     serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")
 }
 
-/// What a client hears of a host that it cannot be joined to.
+/// The error for a client whose bridge cannot connect to a host.
 pub(crate) fn no_host(error: &HostError) -> RpcError {
     let number = match error {
         HostError::Refused(refusal) => refusal.number,
@@ -116,14 +116,14 @@ pub(crate) fn no_host(error: &HostError) -> RpcError {
     rpc_error(number, with_causes(error), fault)
 }
 
-/// The answer to a request whose host went away, and which another host is not asked.
+/// The response to a request whose host disconnected and that is not re-sent.
 pub(crate) fn unanswered(method: &str) -> RpcError {
     let hint = "ask again: another host is there, and what was kept is there".to_owned();
     let fault = ErrorMeta { code: "HOST_LOST".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
     rpc_error(RpcError::INTERNAL, format!("the host went away before it answered {method}"), fault)
 }
 
-/// The code of an error that says none: one of the dispatcher's own.
+/// The code of an error without one, from the dispatcher itself.
 fn unnamed(number: i64) -> String {
     let code = match number {
         RpcError::INVALID_PARAMS => "BAD_REQUEST",
@@ -133,7 +133,7 @@ fn unnamed(number: i64) -> String {
     code.to_owned()
 }
 
-/// The answer to a call that a session could not do.
+/// The response to a request that failed in the session.
 pub(crate) fn refused(error: &SessionError) -> CallError {
     if let SessionError::NoRecord(record) = error {
         return unknown(record);
@@ -163,8 +163,7 @@ pub(crate) fn refused(error: &SessionError) -> CallError {
     wrong(field, with_causes(error), fault)
 }
 
-/// The same error of a request that was to make a session and has made none: a hint that the conversation is kept
-/// would be wrong.
+/// The same error for a request that failed to create a session: a hint that the conversation is kept would be wrong.
 pub(crate) fn without_session(error: CallError) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let put_hint = |data: &RawValue| {
@@ -178,13 +177,13 @@ pub(crate) fn without_session(error: CallError) -> CallError {
     })
 }
 
-/// A parameter is wrong, and this is what is wrong with it.
+/// An error about a wrong parameter.
 fn wrong(field: &str, problem: String, acpx: ErrorMeta) -> CallError {
     let data = RpcErrorData { field: Some(field.to_owned()), problem: Some(problem.clone()), acpx };
     CallError::PassedOn(with_fault(RpcError::INVALID_PARAMS, problem, &data))
 }
 
-/// Why a client is told no more of a record.
+/// Why a record's stream of updates ended.
 pub(crate) fn of_stream(error: &SessionError) -> RpcError {
     let hint = error.hint().map(Cow::into_owned);
     let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
@@ -195,19 +194,19 @@ pub(crate) fn not_kept(error: StoreError) -> CallError {
     refused(&error.into())
 }
 
-/// The answer to an import that could not be done.
+/// The response to a failed import.
 pub(crate) fn not_imported(error: &ImportError) -> CallError {
     let hint = error.hint().map(str::to_owned);
     let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
     passed_on(RpcError::INTERNAL, with_causes(error), fault)
 }
 
-/// To a client our record is the session, so a record that is not there is an unknown session.
+/// To a client, our record is the session, so a missing record is an unknown session.
 pub(crate) fn unknown(record: &RecordId) -> CallError {
     CallError::UnknownSession(client_session(record))
 }
 
-/// A session that is there, and that the client has not in use.
+/// The session exists but is not loaded on this connection.
 pub(crate) fn not_loaded(record: &RecordId) -> CallError {
     let hint = Some("resume it first, with session/resume, or with session/load in version 1".to_owned());
     let fault = ErrorMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..ErrorMeta::default() };
@@ -221,7 +220,7 @@ pub(crate) fn not_loaded(record: &RecordId) -> CallError {
     })
 }
 
-/// The answer to a prompt whose turn failed, by the parameter that the agent cannot take, if it is for that.
+/// The response to a prompt whose turn failed; names the parameter that the agent cannot accept, if that is the cause.
 pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);
     let hint = AgentError::hint_of(&error.code).map(str::to_owned);
@@ -233,7 +232,7 @@ pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> 
     }
 }
 
-/// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
+/// The response to a prompt whose host stopped while its turn ran.
 pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     let code = "INTERRUPTED".to_owned();
     let hint = AgentError::hint_of(&code).map(str::to_owned);
@@ -241,14 +240,14 @@ pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
-/// A peer that an agent started asks for what only its user may give.
+/// A client that an agent started requests what only the user may.
 pub(crate) fn not_allowed(what: &str) -> CallError {
     let hint = "ask from outside of the agent".to_owned();
     let fault = ErrorMeta { code: "NOT_ALLOWED".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
-/// There is no question of this id, or none any more.
+/// No pending request has this id.
 pub(crate) fn no_question(id: &str) -> CallError {
     let hint =
         "the questions that are open are listed; one that was answered or taken back is not".to_owned();
@@ -256,7 +255,7 @@ pub(crate) fn no_question(id: &str) -> CallError {
     passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
 }
 
-/// A question cannot be answered like this.
+/// The answer does not fit its pending request.
 pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[OptionMeta]) -> CallError {
     let listed = |(number, option): (usize, &OptionMeta)| {
         let kind = option.kind.as_ref().map(|kind| format!(" ({kind:?})")).unwrap_or_default();
@@ -285,7 +284,7 @@ pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[O
     passed_on(RpcError::INVALID_PARAMS, message, fault)
 }
 
-/// One who is elsewhere has as many sessions as it may.
+/// A remote client has reached its limit of sessions.
 pub(crate) fn too_many_sessions(most: usize) -> CallError {
     let hint = "close a session, or wait until one is parked".to_owned();
     let fault = ErrorMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
@@ -296,8 +295,8 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
     )
 }
 
-/// An error that wants a login, as every client knows one: under its own number, and with the ways to log in if the
-/// agent has not told them itself. Any other error stays as it is.
+/// An error that requires a login, in the standard form: with its own code, and with the login methods unless the agent
+/// has included them. Any other error is unchanged.
 pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let data = error.data.as_deref().and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
@@ -305,7 +304,7 @@ pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&
     CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways, hint) } else { error })
 }
 
-/// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
+/// An error that may be an agent's: then the agent's error is passed on, with ours under `acpx`.
 fn of_agent(message: String, fault: ErrorMeta) -> CallError {
     let Some(acp) = fault.acp.clone() else { return passed_on(RpcError::INTERNAL, message, fault) };
     let fault = ErrorMeta { message: Some(message), ..fault };

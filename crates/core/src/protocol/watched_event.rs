@@ -1,5 +1,5 @@
-//! The raw channel: every event of a record as it was exchanged with the agent. JSON output, following and
-//! debugging are made from it.
+//! The raw event stream of a watched record: every event as exchanged with the agent. JSON output, following and
+//! debugging use it.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use crate::wire::{RpcError, RpcMessage};
 
 /// The notification that carries one event.
 pub(crate) const EVENT: &str = "_acpx/event";
-/// The notification that no more will come: the record is deleted, or cannot be read.
+/// The notification that a watch has ended: the record is deleted, or cannot be read.
 pub(crate) const ENDED: &str = "_acpx/watch_ended";
 
-/// More than an event has around the line it carries, but for the id of its record.
+/// Upper bound of an event's envelope, without the record id.
 const AROUND: usize = 192;
 
 /// One event as it crosses the socket.
@@ -23,21 +23,21 @@ const AROUND: usize = 192;
 pub struct WatchedEvent {
     /// Its number within the record.
     pub seq: Seq,
-    /// When it was kept.
+    /// When it was persisted.
     pub at: Timestamp,
-    /// Who said it.
+    /// Who sent it.
     pub direction: Direction,
     /// The turn it belongs to, if any.
     pub turn: Option<TurnId>,
-    /// The version of the protocol that it was spoken in.
+    /// The protocol version of the line.
     pub version: ProtocolVersion,
-    /// It is an update that is no part of the conversation, such as one for another session.
+    /// Whether it is an update outside the conversation, such as one for another session.
     pub is_aside: bool,
     /// The line as exchanged, secret values replaced; or the fact of ours, as JSON.
     pub message: Box<RawValue>,
 }
 
-/// The params of the notification, as they are read.
+/// The notification's params, for parsing.
 #[derive(Deserialize, Serialize)]
 struct Wire<'a> {
     seq: u64,
@@ -45,10 +45,10 @@ struct Wire<'a> {
     direction: WireDirection,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     turn: Option<u64>,
-    /// Absent, it is the first.
+    /// Absent for version 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     protocol: Option<u16>,
-    /// Absent, it is not.
+    /// Absent for false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     aside: bool,
     #[serde(borrow)]
@@ -64,7 +64,7 @@ enum WireDirection {
 }
 
 impl WatchedEvent {
-    /// An event as a watch would tell it; `None` for one whose body is no JSON, which none is that was kept.
+    /// An event as a watch sends it; `None` if its body is not JSON, which no persisted event's is.
     pub fn of(event: &Event) -> Option<Self> {
         let message = RawValue::from_string(event.body.to_string()).ok()?;
         let Event { seq, at, direction, turn, protocol, .. } = *event;
@@ -72,7 +72,7 @@ impl WatchedEvent {
         Some(Self { seq, at, direction, turn, version, is_aside: is_aside(event), message })
     }
 
-    /// Reads the params of a notification; `None` for what is none.
+    /// Parses the params of a notification.
     pub fn read(params: &str) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_str(params).ok()?;
         let direction = match wire.direction {
@@ -88,15 +88,15 @@ impl WatchedEvent {
     }
 }
 
-/// Whether an event is an update that was kept as none.
+/// Whether an event is an update that was persisted outside the conversation.
 fn is_aside(event: &Event) -> bool {
     (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification)
         && RpcMessage::parse(event.body.clone())
             .is_ok_and(|message| message.method() == Some("session/update"))
 }
 
-/// The params of the notification that no more will come: the number of the next event, and why there is none, unless
-/// the record is gone.
+/// The params of the notification that a watch has ended: the number of the next event, and the error, unless the
+/// record was deleted.
 pub(crate) fn ended(session: &str, from: Seq, error: Option<&RpcError>) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -115,7 +115,7 @@ pub(crate) fn notification(session: &str, event: &Event) -> String {
     encode::notification(EVENT, &params(session, event))
 }
 
-/// The params of the notification that carries an event. The body goes in as it is.
+/// The params of the notification that carries an event. The body is inserted unchanged.
 fn params(session: &str, event: &Event) -> String {
     let direction = event.direction.as_str();
     let mut params = String::with_capacity(session.len() + event.body.len() + AROUND);

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, each with its subject.
+//! Errors of a store, each with its subject.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::SqliteFailure;
 use crate::model::{RecordId, RequestId, Seq};
 
-/// Why a store could not do what was asked. Nothing was half done.
+/// Why a store operation failed. Nothing was half done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The directory or file cannot be made or opened.
+    /// The directory or file cannot be created or opened.
     #[error("cannot open the store {}", path.display())]
     Open {
         /// The store's file.
@@ -19,21 +19,21 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// Another process keeps it busy for longer than we wait.
+    /// Another process holds its lock for longer than we wait.
     #[error("the store {} is locked by another process", path.display())]
     Locked {
         /// The store's file.
         path: PathBuf,
     },
-    /// The file is damaged, or is no store at all. It was left as it is.
+    /// The file is damaged, or is not a store. It was left unchanged.
     #[error("the store {} is damaged: {problem}", path.display())]
     Corrupt {
         /// The store's file.
         path: PathBuf,
-        /// What was found.
+        /// The damage found.
         problem: String,
     },
-    /// An older acpx wrote it, and it was opened to be read. Opening it to write brings it up to date.
+    /// An older acpx wrote it, and it was opened read-only. Opening it to write migrates it.
     #[error("the store {} was written by an older acpx (format {found}, this one reads {known})", path.display())]
     Older {
         /// The store's file.
@@ -43,7 +43,7 @@ pub enum StoreError {
         /// The format this version reads.
         known: i64,
     },
-    /// A newer acpx wrote it; this one only reads it, as far as it knows what it reads.
+    /// A newer acpx wrote it; this version only reads it, as far as it understands it.
     #[error("the store {} was written by a newer acpx (format {found}, this one writes {known})", path.display())]
     Newer {
         /// The store's file.
@@ -53,7 +53,7 @@ pub enum StoreError {
         /// The newest format this version writes.
         known: i64,
     },
-    /// It lies on a network file system, where SQLite's locks cannot be trusted.
+    /// It is on a network file system, where SQLite's locks cannot be trusted.
     #[error("the store {} is on a network file system ({kind}), where its locks cannot be trusted", path.display())]
     NetworkFileSystem {
         /// The store's file.
@@ -61,7 +61,7 @@ pub enum StoreError {
         /// The file system's name.
         kind: String,
     },
-    /// No room is left.
+    /// The disk is full.
     #[error("no space is left for the store {}", path.display())]
     Full {
         /// The store's file.
@@ -70,7 +70,7 @@ pub enum StoreError {
     /// Reading or writing failed.
     #[error("cannot {operation} in the store {}", path.display())]
     Failed {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The store's file.
         path: PathBuf,
@@ -84,10 +84,10 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// There is no such record.
+    /// The record does not exist.
     #[error("there is no record {0}")]
     NoRecord(RecordId),
-    /// A record of this id is there already.
+    /// A record with this id exists already.
     #[error("there is a record {0} already")]
     RecordExists(RecordId),
     /// An open record of the same directory has this scope.
@@ -96,7 +96,7 @@ pub enum StoreError {
         /// The record that has it.
         record: RecordId,
     },
-    /// Someone else has become the record's writer.
+    /// Another host has taken the record's lease.
     #[error("another host has taken over the record {record} (generation {current}, ours was {ours})")]
     LeaseLost {
         /// The record.
@@ -111,9 +111,9 @@ pub enum StoreError {
     OutOfOrder {
         /// The record.
         record: RecordId,
-        /// The last event kept; 0 if there is none.
+        /// The last stored event; 0 if there is none.
         last: u64,
-        /// The event that was to be kept.
+        /// The rejected event.
         found: Seq,
     },
     /// Two turns of a record were given one request id.
@@ -124,10 +124,10 @@ pub enum StoreError {
         /// The id.
         request: RequestId,
     },
-    /// A lineage was to lose a row, or to have one rewritten.
+    /// A change would remove or rewrite a row of a lineage.
     #[error("the lineage of the record {0} may only grow")]
     LineageRewritten(RecordId),
-    /// The store was opened to be read.
+    /// The store was opened read-only.
     #[error("the store {} is open for reading only", path.display())]
     ReadOnly {
         /// The store's file.
@@ -166,7 +166,7 @@ impl StoreError {
         }
     }
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Open { .. } => Some("check that the directory exists and is yours"),

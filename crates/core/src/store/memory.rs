@@ -1,5 +1,4 @@
-//! A store that lives and dies with its process: for one-shot runs and for tests. It keeps the whole contract
-//! but the lasting.
+//! A store in memory, for one-shot runs and for tests. It implements the whole contract except durability.
 
 mod draft;
 
@@ -21,7 +20,7 @@ use crate::model::{
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     kept: Mutex<Records>,
-    /// What agents answered last, by command line: the program, and what it said.
+    /// The last `initialize` responses, by command line.
     answers: Mutex<HashMap<Vec<String>, AgentAnswer>>,
 }
 
@@ -30,7 +29,7 @@ type Records = BTreeMap<RecordId, MemoryRecord>;
 #[derive(Debug, Clone)]
 struct MemoryRecord {
     record: Record,
-    /// How many records there were before it.
+    /// How many records were created before it.
     place: usize,
     generation: u64,
     events: Vec<Event>,
@@ -39,12 +38,12 @@ struct MemoryRecord {
 }
 
 impl MemoryStore {
-    /// A store with nothing in it.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every change is checked before the first one is made, so a panic between two cannot leave a half.
+    /// Every change is checked before the first one is applied, so a panic cannot leave a half-applied append.
     fn kept(&self) -> MutexGuard<'_, Records> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -290,8 +289,8 @@ fn append(kept: &mut Records, append: Append) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Of the records with one scope in one directory, the one to find is the greatest by this: the open one, or
-/// else the last closed.
+/// Orders the records with one scope in one directory: the greatest is found, that is, the open one or else the last
+/// closed.
 fn preference(found: &MemoryRecord) -> (bool, Option<Timestamp>, usize) {
     match found.record.lifecycle {
         Lifecycle::Open => (true, None, found.place),

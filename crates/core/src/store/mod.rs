@@ -1,10 +1,9 @@
-//! What is kept, and the contract every store keeps. Missing is not broken: a record that is not there is
-//! `None`, a file that cannot be read is an error with its path, and neither ever becomes the other.
+//! The store's contract. Missing is not broken: a missing record is `None`, an unreadable file is an error with its
+//! path, and neither ever becomes the other.
 //!
-//! Only the holder of a record's lease may write to it. Taking a lease makes every older one void: an append
-//! under an old generation is refused, so two hosts can never interleave. Events are numbered without gaps,
-//! and an acknowledged append is there after a crash of the process; a synced one, after a crash of the
-//! machine.
+//! Only the holder of a record's lease may write to it. Taking a lease voids every older one: an append under an old
+//! generation is refused, so two hosts can never interleave. Events are numbered without gaps. An acknowledged append
+//! survives a crash of the process; a synced one survives a crash of the machine.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -40,7 +39,7 @@ pub use sqlite::{
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// The right to be the one writer of a record.
+/// The exclusive right to write to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub(crate) record: RecordId,
@@ -59,118 +58,118 @@ impl Lease {
     }
 }
 
-/// One thing to write. Changes of one append are written together or not at all.
+/// One change to write. The changes of one append are written together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The record's next event.
     Event(Event),
-    /// A turn, new or changed, whole. Its request id is unique within the record, or the append is
+    /// A new or changed turn, complete. Its request id is unique within the record, or the append fails with
     /// [`StoreError::RequestExists`].
     Turn(Turn),
-    /// The record's lineage, whole: rows may be added or completed. One that loses a row or rewrites what a
-    /// row says is [`StoreError::LineageRewritten`].
+    /// The record's complete lineage: rows may be added or completed. Removing or rewriting a row fails with
+    /// [`StoreError::LineageRewritten`].
     Lineage(Lineage),
     /// The agent's title for the record.
     Title(Option<String>),
     /// The record's MCP servers.
     McpServers(Vec<McpServerRef>),
-    /// The directories beside its own whose files belong to the record's session.
+    /// The additional directories of the record's session.
     AdditionalDirectories(Vec<AbsolutePath>),
-    /// Whether the record still takes part. To open it again where another has taken its scope is
-    /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
+    /// Whether the record is open, closed or deleted. Reopening it while another open record has its scope fails with
+    /// [`StoreError::ScopeTaken`]. Closing or deleting it frees its scope at once.
     ///
-    /// What was said in a record that is deleted is erased in the same step: its events, its turns, its title, its
-    /// servers, its settings and what its agent remembers. Its ids and its directory stay, and so does its agent's last process.
+    /// Deleting a record erases its conversation in the same step: its events, turns, title, servers, settings and
+    /// agent memory. Its ids, its directory and its agent's last process stay.
     Lifecycle(Lifecycle),
-    /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
-    /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.
+    /// The scope that a shell finds the record by, or none. A scope that another open record of its directory has
+    /// fails with [`StoreError::ScopeTaken`]; a closed record may have it too.
     Scope(Option<Scope>),
-    /// Where the record works from now on. A directory where another open record has its scope is
+    /// The record's new working directory. A directory where another open record has its scope fails with
     /// [`StoreError::ScopeTaken`].
     Place {
-        /// The directory as it was given.
+        /// The directory as given.
         cwd: AbsolutePath,
-        /// The same with every link followed.
+        /// The same with all links resolved.
         real_cwd: AbsolutePath,
     },
-    /// The record's settings, whole.
+    /// The record's complete settings.
     Settings(RecordSettings),
     /// What the record's agent remembers.
     Memory(AgentMemory),
-    /// Why the agent last failed to restore the record's session, or that it has it again.
+    /// Why the agent last failed to restore the record's session, or `None` after a success.
     RestoreError(Option<RestoreError>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
-    /// When something was last said in the record, whatever was written before in the same append: of a conversation that
-    /// is kept here after it was had elsewhere.
+    /// The time of the last activity in the record, overriding the changes before it in the same append: for a
+    /// conversation that took place outside acpx (an adopted session).
     SpokenAt(Timestamp),
-    /// How the record's agent is started: one that has a name may move.
+    /// How to start the record's agent: a named agent may change its command.
     AgentCommand {
         /// The program to run.
         program: String,
         /// Its arguments.
         args: Vec<String>,
-        /// The version of the protocol it is asked for.
+        /// The protocol version to request.
         protocol: ProtocolVersion,
     },
 }
 
-/// What is to be written to one record.
+/// The changes to one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Append {
-    /// The right to write to it.
+    /// The record's lease.
     pub lease: Lease,
-    /// What, in this order.
+    /// The changes, in this order.
     pub changes: Vec<Change>,
 }
 
-/// What an append survives once it is acknowledged.
+/// What an acknowledged append survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// The end of this process, however sudden.
+    /// A crash of this process.
     Process,
-    /// The end of the machine: it is synced to the disk.
+    /// A crash of the machine: it is synced to the disk.
     Machine,
 }
 
-/// Where records are kept.
+/// Stores records.
 ///
-/// A future does its work once it is polled. One that is dropped half way may or may not have done it, but
-/// never half of it.
+/// A future does its work once it is polled. A dropped one may or may not have done its work, but never half of it.
 pub trait Store: Send + Sync {
-    /// Keeps a new record, with its first changes, leases it to `host`, and syncs it to the disk. A record of
-    /// this id that is there already is [`StoreError::RecordExists`]; an open one of its directory that has its
-    /// scope is [`StoreError::ScopeTaken`].
+    /// Stores a new record with its first changes, leases it to `host`, and syncs it to the disk. An existing record
+    /// with this id fails with [`StoreError::RecordExists`]; an open one of its directory with its scope fails with
+    /// [`StoreError::ScopeTaken`].
     ///
-    /// Whatever the given record says, its `last_seq`, `last_turn` and `answered_turns` follow from the
-    /// changes, as in [`Store::append`], and its first event is number 1.
+    /// The given record's `last_seq`, `last_turn` and `answered_turns` are ignored: they follow from the changes, as
+    /// in [`Store::append`], and its first event is number 1.
     fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease>;
 
-    /// Takes the lease of a record, whoever had it, and voids that one.
+    /// Takes the lease of a record and voids the one in force.
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease>;
 
-    /// Writes changes in their order, all or none, under a lease that is still in force; under any other they
-    /// are [`StoreError::LeaseLost`].
+    /// Writes changes in order, all or none, under the lease in force; any other lease fails with
+    /// [`StoreError::LeaseLost`].
     ///
-    /// Events must continue the record's numbering, or they are [`StoreError::OutOfOrder`]. The record's
-    /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
-    /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
-    /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
-    /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
-    /// agent. Nor does a scope, a place, a setting, a run or a command line. A [`Change::SpokenAt`] sets it, over what
-    /// comes before it in the append.
+    /// Events must continue the record's numbering, or the append fails with [`StoreError::OutOfOrder`]. The record's
+    /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that are
+    /// [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; during a run of updates
+    /// it may lag by less than a second. Without an event it is the time of the change of lineage or lifecycle, if
+    /// that is later. A turn by itself does not move it, because a queued prompt is no activity of the agent. Nor
+    /// does a scope, a place, a setting, a run or a command line. A [`Change::SpokenAt`] sets it, overriding the
+    /// changes before it in the append.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
-    /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one
-    /// record gives up another can have, and nobody ever finds neither of them with it.
+    /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none. A scope can
+    /// move from one record to the other, and no reader ever finds both without it.
     fn append_both(&self, one: Append, other: Append, durability: Durability) -> StoreFuture<'_, ()>;
 
-    /// One record, or `None`. A deleted one is still told here, because its id is taken; it is in no list and no
-    /// shell finds it.
+    /// One record, or `None`. A deleted record is returned too, because its id stays reserved; no list contains it
+    /// and no shell finds it.
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
-    /// Up to `limit` of the records that the filter takes, last changed first and by descending id where that is
-    /// equal, after the one a page before ended with. One that changes before its page is read has moved to the front. Deleted ones are left out.
+    /// Up to `limit` records that match the filter, most recently changed first and by descending id where that is
+    /// equal, after the last one of the previous page. A record that changes before its page is read moves to the
+    /// front. Deleted records are left out.
     fn records(
         &self,
         filter: RecordFilter,
@@ -178,9 +177,9 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>>;
 
-    /// Up to `limit` of the records that the filter takes, last made here first, after the one a page before ended with.
-    /// No record changes its place in this order, so pages that are read one after the other leave none out, whatever
-    /// happens meanwhile. After a record that is not there comes none.
+    /// Up to `limit` records that match the filter, most recently created here first, after the last one of the
+    /// previous page. A record never changes its position in this order, so consecutive pages skip none. After an
+    /// unknown record the page is empty.
     fn records_by_making(
         &self,
         filter: RecordFilter,
@@ -188,52 +187,52 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>>;
 
-    /// The record that has a scope, or `None`: in the nearest directory that has one, the open one, or else the
-    /// one that was closed last (the one that was made last, where that is equal). A deleted one is not found.
+    /// The record with a scope, or `None`: in the nearest directory that has one, the open one, or else the most
+    /// recently closed (or created, where that is equal). Deleted records are not found.
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
 
-    /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one, in the order of their
-    /// ids. Every record with [the same agent](AgentSpec::is_same_as) counts, whatever it is called there. Deleted
-    /// records are among them: what was deleted is known.
+    /// Which of these ACP sessions of an agent are in the lineage of which record, ordered by their ids. Every record
+    /// with [the same agent](AgentSpec::is_same_as) counts, under any name. Deleted records are included, so that a
+    /// deleted session stays known.
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>>;
 
-    /// Which of these records were made here after another one, in the order of their making. After a record that is
-    /// not there comes none.
+    /// Which of these records were created here after another one, in order of creation. After an unknown record the
+    /// result is empty.
     fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>>;
 
-    /// The records whose last run has no end, by their ids, and those runs. Deleted ones are among them: a process
-    /// does not end because its record is not wanted any more.
+    /// The records whose last run has no end, ordered by id, with those runs. Deleted records are included, because
+    /// their processes may still run.
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>>;
 
-    /// Up to `limit` records that are [unprompted](Record::is_unprompted) and last changed before a time, the oldest
-    /// first. Deleted ones are not among them.
+    /// Up to `limit` records that are [unprompted](Record::is_unprompted) and last changed before a time, oldest
+    /// first. Deleted ones are left out.
     fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>>;
 
-    /// Up to `limit` events of a record, in order, from `from` on, and no more than [`PAGE_BYTES`] of bodies
-    /// (but always at least one event if there is one). This and the methods below need the record: without it
-    /// they are [`StoreError::NoRecord`].
+    /// Up to `limit` events of a record, in order, from `from` on, and no more than [`PAGE_BYTES`] of bodies (but
+    /// always at least one event if there is one). This and the methods below fail with [`StoreError::NoRecord`] for
+    /// an unknown record.
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>>;
 
     /// The turns of a record that are [open](Turn::is_open), in order.
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>>;
 
-    /// The turn a client named so.
+    /// The turn with this request id.
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>>;
 
-    /// The turn of a number.
+    /// The turn with this number.
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>>;
 
-    /// What was last answered to `initialize` under this command line.
+    /// The last stored `initialize` response for this command line.
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>>;
 
-    /// Keeps what an agent answered to `initialize`, in the place of what its command line was last answered with.
+    /// Stores an agent's `initialize` response, replacing the previous one for its command line.
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;
 }
 
-/// How many bytes of bodies one page of events holds at most, so that a reader's memory is bounded.
+/// The most bytes of bodies in one page of events, which bounds a reader's memory.
 pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The one writer of a record: a lease together with the store it is for.
+/// The only writer of a record: a lease together with its store.
 #[derive(Clone)]
 pub struct SessionWriter {
     store: Arc<dyn Store>,
@@ -241,7 +240,7 @@ pub struct SessionWriter {
 }
 
 impl SessionWriter {
-    /// Keeps a new record and becomes its writer.
+    /// Creates a record and becomes its writer.
     pub async fn create(
         store: Arc<dyn Store>,
         record: Record,
@@ -252,7 +251,7 @@ impl SessionWriter {
         Ok(Self { store, lease })
     }
 
-    /// Becomes the writer of a record that is there.
+    /// Becomes the writer of an existing record.
     pub async fn lease(store: Arc<dyn Store>, record: RecordId, host: HostId) -> Result<Self, StoreError> {
         let lease = store.lease(record, host).await?;
         Ok(Self { store, lease })

@@ -1,10 +1,10 @@
-//! One page of events: bounded by count and by bytes, so that a reader's memory is bounded whatever an agent
-//! wrote, and never empty while there is something to read.
+//! One page of events: bounded by count and by bytes, so that a reader's memory is bounded, and never empty while
+//! there is something to read.
 
 use super::PAGE_BYTES;
 use crate::model::Event;
 
-/// Room for this many is made at once.
+/// The initial capacity.
 const USUAL: usize = 256;
 
 /// A page being filled.
@@ -19,17 +19,17 @@ impl EventPage {
         Self { events: Vec::with_capacity(limit.min(USUAL)), limit, room: PAGE_BYTES }
     }
 
-    /// Whether nothing more can go in.
+    /// Whether the page is full.
     pub(super) fn is_full(&self) -> bool {
         self.events.len() >= self.limit
     }
 
-    /// Whether an event with a body of this size may be added. The first one always may, whatever its size.
+    /// Whether an event with a body of this size may be added. The first one always may, regardless of its size.
     pub(super) fn has_room_for(&self, size: usize) -> bool {
         !self.is_full() && (size <= self.room || self.events.is_empty())
     }
 
-    /// Adds an event that there is room for.
+    /// Adds an event; check [`Self::has_room_for`] first.
     pub(super) fn push(&mut self, event: Event) {
         self.room = self.room.saturating_sub(event.body.len());
         self.events.push(event);

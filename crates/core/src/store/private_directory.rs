@@ -1,33 +1,32 @@
-//! Making a directory that is its owner's alone, so that it lasts: a synced file is no safer than the entries of
-//! the directories that lead to it.
+//! Creates private directories durably: a synced file is only as durable as the directory entries that lead to it.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Makes a directory and what leads to it, for their owner alone, and syncs the entries of all that was missing.
-/// What is there already stays as it is.
+/// Creates a directory and its missing parents, readable by their owner only, and syncs their entries. Existing
+/// directories stay unchanged.
 pub fn make_private_directory(directory: &Path) -> io::Result<()> {
     let missing = missing(directory);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     missing.into_iter().try_for_each(sync_entry)
 }
 
-/// Syncs the entry that a file or a directory has in the directory above it.
+/// Syncs the directory entry of a file or directory.
 pub(super) fn sync_entry(path: &Path) -> io::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
-    // A path that is only a name is in the directory where we are.
+    // A path of one component is in the current directory.
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     match File::open(parent) {
-        // We may make entries there and not look at them. Syncing what we made is the best there is, and on most
-        // file systems as good.
+        // We may create entries there but not read the directory. Syncing the new file is the best we can do, and
+        // sufficient on most file systems.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(path)?.sync_all(),
         opened => opened?.sync_all(),
     }
 }
 
-/// What of a path is not there, the directory itself first.
+/// The missing part of a path, the directory itself first.
 fn missing(directory: &Path) -> Vec<&Path> {
     let named = directory.ancestors().take_while(|place| !place.as_os_str().is_empty());
     named.take_while(|place| !place.exists()).collect()

@@ -1,7 +1,7 @@
-//! How far a record has come, and the rules every store applies before it writes: events are numbered without
-//! gaps, answered turns are counted, a lineage only grows.
+//! The derived state of a record, and the rules that every store applies before it writes: events are numbered
+//! without gaps, answered turns are counted, a lineage only grows.
 //!
-//! The stores differ in where they keep things. What is right to keep is decided here, once.
+//! Stores differ in where they write; the checks are implemented here, once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::{
     Event, EventKind, Lifecycle, Lineage, LineageRow, RecordId, Seq, Timestamp, Turn, TurnId,
 };
 
-/// How far the time of a record may be behind the updates that come in.
+/// How far a record's time may lag behind incoming updates.
 const BEHIND: Duration = Duration::from_secs(1);
 
 /// The part of a record that follows from its changes.
@@ -30,7 +30,7 @@ impl RecordProgress {
         Self::resume(None, None, 0, updated_at)
     }
 
-    /// A record as it was left.
+    /// A record with this stored state.
     pub(super) fn resume(
         last_seq: Option<Seq>,
         last_turn: Option<TurnId>,
@@ -40,7 +40,7 @@ impl RecordProgress {
         Self { last_seq, last_turn, answered_turns, updated_at, event_seen: false }
     }
 
-    /// The same before another append.
+    /// The state at the start of the next append.
     pub(super) fn at_rest(self) -> Self {
         Self { event_seen: false, ..self }
     }
@@ -66,13 +66,13 @@ impl RecordProgress {
         at < self.updated_at || at.since(self.updated_at) >= BEHIND
     }
 
-    /// Whether more has changed since `before` than that events were added.
+    /// Whether more than added events has changed since `before`.
     pub(super) fn differs_in_more_than_events(self, before: Self) -> bool {
         let Self { last_seq, event_seen, .. } = before;
         self.last_seq < last_seq || Self { last_seq, event_seen, ..self } != before
     }
 
-    /// Counts a turn that takes the place of `before`.
+    /// Counts a turn that replaces `before`.
     pub(super) fn turn(&mut self, before: Option<&Turn>, now: &Turn) {
         self.last_turn = self.last_turn.max(Some(now.id));
         match (before.is_some_and(Turn::is_answered), now.is_answered()) {
@@ -82,7 +82,7 @@ impl RecordProgress {
         }
     }
 
-    /// Takes note of a lineage that takes the place of `before`, if it continues it.
+    /// Applies a lineage that replaces `before`, if it continues it.
     pub(super) fn lineage(
         &mut self,
         record: &RecordId,
@@ -97,7 +97,7 @@ impl RecordProgress {
         Ok(())
     }
 
-    /// Takes note of a change of lifecycle. Nothing is left of what was said in a record that is deleted.
+    /// Applies a change of lifecycle. Deleting a record resets its counters.
     pub(super) fn lifecycle(&mut self, lifecycle: Lifecycle) {
         match lifecycle {
             Lifecycle::Open => {}
@@ -109,7 +109,7 @@ impl RecordProgress {
         }
     }
 
-    /// Takes note of when something was last said.
+    /// Sets the time of the last activity.
     pub(super) fn spoken(&mut self, at: Timestamp) {
         self.updated_at = at;
     }
@@ -121,7 +121,7 @@ impl RecordProgress {
     }
 }
 
-/// Whether a row says all that it said before, and perhaps more.
+/// Whether a row keeps everything the earlier one had; it may add more.
 fn completes(before: &LineageRow, now: &LineageRow) -> bool {
     before.session == now.session
         && before.from == now.from

@@ -1,18 +1,18 @@
-//! What to look for: which records to list, and which one a shell means; and whose a session is.
+//! Queries: which records to list, which record a shell means, and which record owns a session.
 
 use crate::model::{AbsolutePath, AcpSessionId, AgentKey, Record, RecordId, SessionName};
 
-/// Which records to list. One that says nothing means all; deleted ones are never among them.
+/// Which records to list. The default matches all; deleted ones never match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordFilter {
-    /// Those with this agent, whether or not they have a scope.
+    /// Records of this agent, with or without a scope.
     pub agent: Option<AgentKey>,
-    /// Those whose directory this is, every link followed.
+    /// Records of this directory, with all links resolved.
     pub real_cwd: Option<AbsolutePath>,
 }
 
 impl RecordFilter {
-    /// Whether a record is one of those.
+    /// Whether a record matches.
     pub(super) fn takes(&self, record: &Record) -> bool {
         !record.lifecycle.is_deleted()
             && self.agent.as_ref().is_none_or(|agent| record.agent.key() == *agent)
@@ -25,11 +25,11 @@ impl RecordFilter {
 pub struct ScopeQuery {
     /// The agent it is with.
     pub agent: AgentKey,
-    /// Where to look, every link followed, nearest first.
+    /// The directories to search, with all links resolved, nearest first.
     pub directories: Vec<AbsolutePath>,
-    /// Its name; `None` for the session without one.
+    /// Its name; `None` for the unnamed session.
     pub name: Option<SessionName>,
-    /// Whether closed ones may be found too.
+    /// Whether to find closed ones too.
     pub closed: bool,
 }
 
@@ -40,6 +40,6 @@ pub struct SessionOwner {
     pub session: AcpSessionId,
     /// The record.
     pub record: RecordId,
-    /// What its agent is called there.
+    /// The key of its agent there.
     pub agent: AgentKey,
 }

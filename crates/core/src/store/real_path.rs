@@ -1,17 +1,17 @@
-//! Real paths of directories: what a record is looked for by, however its directory was written.
+//! Real paths of directories, by which records are looked up.
 
 use std::io;
 
 use crate::model::AbsolutePath;
 
-/// A path with every link in it followed. It has to be there.
+/// A path with all links resolved. It must exist.
 pub fn real_path(path: &AbsolutePath) -> io::Result<AbsolutePath> {
     let real = path.as_path().canonicalize()?;
     AbsolutePath::from_path(&real).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
-/// A path with every link in it followed, or as it is written if it is not there: what is kept of a directory that
-/// is gone is looked for by its name.
+/// A path with all links resolved, or as written if it does not exist: records of a missing directory are looked up
+/// by the written path.
 pub fn real_path_or_written(path: AbsolutePath) -> AbsolutePath {
     real_path(&path).unwrap_or(path)
 }

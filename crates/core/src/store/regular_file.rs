@@ -1,5 +1,6 @@
-//! Files of somebody else, opened and read. A file is looked at once it is open, so that nothing can take its place
-//! in between, and opening waits for nobody: a pipe under the name of a record would else hold an import up for ever.
+//! Opens and reads files that other programs write. A file's type is checked after opening, so that it cannot be
+//! replaced in between, and opening does not block: a pipe with the name of a record would otherwise block an import
+//! forever.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a regular file to be read, and refuses anything else.
+/// Opens a regular file for reading, and refuses anything else.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);

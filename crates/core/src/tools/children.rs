@@ -1,9 +1,9 @@
-//! The children this process has started itself, so that nobody else reaps them.
+//! Register of the children that this process started, so that the orphan reaper does not reap them.
 //!
-//! A process that adopts orphans has two kinds of children, and the kernel does not tell them apart. One that is
-//! ours must be reaped by the one who waits for its exit status. So every start is written down before its fork and
-//! its child after it, and orphans are looked for only among the others. Nobody waits for a start meanwhile: it may
-//! hang for as long as a disk does not answer. Children belong to the process, hence the one list for all of it.
+//! A process that adopts orphans has two kinds of children, which the kernel does not distinguish. A child of ours must
+//! be reaped by the thread that waits for its exit status. So every start is registered before its fork and its child
+//! after it, and only the other children are treated as orphans. The lock is not held during a start, because a fork or
+//! exec can hang on an unresponsive disk. Children belong to the process, hence one register for all of it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,17 +15,17 @@ use crate::model::ProcessIdentity;
 static REGISTER: Mutex<Register> =
     Mutex::new(Register { ours: BTreeSet::new(), starting: BTreeSet::new(), claims: Vec::new() });
 
-/// Who is ours. It is locked for moments only, and never while a child comes to be.
+/// The register. It is locked briefly, and never while a child is being forked.
 struct Register {
-    /// The children that are ours and not reaped yet.
+    /// Pids of our children that are not reaped yet.
     ours: BTreeSet<u32>,
-    /// The threads that are about to start a child, each by the name that nobody else has.
+    /// Threads that are about to start a child, by their unique names.
     starting: BTreeSet<String>,
-    /// Descendants of agents that are being ended: each belongs to its agent although its parent may be gone.
+    /// Descendants of agents that are being ended. Each belongs to its agent even after its parent has exited.
     claims: Vec<Weak<Vec<ProcessIdentity>>>,
 }
 
-/// Claims these descendants of an agent, for as long as the value is there.
+/// Claims these descendants of an agent until the value is dropped.
 pub(super) fn claim(descendants: Vec<ProcessIdentity>) -> Arc<Vec<ProcessIdentity>> {
     let claim = Arc::new(descendants);
     let mut register = register();
@@ -34,7 +34,7 @@ pub(super) fn claim(descendants: Vec<ProcessIdentity>) -> Arc<Vec<ProcessIdentit
     claim
 }
 
-/// Starts a child that is ours. The thread must have a name of its own: a child has it too until it is a program.
+/// Starts a child of ours. The thread must have a unique name: the child carries it until exec.
 pub(super) fn start(command: &mut Command) -> io::Result<Child> {
     let starting = StartGuard::begin();
     let child = command.spawn();
@@ -45,16 +45,16 @@ pub(super) fn start(command: &mut Command) -> io::Result<Child> {
     child
 }
 
-/// Reaps a child that is ours. Only for one that has exited: others wait for it meanwhile.
+/// Reaps a child of ours that has exited. Blocks other users of the register, so the child must not be running.
 pub(super) fn reap(child: &mut Child) -> io::Result<ExitStatus> {
-    // The number is free once the child is reaped and may be an orphan's at once, so both happen together.
+    // Reaping frees the pid, and an orphan may get it at once. So both steps happen under the lock.
     let mut register = register();
     let status = child.wait();
     register.ours.remove(&child.id());
     status
 }
 
-/// A start that is written down as long as this value is there.
+/// RAII guard of a registered start.
 struct StartGuard(String);
 
 impl StartGuard {
@@ -89,33 +89,33 @@ mod adopted {
     use super::{Register, register};
     use crate::model::ProcessIdentity;
 
-    /// Reaps every dead child that is not ours. False if one of them might be, at this moment, and it has to be
-    /// looked at again.
+    /// Reaps every dead child that is not ours. Returns false if one of them might be ours at this moment; the caller
+    /// retries.
     pub(in super::super) fn reap_orphans() -> bool {
         let register = register();
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         if !matches!(waitid(WaitId::All, look | WaitIdOptions::NOWAIT), Ok(Some(_))) {
             return true;
         }
-        // The look says only that somebody is dead, and would show one of ours again and again while it waits for
-        // its own reaper. So the dead are looked up by name.
+        // `waitid` only reports that some child is dead, and would report a child of ours repeatedly until its own
+        // thread reaps it. So the dead children are looked up in `/proc`.
         let parent = std::process::id();
         let mut children = Stat::all().unwrap_or_default();
         children.retain(|child| child.parent == parent);
         let Some(orphans) = register.orphans_among(&children) else { return false };
         for orphan in orphans {
             if let Some(pid) = i32::try_from(orphan).ok().and_then(Pid::from_raw) {
-                // If it is gone, somebody else has waited for all children of this process.
+                // It fails if other code has waited for all children of this process.
                 let _ = waitid(WaitId::Pid(pid), look);
             }
         }
         true
     }
 
-    /// Whether every child of this process that it has not started itself is an orphan.
+    /// Whether every child that this process did not start is an orphan.
     static LOOKS_AFTER_ORPHANS: AtomicBool = AtomicBool::new(false);
 
-    /// From now on, or no longer, children that we have not started are orphans.
+    /// Sets whether children that we did not start are orphans.
     pub(in super::super) fn look_after_orphans(looks: bool) {
         LOOKS_AFTER_ORPHANS.store(looks, Ordering::Relaxed);
     }
@@ -125,9 +125,8 @@ mod adopted {
         register().ours.contains(&pid)
     }
 
-    /// The orphans that nothing we have started, and that still lives, can have brought forth: it began later than
-    /// they did; and that no agent which is being ended has claimed. While a start is under way nobody can tell, and
-    /// none is.
+    /// Orphans that no living child of ours can have started, because all of those started later, and that no agent
+    /// being ended has claimed. Empty while a start is in progress, because its child cannot be recognised yet.
     pub(in super::super) fn unclaimed(processes: &[Stat]) -> Vec<u32> {
         if !LOOKS_AFTER_ORPHANS.load(Ordering::Relaxed) {
             return Vec::new();
@@ -159,11 +158,11 @@ mod adopted {
             processes.iter().filter(is_unclaimed).map(|stat| stat.pid).collect()
         }
 
-        /// The dead that are orphans; none if that cannot be told.
+        /// The dead orphans; `None` if they cannot be determined at the moment.
         ///
-        /// A child that is not a program yet, because its start hangs or has failed, has its thread's name. While
-        /// a start has no such child, the child is not there yet, or it became a program this moment and is about
-        /// to be written down: then any of the dead might be it.
+        /// A child before exec, because its start hangs or failed, has its thread's name. If a start has no such child,
+        /// the child does not exist yet, or it has just called exec and is not registered yet: then any dead child
+        /// might be it.
         pub(super) fn orphans_among(&self, children: &[Stat]) -> Option<Vec<u32>> {
             let strangers = || children.iter().filter(|child| !self.ours.contains(&child.pid));
             let is_known = |name: &String| strangers().any(|child| child.name == *name);
@@ -200,7 +199,7 @@ mod tests {
         let processes = [at(10, 1, 50), at(20, 1, 40), at(21, 1, 60), at(30, 20, 40), at(40, 9, 40)];
         assert_eq!(register_of(&[10], &[]).unclaimed_among(&processes, 1), [20]);
         assert_eq!(register_of(&[], &[]).unclaimed_among(&processes, 1), [10, 20, 21]);
-        // A child that is just coming to be looks like an orphan.
+        // A child that is being forked looks like an orphan.
         assert_eq!(register_of(&[10], &["agents-0"]).unclaimed_among(&processes, 1), [0; 0]);
     }
 
@@ -211,7 +210,7 @@ mod tests {
         let identity = |pid, started| ProcessIdentity { pid, started, boot: "boot".to_owned() };
         let claim = Arc::new(vec![identity(20, 40), identity(21, 59)]);
         let register = Register { claims: vec![Arc::downgrade(&claim)], ..register_of(&[], &[]) };
-        // The other has the number of one that is gone.
+        // The second claim has the pid of a process that has exited.
         assert_eq!(register.unclaimed_among(&processes, 1), [21]);
         drop(claim);
         assert_eq!(register.unclaimed_among(&processes, 1), [20, 21]);
@@ -229,9 +228,9 @@ mod tests {
     fn while_the_child_of_a_start_cannot_be_told_nobody_is_reaped() {
         let children = [child(10, "agents-0", false), child(11, "sh", true)];
         assert_eq!(register_of(&[], &["agents-0", "agents-1"]).orphans_among(&children), None);
-        // One that is written down already is not the one that is awaited.
+        // A registered child is not the one that is being started.
         assert_eq!(register_of(&[10], &["agents-0"]).orphans_among(&children), None);
-        // Where nobody is dead, there is nothing to wait for.
+        // Without dead children there is nothing to wait for.
         assert_eq!(register_of(&[11], &["agents-1"]).orphans_among(&children), Some(Vec::new()));
     }
 }

@@ -1,7 +1,7 @@
-//! How a process is ended, and how it ended.
+//! How a process is ended, and how it exited.
 //!
-//! Every step is bounded, the last one too: a process that waits for a dead disk is not even ended by KILL, and
-//! nobody waits for it longer than for any other.
+//! Every step has a time limit, including the last: a process that waits for an unresponsive disk survives even KILL,
+//! and is not waited for longer than any other.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 
 use crate::model::AgentEnd;
 
-/// How often something that is dying is looked at.
+/// Poll interval for a process that is being ended.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How much longer than [`GracePeriods::term`] what was killed may take, on a busy machine.
+/// Extra time after KILL, in addition to [`GracePeriods::term`], for a busy machine.
 pub(super) const SLACK: Duration = Duration::from_secs(1);
 
-/// How long each step of an end may take.
+/// The time limit of each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GracePeriods {
     /// After stdin was closed.
@@ -35,12 +35,12 @@ impl Default for GracePeriods {
     }
 }
 
-/// How a process ended.
+/// How a process exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// The number it exited with, if it did.
+    /// Its exit code, if it exited by itself.
     pub code: Option<i32>,
-    /// The number of the signal that ended it, if one did.
+    /// The signal that ended it, if one did.
     pub signal: Option<i32>,
     words: String,
 }
@@ -68,18 +68,18 @@ impl From<io::Result<ExitStatus>> for ProcessExit {
     }
 }
 
-/// What came of the end of a process and its group.
+/// The result of ending a process and its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum TerminationOutcome {
-    /// Nothing of it is left.
+    /// Everything has exited.
     Gone,
-    /// It was killed and is there all the same, or one of its group is.
+    /// The process or a member of its group survived KILL.
     Left,
 }
 
 impl From<TerminationOutcome> for AgentEnd {
-    /// The end of an agent that was asked to go.
+    /// The end of an agent that we asked to exit.
     fn from(ended: TerminationOutcome) -> Self {
         match ended {
             TerminationOutcome::Gone => Self::Asked,
@@ -88,17 +88,17 @@ impl From<TerminationOutcome> for AgentEnd {
     }
 }
 
-/// How far the end has come.
+/// The progress of the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
-    /// The process itself is gone; members of its group may be left.
+    /// The process itself has exited; members of its group may be left.
     Exited(ProcessExit),
-    /// No more is done about it.
+    /// Nothing more is done.
     Over(ProcessExit, TerminationOutcome),
 }
 
-/// Waits for a process to exit, but not for ever.
+/// Waits for a process to exit, up to a limit.
 pub(super) async fn exited_within(
     phase: &mut watch::Receiver<Phase>,
     limit: Duration,
@@ -112,8 +112,7 @@ pub(super) async fn exited_within(
     }
 }
 
-/// Ends a process whose stdin is closed already, and waits until nothing of it is left, or for so long that nothing
-/// more can be hoped for.
+/// Ends a process whose stdin is closed already, and waits until its group has exited or all limits have passed.
 pub(super) async fn end(
     phase: &mut watch::Receiver<Phase>,
     signal: impl Fn(Signal),
@@ -128,7 +127,7 @@ pub(super) async fn end(
             }
         }
     }
-    // Its group is told by the thread that waited for it: TERM, KILL, and as long for each.
+    // The thread that waited for the leader ends its group: TERM, then KILL, with the same limit for each.
     let over = phase.wait_for(|phase| matches!(phase, Phase::Over(..)));
     match timeout((grace.term + SLACK) * 2, over).await.map(|over| over.map(|phase| phase.clone())) {
         Ok(Ok(Phase::Over(_, ended))) => ended,

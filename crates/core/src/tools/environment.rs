@@ -1,18 +1,18 @@
-//! The environment of an agent. It may hold secrets, so nothing here shows a value.
+//! The environment of an agent. It may contain secrets, so values are never printed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use crate::model::{is_secret_name, token_of_variable};
 
-/// The environment an agent is started with, whole but for the [`Tag`](super::Tag). Nothing is inherited, and
-/// nobody prints it.
+/// The complete environment an agent is started with, except for the [`Tag`](super::Tag). Nothing is inherited, and
+/// `Debug` prints only names.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
-    /// The names of those that the user has marked as secrets.
+    /// Variables that the user marked as secrets.
     marked: Vec<OsString>,
-    /// The names of those that are no secrets, although their names say so.
+    /// Variables that are not secrets although their names look like it.
     plain: Vec<OsString>,
 }
 
@@ -22,40 +22,40 @@ impl Environment {
         self.variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
     }
 
-    /// The same with a variable, in the place of those of its name.
+    /// Sets a variable, replacing those of its name.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.set(name.into(), value.into());
         self
     }
 
-    /// The same with these variables, in the place of those of their names.
+    /// Sets these variables, replacing those of their names.
     #[must_use]
     pub fn with_all(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         variables.into_iter().for_each(|(name, value)| self.set(name, value));
         self
     }
 
-    /// The same, where the variables of these names are secrets, whatever the names say.
+    /// Marks these variables as secrets, regardless of their names.
     #[must_use]
     pub fn with_secrets(mut self, names: impl IntoIterator<Item = OsString>) -> Self {
         self.marked.extend(names);
         self
     }
 
-    /// Its variables: name and value.
+    /// All variables: name and value.
     pub fn variables(&self) -> &[(OsString, OsString)] {
         &self.variables
     }
 
-    /// Whether the values of a variable are secrets: the user has marked it, or its name marks it.
+    /// Whether a variable is a secret: the user marked it, or its name suggests it.
     pub fn is_secret(&self, name: &OsStr) -> bool {
         let is_in = |names: &[OsString]| names.iter().any(|known| known == name);
         is_in(&self.marked) || (!is_in(&self.plain) && name.to_str().is_some_and(is_secret_name))
     }
 
-    /// The variables that only their names mark as secrets and whose values are absolute paths: with those paths. Each
-    /// has to be looked for before it is believed, since a key may begin like a path.
+    /// Variables that are secrets only by name and whose values are absolute paths, with those paths. The caller must
+    /// check that the paths exist, because a key may look like a path.
     pub(crate) fn secret_paths(&self) -> Vec<(&OsStr, Vec<PathBuf>)> {
         let is_by_name = |name: &OsStr| {
             let is_credential = name.to_str().is_some_and(|name| token_of_variable(name).is_some());
@@ -65,7 +65,7 @@ impl Environment {
         names.filter_map(|name| Some((name, self.paths_of(name)?))).collect()
     }
 
-    /// The paths that the values of a variable are, if they are absolute ones and nothing else.
+    /// The values of a variable as paths, if all of them are absolute.
     fn paths_of(&self, name: &OsStr) -> Option<Vec<PathBuf>> {
         let mut paths = Vec::new();
         for (_, value) in self.variables.iter().filter(|(known, _)| known == name) {
@@ -74,7 +74,7 @@ impl Environment {
         (!paths.is_empty() && paths.iter().all(|path| path.is_absolute())).then_some(paths)
     }
 
-    /// The same, where the values of these variables are no secrets, although their names say so.
+    /// Marks these variables as no secrets, although their names look like it.
     #[must_use]
     pub(crate) fn telling(mut self, names: Vec<OsString>) -> Self {
         self.plain = names;

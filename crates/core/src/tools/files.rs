@@ -1,11 +1,11 @@
-//! Files that agents have read and written for them, inside the session's directories and nowhere else.
+//! Reads and writes files for agents, only inside the session's directories.
 //!
-//! Where the roots are is looked up once, links and all, before their agent can put others in their place. From then on a
-//! root is what lies under that name, and no link is followed on the way to it.
+//! The roots are resolved once, including symlinks, before the agent can replace them. From then on, no symlink is
+//! followed on the way to a root.
 //!
-//! Where a path leads is looked up once, links and all, and must be inside one of the roots. What is then opened is
-//! opened below that root by its name without links: a link that somebody puts there meanwhile is followed only as far
-//! as it stays inside. Nothing but a regular file is read or replaced, and a file is replaced as a whole or not at all.
+//! A path is resolved once, including symlinks, and must lie inside one of the roots. The file is then opened relative
+//! to that root by its resolved name: a symlink placed there later is followed only while it stays inside. Only regular
+//! files are read or replaced, and a file is replaced atomically.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,109 +17,109 @@ use rustix::io::Errno;
 
 use crate::model::{AbsolutePath, PreviousContent};
 
-/// How much text is read or written at once, in bytes.
+/// Maximum size of a text that is read or written, in bytes.
 const MAX_TEXT_BYTES: usize = 10 << 20;
-/// How far into a file some of its lines may be, in bytes.
+/// How far into a file the requested lines may reach, in bytes.
 const MAX_SCAN_BYTES: usize = 256 << 20;
-/// How many links that lead to nothing are followed.
+/// How many dangling symlinks are followed.
 const MAX_LINKS: usize = 40;
 
-/// The directories whose files an agent may have.
+/// The directories whose files an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Roots(Vec<Root>);
 
-/// One of them, by its name without links.
+/// One root, as a resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
-/// A place inside one of the roots, whether or not there is anything.
+/// A path inside one of the roots; the file need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootedPath {
-    /// The root, without links.
+    /// The root, resolved.
     root: PathBuf,
-    /// The rest of the way, without links.
+    /// The path below the root, resolved.
     inner: PathBuf,
-    /// The path as it was asked for.
+    /// The path as requested.
     asked: PathBuf,
 }
 
-/// Which lines of a file are wanted.
+/// Which lines of a file are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineRange {
-    /// The first, counted from 1; absent, and 0, is the first of the file.
+    /// The first line, counted from 1; `None` and 0 mean the first line of the file.
     pub first: Option<u32>,
-    /// How many; absent is all.
+    /// How many lines; `None` means all.
     pub count: Option<u32>,
 }
 
-/// Why a file is not read or written.
+/// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// There is no notion of "relative to where".
+    /// The path is relative.
     #[error("path must be absolute: {}", path.display())]
     Relative {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// It leads out of the session's directories.
+    /// The path is outside the session's directories.
     #[error("path is outside the session's directories: {}", path.display())]
     Outside {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// There is nothing.
+    /// The file does not exist.
     #[error("no such file or directory: {}", path.display())]
     Missing {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// The system does not let us.
+    /// The system denies access.
     #[error("permission denied: {}", path.display())]
     Forbidden {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// It is a directory, a pipe, a device or the like.
+    /// The path is a directory, a pipe, a device or the like.
     #[error("not a regular file: {}", path.display())]
     NotAFile {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// It is not what somebody was shown who was asked about it.
+    /// The file changed since a client approved the request.
     #[error("changed since it was asked about: {}", path.display())]
     Changed {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// It is more than is read or written at once.
+    /// The text exceeds the size limit.
     #[error("larger than {limit} bytes: {}", path.display())]
     TooLarge {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
-        /// How much it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The protocol carries text.
+    /// The file is not UTF-8 text, and the protocol carries only text.
     #[error("not UTF-8 text: {}", path.display())]
     NotText {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// Anything else that the system says.
+    /// Any other system error.
     #[error("cannot use {}", path.display())]
     System {
-        /// The path as it was asked for.
+        /// The path as requested.
         path: PathBuf,
-        /// What the system says.
+        /// The system error.
         #[source]
         source: io::Error,
     },
 }
 
 impl Root {
-    /// The root that a directory is as things stand: from here on it is what lies under the name that is found now. One
-    /// that is not there yet may still be made there. `None` if it cannot be known.
+    /// Resolves a directory to a root; from here on, the root is the resolved path. The directory need not exist yet.
+    /// `None` if it cannot be resolved.
     pub fn find(directory: &AbsolutePath) -> Option<Self> {
         real_path(directory.as_path()).ok().map(Self)
     }
@@ -132,7 +132,7 @@ impl FromIterator<Root> for Roots {
 }
 
 impl Roots {
-    /// Where a path leads, if that is inside.
+    /// Resolves a path, which must be inside a root.
     pub fn locate(&self, path: &str) -> Result<RootedPath, FileError> {
         let asked = PathBuf::from(path);
         if !asked.is_absolute() {
@@ -151,19 +151,19 @@ impl Roots {
 }
 
 impl RootedPath {
-    /// The place by its name without links.
+    /// The resolved path.
     pub fn real_path(&self) -> PathBuf {
         self.root.join(&self.inner)
     }
 
-    /// The text of the file, or some of its lines. The newline that ends the last of these is no part of them.
+    /// The text of the file, or the requested lines without the newline that ends the last of them.
     pub fn read(&self, lines: LineRange) -> Result<String, FileError> {
         let bytes = self.open_file().and_then(|file| wanted(file, lines)).map_err(|error| self.failed(error));
         let bytes = bytes?.ok_or_else(|| self.too_large(MAX_TEXT_BYTES))?;
         String::from_utf8(bytes).map_err(|_| FileError::NotText { path: self.asked.clone() })
     }
 
-    /// What a write would replace; of a longer text, or of what is none, only how long it is.
+    /// What a write would replace. For a text above the limit, or for binary content, only its length.
     pub fn replaced(&self, limit: u64) -> Result<PreviousContent, FileError> {
         let length = match self.open_file().and_then(|file| file.metadata()) {
             Ok(facts) => facts.len(),
@@ -180,12 +180,12 @@ impl RootedPath {
         }
     }
 
-    /// Whether so many bytes are a text that is written at once. It can be known before anybody is asked.
+    /// Checks the size of a text before a client is asked to approve writing it.
     pub fn takes(&self, length: usize) -> Result<(), FileError> {
         if length > MAX_TEXT_BYTES { Err(self.too_large(MAX_TEXT_BYTES)) } else { Ok(()) }
     }
 
-    /// Puts this text in the file's place, and makes the directories that lead there. The file keeps its mode.
+    /// Replaces the file with this text and creates missing parent directories. The file keeps its mode.
     pub fn write(&self, text: &str) -> Result<(), FileError> {
         self.takes(text.len())?;
         let name = self.inner.file_name().ok_or_else(|| self.failed(not_a_file()))?;
@@ -207,7 +207,7 @@ impl RootedPath {
         let mode = match directory.symlink_metadata(name) {
             Ok(facts) if !facts.is_file() => return Err(not_a_file()),
             Ok(facts) => {
-                // Renaming would not ask whether this file may be written.
+                // A rename would succeed even if this file is not writable.
                 directory.open_with(name, without_waiting(OpenOptions::new().write(true)))?;
                 Some(facts.permissions())
             }
@@ -228,7 +228,7 @@ impl RootedPath {
         if file.metadata()?.is_file() { Ok(file) } else { Err(not_a_file()) }
     }
 
-    /// Opens the root, step by step: a link that has taken the place of it, or of a directory above it, leads out.
+    /// Opens the root step by step; fails if a symlink has replaced the root or a directory above it.
     fn root(&self) -> io::Result<Dir> {
         let mut directory = rustix::fs::open("/", STEP, Mode::empty())?;
         for step in self.root.components().filter(|step| matches!(step, Component::Normal(_))) {
@@ -240,7 +240,7 @@ impl RootedPath {
         Ok(Dir::from_std_file(directory.into()))
     }
 
-    /// Says that it has changed.
+    /// The error for a file that has changed.
     pub fn changed(&self) -> FileError {
         FileError::Changed { path: self.asked.clone() }
     }
@@ -254,20 +254,20 @@ impl RootedPath {
     }
 }
 
-/// How a directory is opened on the way to a root. Where the system can, it need not be readable for that.
+/// How a directory on the way to a root is opened. Where the system supports it, read permission is not needed.
 #[cfg(target_os = "linux")]
 const STEP: OFlags = OFlags::PATH.union(DIRECTORY);
 #[cfg(not(target_os = "linux"))]
 const STEP: OFlags = DIRECTORY;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opening a pipe that nobody writes to would take for ever.
+/// Opening a pipe without a writer would block forever.
 fn without_waiting(options: &mut OpenOptions) -> &OpenOptions {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("the system's flags fit its own type");
     options.custom_flags(flags)
 }
 
-/// A file in the making, which is gone with this value unless it takes the place of another.
+/// A temporary file, removed on drop unless it was renamed over its target.
 struct TempFile<'a> {
     directory: &'a Dir,
     name: String,
@@ -281,7 +281,7 @@ impl<'a> TempFile<'a> {
         Ok(Self { directory, name, file })
     }
 
-    /// After a crash of the machine there is the old text or the new one.
+    /// Writes and syncs the file, so that after a machine crash either the old or the new text is there.
     fn fill(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.file).write_all(bytes)?;
         self.file.sync_all()
@@ -294,12 +294,13 @@ impl<'a> TempFile<'a> {
 
 impl Drop for TempFile<'_> {
     fn drop(&mut self) {
-        // Once it has taken its place, there is none of this name.
+        // After the rename, no file has this name.
         drop(self.directory.remove_file(&self.name));
     }
 }
 
-/// Where a path leads, links followed. What is not there yet is taken by its name: a link to it is followed too.
+/// Resolves a path including symlinks. A path that does not exist is kept by name; dangling symlinks to it are
+/// followed.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     let mut rest = Vec::new();
@@ -311,12 +312,12 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
             Err(error) => match path.read_link() {
                 Ok(target) if links < MAX_LINKS => {
                     links += 1;
-                    // An absolute target takes the place of all of it.
+                    // An absolute target replaces the whole path.
                     path = path.parent().unwrap_or(Path::new("/")).join(target);
                 }
                 Ok(_) => return Err(error),
                 Err(_) => {
-                    // The parent of what is not there is not known: `..` leads nowhere from it.
+                    // The parent of a missing path is unknown, so `..` cannot be resolved.
                     let name = path.file_name().ok_or(error)?;
                     rest.push(name.to_owned());
                     path.pop();
@@ -326,7 +327,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The wanted part of a file; `None` if that is too much.
+/// The requested part of a file; `None` if it is too large.
 fn wanted(file: File, LineRange { first, count }: LineRange) -> io::Result<Option<Vec<u8>>> {
     let first = u64::from(first.unwrap_or(1).max(1));
     let end = count.map_or(u64::MAX, |count| first + u64::from(count));
@@ -363,7 +364,8 @@ fn failed(path: &Path, error: io::Error) -> FileError {
     let path = path.to_owned();
     match error.kind() {
         io::ErrorKind::NotFound => FileError::Missing { path },
-        // The system has a number for what it forbids. What would lead out of the root is forbidden by nobody else.
+        // A denial by the system has an error number. One without a number is the sandbox's, for a path that leaves the
+        // root.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => FileError::Outside { path },
         io::ErrorKind::PermissionDenied => FileError::Forbidden { path },
         io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => FileError::NotAFile { path },

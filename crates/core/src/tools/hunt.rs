@@ -1,9 +1,8 @@
-//! Ending processes that are found by looking: TERM, then KILL, and after each they are looked for again, since what
-//! is being ended may still start others. It returns in bounded time, whatever they do.
+//! Ends processes that are found by a search: TERM, then KILL, and a new search after each, because a process that is
+//! being ended may start others. Returns in bounded time.
 //!
-//! Whoever looks proves each time that a process is meant. Some never are: this process and those it descends from,
-//! another host and what that holds, programs that the user wants to keep with all they have started, and whatever
-//! belongs to another user or is numbered in another pid namespace.
+//! Each search must prove that a process belongs to it. Never included: this process and its ancestors, another host
+//! and its agents, programs that the user keeps with their descendants, and processes of another user or pid namespace.
 #![cfg(target_os = "linux")]
 
 use std::collections::{HashMap, HashSet};
@@ -20,7 +19,7 @@ use super::stat::Stat;
 use super::sweep::{SweepReport, SweptProcess};
 use super::telling::tell;
 
-/// Ends what is found, and what it still starts. What was meant once stays meant, whatever it becomes.
+/// Ends the processes that `find` returns, and what they start. A process that was found once stays in the set.
 pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: GracePeriods) -> SweepReport {
     let mut met = Vec::new();
     if !signal_until_gone(&mut find, &mut met, Signal::TERM, grace.term) {
@@ -30,7 +29,7 @@ pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: Grac
     SweepReport { ended, left }
 }
 
-/// Signals everything that is found until nothing is left or the time is over.
+/// Signals everything that is found until nothing is left or the time is up.
 fn signal_until_gone(
     find: &mut impl FnMut() -> Vec<SweptProcess>,
     met: &mut Vec<SweptProcess>,
@@ -60,7 +59,7 @@ fn signal_until_gone(
     }
 }
 
-/// All processes as they are at one look.
+/// All processes at one moment.
 pub(super) struct ProcessSnapshot {
     pub(super) processes: Vec<Stat>,
     by_pid: HashMap<u32, usize>,
@@ -83,19 +82,19 @@ impl ProcessSnapshot {
         scene
     }
 
-    /// The process of this pid, if there is one.
+    /// The process with this pid, if it exists.
     pub(super) fn get(&self, pid: u32) -> Option<&Stat> {
         self.by_pid.get(&pid).and_then(|index| self.processes.get(*index))
     }
 
-    /// A process and its ancestors. The scene was not seen in one moment, so it could even show a circle.
+    /// A process and its ancestors. The snapshot is not atomic, so it may even contain a cycle.
     pub(super) fn line_of(&self, pid: u32) -> impl Iterator<Item = u32> {
         let mut seen = HashSet::new();
         std::iter::successors(Some(pid), |pid| self.get(*pid).map(|stat| stat.parent))
             .take_while(move |pid| seen.insert(*pid))
     }
 
-    /// Those that could be meant at all.
+    /// The processes that may be ended at all.
     pub(super) fn candidates(&self) -> impl Iterator<Item = &Stat> {
         self.processes.iter().filter(|stat| {
             !stat.is_dead
@@ -106,8 +105,8 @@ impl ProcessSnapshot {
         })
     }
 
-    /// Whether a process is, or descends from, another host or a program that the user keeps. What we descend from
-    /// ourselves does not count: we may run inside such a program.
+    /// Whether a process is, or descends from, another host or a program that the user keeps. Our own ancestors do not
+    /// count: acpx may run inside such a program.
     pub(super) fn is_kept(&self, stat: &Stat, keep: &[String]) -> bool {
         self.line_of(stat.pid)
             .take_while(|pid| !self.spared.contains(pid))
@@ -121,7 +120,7 @@ fn is_host(stat: &Stat) -> bool {
     boot().is_some_and(|boot| Marks::of(stat.pid).is_host(&stat.identity(boot)))
 }
 
-/// Whether a process runs one of these programs, by the name it has or by its file's.
+/// Whether a process runs one of these programs, by its process name or its executable's file name.
 fn is_program_of(stat: &Stat, names: &[String]) -> bool {
     if names.is_empty() {
         return false;

@@ -1,7 +1,7 @@
-//! The leader of an agent's process group: forked, waited for, and reaped only when its group has been told.
+//! The leader of an agent's process group: forked, waited for, and reaped only after its group was signalled.
 //!
-//! A thread of its own waits for the leader, so that its exit is known at once. The group is signalled while its
-//! id cannot belong to anyone else: before the leader is reaped, or while members are left.
+//! A dedicated thread waits for the leader, so that its exit is noticed at once. The group is signalled only while its
+//! id cannot have been reused: before the leader is reaped, or while members are left.
 
 use std::io;
 use std::process::{Child, Command};
@@ -18,7 +18,7 @@ use crate::model::ProcessIdentity;
 use super::children;
 use super::ending::{GracePeriods, LOOK_AGAIN, Phase, ProcessExit, SLACK, TerminationOutcome};
 
-/// A process that leads a group, which is killed with this value.
+/// A process that leads a group. Dropping it kills the group.
 #[derive(Debug)]
 pub(super) struct Leader {
     identity: ProcessIdentity,
@@ -26,7 +26,7 @@ pub(super) struct Leader {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// The pipes to a process, those that its command asked for.
+/// The pipes to a process, as far as its command requested them.
 #[derive(Debug)]
 pub(super) struct ChildPipes {
     pub(super) stdin: Option<std::process::ChildStdin>,
@@ -35,9 +35,9 @@ pub(super) struct ChildPipes {
 }
 
 impl Leader {
-    /// Forks the command, which must lead a group of its own, from this thread.
+    /// Forks the command from this thread. The command must start its own process group.
     pub(super) fn start(command: &mut Command, grace: GracePeriods) -> io::Result<(Self, ChildPipes)> {
-        // The one who waits is there before the process is, so that no process is left without one.
+        // The waiting thread exists before the process, so that no process is left without one.
         let (hand_over, handed_over) = sync_channel::<(Child, Group)>(1);
         let (told, phase) = watch::channel(Phase::Running);
         std::thread::Builder::new().name("agent-wait".into()).spawn(move || {
@@ -52,20 +52,20 @@ impl Leader {
             stderr: child.stderr.take(),
         };
         let id = child.id();
-        // Nobody can have reaped it yet, so this is the process we started, dead or alive.
+        // It cannot have been reaped yet, so this is the process we started, dead or alive.
         let identity = ProcessIdentity::of(id).unwrap_or_else(|| ProcessIdentity::unknown(id));
         let group = Group::of(&child);
-        // The thread waits for this and for nothing else, so it is there.
+        // The thread waits only for this message, so it is alive.
         drop(hand_over.send((child, group.clone())));
         Ok((Self { identity, group, phase }, streams))
     }
 
-    /// Which process it is.
+    /// The process's identity.
     pub(super) fn identity(&self) -> &ProcessIdentity {
         &self.identity
     }
 
-    /// Signals the whole group, unless it may be somebody else's.
+    /// Signals the whole group, unless its id may have been reused.
     pub(super) fn signal(&self, signal: Signal) {
         self.group.signal(signal);
     }
@@ -77,11 +77,11 @@ impl Drop for Leader {
     }
 }
 
-/// The group that a child of ours leads.
+/// The process group of a child of ours.
 #[derive(Debug, Clone)]
 struct Group {
     id: Pid,
-    /// Whether the leader has been reaped, so that its id may be anyone's.
+    /// Whether the leader has been reaped, so that its id may be reused.
     reaped: Arc<Mutex<bool>>,
 }
 
@@ -95,14 +95,14 @@ impl Group {
     fn signal(&self, signal: Signal) {
         let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
         if !*reaped {
-            // All of it may have exited this moment; then there is nobody to tell.
+            // Fails if the whole group has just exited.
             let _ = kill_process_group(self.id, signal);
         }
     }
 
-    /// Waits for the leader, tells its exit, and ends what it left in its group.
+    /// Waits for the leader, publishes its exit, and ends what it left in its group.
     fn wait_for(&self, mut leader: Child, grace: GracePeriods, told: &watch::Sender<Phase>) {
-        // The exit is seen before the leader is reaped: until then its id is nobody else's.
+        // Notices the exit without reaping the leader: until it is reaped, its id cannot be reused.
         while let Err(rustix::io::Errno::INTR) =
             waitid(WaitId::Pid(self.id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
@@ -135,8 +135,8 @@ impl Group {
         true
     }
 
-    /// Whether anyone in it is more than a zombie. Where nobody reaps orphans, as in many containers, the dead
-    /// stay members of their group for good.
+    /// Whether the group has a member that is not a zombie. Where orphans are not reaped, as in many containers,
+    /// zombies stay members forever.
     #[cfg(target_os = "linux")]
     fn has_living_members(&self) -> bool {
         let group = self.id.as_raw_nonzero().get().unsigned_abs();

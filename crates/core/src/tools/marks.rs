@@ -1,18 +1,18 @@
-//! What the environment of a process says of it: who holds it and what that one keeps, which record it was started for,
-//! whether it is a host.
+//! The marks in a process's environment: its holder, the programs that the holder keeps, its record, and whether it is
+//! a host.
 //!
-//! A process is shown with the environment that it was started with. One that clears it says nothing, and has to be
-//! known in another way.
+//! The system shows the environment that a process was started with. A process that clears it has no marks and must be
+//! recognised in another way.
 
-/// The variable that names the record an agent was started for. Whatever the agent starts inherits it.
+/// The variable that names the record an agent was started for. Its descendants inherit it.
 pub const RECORD_VARIABLE: &str = "ACPX_RECORD";
 
-/// The variable that lists the programs which the holder of a process does not end, as JSON. Whoever sweeps after the
-/// holder keeps them too: its own settings may be others by then, and a login keeps more than a turn does.
+/// The variable that lists, as JSON, the programs that the holder of a process does not end. A later sweep keeps them
+/// too: its own settings may differ by then, and a login keeps more programs than a turn.
 pub const KEEP_VARIABLE: &str = "ACPX_KEEP";
 
-/// The variable that a host carries: the path of its lock. A host is nobody's, whoever has started it. Since any program
-/// can carry a variable, one is taken for a host only if the lock says that it is this very process.
+/// The variable that a host carries: the path of its lock. A host belongs to no holder, even if an agent started it.
+/// Any program can set the variable, so a process counts as a host only if the lock names exactly this process.
 pub const HOST_VARIABLE: &str = "ACPX_HOST";
 
 #[cfg(target_os = "linux")]
@@ -35,12 +35,12 @@ mod system {
     use super::super::tag::Tag;
     use super::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 
-    /// How much of an environment is read. The kernel lets a program start with less.
+    /// How much of an environment is read. The kernel limits it to less.
     const ENVIRONMENT_BYTES: u64 = 8 << 20;
     /// How much of a lock is read.
     const LOCK_BYTES: u64 = 64 << 10;
 
-    /// What the lock of a home says of its host, as far as it is read here.
+    /// The part of a host lock that is read here.
     #[derive(Deserialize)]
     struct Holder {
         pid: u32,
@@ -48,18 +48,18 @@ mod system {
         boot: String,
     }
 
-    /// What is said of one process.
+    /// The marks of one process.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub(in super::super) struct Marks {
         pub(in super::super) tag: Option<Tag>,
         pub(in super::super) record: Option<String>,
         pub(in super::super) keep: Vec<String>,
-        /// The lock of the home whose host it says to be.
+        /// The lock of the home whose host it claims to be.
         pub(in super::super) lock: Option<PathBuf>,
     }
 
     impl Marks {
-        /// What a process was started with. One that may not be looked at says nothing.
+        /// The marks that a process was started with; none if its environment cannot be read.
         pub(in super::super) fn of(pid: u32) -> Self {
             let mut environment = Vec::new();
             let read = File::open(format!("/proc/{pid}/environ"))
@@ -81,7 +81,7 @@ mod system {
             }
         }
 
-        /// Whether the process that says this is the host that it says to be.
+        /// Whether the process with these marks is the host that it claims to be.
         pub(in super::super) fn is_host(&self, process: &ProcessIdentity) -> bool {
             let holder = self.lock.as_deref().and_then(holder);
             holder.is_some_and(|Holder { pid, started, boot }| {
@@ -90,13 +90,14 @@ mod system {
         }
     }
 
-    /// What a variable is set to.
+    /// The values of a variable.
     fn values_of<'e>(environment: &'e [u8], name: &'static str) -> impl Iterator<Item = &'e [u8]> {
         let entries = environment.split(|byte| *byte == 0);
         entries.filter_map(move |entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
     }
 
-    /// Who has a lock. The path is anybody's to say: nobody waits for a pipe there, and a relative one leads nowhere.
+    /// The holder of a lock. Any process can name any path, so a pipe must not block here and relative paths are
+    /// ignored.
     fn holder(lock: &Path) -> Option<Holder> {
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).ok()?;
         let lock = Some(lock).filter(|lock| lock.is_absolute())?;

@@ -1,9 +1,9 @@
-//! What agents run on here: processes, which are really gone when they are said to be; and what they have done for
-//! them: files and terminals, inside the session's directories.
+//! Processes, files and terminals. A process that is reported as ended has ended; files and terminals of agents stay
+//! inside the session's directories.
 //!
-//! An agent is forked from a thread that lives as long as its owner, in a group of its own, with a tag in its
-//! environment. It ends with its session; if its holder is killed, the kernel kills it; and what it had started
-//! is found by the tag and ended by the next holder. Linux has all of this; elsewhere there is the group alone.
+//! An agent is forked from a thread that lives as long as its owner, in its own process group, with a tag in its
+//! environment. It ends with its session; if its holder is killed, the kernel kills it, and the next holder finds its
+//! descendants by the tag and ends them. This needs Linux; on other systems there is only the process group.
 
 mod children;
 mod ending;

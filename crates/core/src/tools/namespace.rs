@@ -1,21 +1,20 @@
-//! Which processes are numbered as we are.
+//! The pid namespaces of processes.
 //!
-//! A pid means a process only within its pid namespace: what runs in a container has numbers of its own, and the
-//! boot is the same on both sides. So a number that somebody else has written down is looked up only if it was
-//! written in our namespace, and only what is in our namespace is ever signalled. Where the namespace cannot be
-//! read, nothing is known and nothing is done.
+//! A pid is valid only within its pid namespace: a container has its own pids but shares the boot id. So a stored pid
+//! is looked up only if it was stored in our namespace, and only processes in our namespace are signalled. If the
+//! namespace cannot be read, nothing is signalled.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The namespace of this process; none if `/proc` is that of another one, so that its numbers are not ours.
+/// The namespace of this process; `None` if `/proc` belongs to another one, so that its pids are not ours.
 pub(super) fn ours() -> Option<u64> {
     let number: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
     (number == std::process::id()).then(|| number_of("/proc/self/ns/pid"))?
 }
 
-/// The namespace a process is in; none if it may not be looked at.
+/// The namespace of a process; `None` if it cannot be read.
 pub(super) fn of(pid: u32) -> Option<u64> {
     number_of(&format!("/proc/{pid}/ns/pid"))
 }

@@ -11,8 +11,8 @@ const MOST: u64 = 65_536;
 /// The limit that this process was started with, if it was raised.
 static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-/// Raises this process's soft limit of open files as far as its hard limit allows. On systems other than Linux the limit
-/// stays, because children could not get the original one back.
+/// Raises this process's soft limit of open files as far as its hard limit allows. On systems other than Linux the
+/// limit stays, because children could not get the original one back.
 pub fn raise_open_files() {
     let original = getrlimit(Resource::Nofile);
     let most = original.maximum.map_or(MOST, |hard| hard.min(MOST));

@@ -1,12 +1,11 @@
-//! The parent-death signal: the kernel kills an agent as soon as the thread that forked it is gone.
+//! The parent-death signal: the kernel kills an agent as soon as the thread that forked it ends.
 //!
-//! This holds even if the whole process is killed and can do nothing more itself. The signal is asked for between
-//! fork and exec, which is the one thing in this crate that cannot be written without `unsafe`. The agent's limit of open
-//! files is restored in the same place.
+//! This works even if the whole process is killed. The signal is requested between fork and exec, which is the only
+//! thing in this crate that needs `unsafe`. The agent's limit of open files is restored in the same place.
 
 use std::process::Command;
 
-/// Has the kernel kill the command's process when the thread that starts it ends, for whatever reason.
+/// Makes the kernel kill the command's process when the starting thread ends for any reason.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "what runs between fork and exec can be given in no other way")]
 pub(super) fn die_with_this_thread(command: &mut Command) {
@@ -20,7 +19,7 @@ pub(super) fn die_with_this_thread(command: &mut Command) {
         if let Some(limit) = open_files {
             setrlimit(Resource::Nofile, limit)?;
         }
-        // If the parent was gone already, nobody will be told of its death any more.
+        // If the parent has exited already, the signal will never arrive.
         if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
     // SAFETY: the closure runs in the forked child of a process with many threads, where only what is

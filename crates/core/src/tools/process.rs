@@ -1,7 +1,7 @@
-//! An agent's process: started in a group of its own, its stderr drained, and really gone at the end.
+//! An agent's process: runs in its own process group, its stderr is drained, and the whole group is ended with it.
 //!
-//! The end is stdin closed, then TERM to the whole group, then KILL, each bounded in time; whatever its leader
-//! leaves behind in the group gets the same. What even KILL does not end is told, and nobody waits for it.
+//! To end it: close stdin, then TERM to the whole group, then KILL, each with a time limit. Members that outlive the
+//! leader get the same. If even KILL fails, this is reported and not waited for.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,28 +19,28 @@ use super::leader::{ChildPipes, Leader};
 use super::spawner::{Spawner, StartError};
 use super::stderr::{Stderr, StderrTail};
 
-/// How long the last lines of an exited process are waited for.
+/// How long to wait for the last stderr lines of an exited process.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// A running agent. Whoever drops it without ending it wants it gone now: its group is killed.
+/// A running agent. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct AgentProcess {
     leader: Leader,
     stderr: Stderr,
-    /// The thread that started an agent must live as long as the agent.
+    /// The thread that started the agent must live as long as the agent.
     _spawner: Spawner,
 }
 
-/// The two ends we hold of its pipes.
+/// Our ends of the agent's pipes.
 pub struct Pipes {
-    /// To its stdin.
+    /// Its stdin.
     pub stdin: pipe::Sender,
-    /// From its stdout.
+    /// Its stdout.
     pub stdout: pipe::Receiver,
 }
 
 impl AgentProcess {
-    /// Starts an agent in a directory. To be called inside a tokio runtime; dropped half-way, it leaves no process.
+    /// Starts an agent in a directory. Must be called inside a tokio runtime; dropping the future leaves no process.
     pub async fn spawn(
         spawner: &Spawner,
         agent: &AgentSpec,
@@ -55,45 +55,45 @@ impl AgentProcess {
         Ok((Self { leader, stderr: Stderr::drain(stderr), _spawner: spawner.clone() }, pipes))
     }
 
-    /// Its process id, which is its group's too.
+    /// Its process id, which is also its process group.
     pub fn pid(&self) -> u32 {
         self.leader.identity().pid
     }
 
-    /// Which process it is, for whoever has to find it again.
+    /// The process's identity, to find it again later.
     pub fn identity(&self) -> &ProcessIdentity {
         self.leader.identity()
     }
 
-    /// Whether it still runs, by what the system says this moment.
+    /// Whether it is running, as the system reports it now.
     pub fn is_running(&self) -> bool {
         *self.leader.phase.borrow() == Phase::Running && self.identity().is_alive()
     }
 
-    /// The last lines it wrote to stderr. If it has exited, they are waited for, a moment.
+    /// The last lines it wrote to stderr. If it has exited, waits briefly for them.
     pub async fn last_words(&mut self) -> Vec<String> {
         let is_running = *self.leader.phase.borrow() == Phase::Running;
         self.stderr.last_lines(if is_running { Duration::ZERO } else { LAST_WORDS }).await
     }
 
-    /// What it writes to stderr, to be looked at while it runs.
+    /// Its stderr tail, readable while it runs.
     pub(crate) fn tail(&self) -> StderrTail {
         self.stderr.tail()
     }
 
-    /// Waits for the process to exit by itself, but not for ever.
+    /// Waits for the process to exit, up to a limit.
     pub async fn exited_within(&mut self, limit: Duration) -> Option<ProcessExit> {
         ending::exited_within(&mut self.leader.phase, limit).await
     }
 
-    /// Waits for its exit, also when it has been ended.
+    /// Waits for its exit, whether or not we ended it.
     pub fn exited(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut phase = self.leader.phase.clone();
-        // Without a sender nobody waits for the process any more.
+        // A closed channel means that the process is not waited for any more.
         async move { drop(phase.wait_for(|phase| *phase != Phase::Running).await) }
     }
 
-    /// What says how it exited, also when it has been ended; `None` as long as it has not.
+    /// A function that returns how it exited; `None` while it runs.
     pub fn exit(&self) -> impl Fn() -> Option<ProcessExit> + use<> {
         let phase = self.leader.phase.clone();
         move || match &*phase.borrow() {
@@ -102,8 +102,8 @@ impl AgentProcess {
         }
     }
 
-    /// Ends it, its stdin being closed already, and returns when nothing of it is left, or when even KILL has not
-    /// helped. Then the thread that waits for the process stays, and reaps it whenever it goes.
+    /// Ends it, after stdin was closed, and returns when the group has exited or KILL has failed. In that case the
+    /// waiting thread stays and reaps the process when it exits.
     pub async fn end(self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
         ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await

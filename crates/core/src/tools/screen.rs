@@ -1,36 +1,36 @@
-//! What a terminal shows: the end of what was written to it, as text, in no more bytes than it was given.
+//! A terminal's screen: the end of its output as text, within a byte limit.
 //!
-//! Bytes that are no text are shown as the replacement character, and what is cut off is cut off between characters.
-//! Each piece of text is also news, once: whoever takes the news as they come has what was written, up to as many
-//! bytes as the screen has, and is told at the end if that was not all. News are whole lines while more may come: a word
-//! that is torn in two is known to nobody as the secret it is.
+//! Invalid bytes become the replacement character, and the text is cut between characters. Each piece of output is also
+//! returned once as a delta: the deltas together are the output, up to the screen's byte limit, and the screen reports
+//! whether that was all. While more may come, a delta consists of whole lines, because a secret that is split in two
+//! could not be recognised and masked.
 
 use std::str;
 
-/// What a terminal shows.
+/// A terminal's screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     text: String,
-    /// The beginning of a character that is not there as a whole.
+    /// The beginning of an incomplete character.
     rest: Vec<u8>,
     limit: usize,
     is_cut: bool,
-    /// What nobody has taken as news.
+    /// Output that is in no delta yet.
     news: String,
-    /// How many bytes can still be news.
+    /// How many bytes may still go into deltas.
     room: usize,
-    /// Whether there was no room for some of it.
+    /// Whether some output did not fit into the deltas.
     is_full: bool,
 }
 
 impl Screen {
-    /// A screen of as many bytes.
+    /// A screen with this byte limit.
     pub(super) fn new(limit: usize) -> Self {
         let (text, rest, news) = (String::new(), Vec::new(), String::new());
         Self { text, rest, limit, is_cut: false, news, room: limit, is_full: false }
     }
 
-    /// Takes what was written next.
+    /// Appends output.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         let bytes = match std::mem::take(&mut self.rest) {
             rest if rest.is_empty() => bytes.to_vec(),
@@ -43,7 +43,7 @@ impl Screen {
         while let Some(chunk) = chunks.next() {
             self.show(chunk.valid());
             let invalid = chunk.invalid();
-            // Only at the end can a character be there in part.
+            // Only the end of the bytes so far can be an incomplete character.
             let is_part = matches!(str::from_utf8(invalid), Err(error) if error.error_len().is_none());
             if is_part && chunks.peek().is_none() {
                 self.rest = invalid.to_vec();
@@ -53,7 +53,7 @@ impl Screen {
         }
     }
 
-    /// Nothing more will be written: a character that is not there as a whole never will be.
+    /// The output has ended: an incomplete character stays incomplete.
     pub(super) fn finish(&mut self) {
         if !std::mem::take(&mut self.rest).is_empty() {
             self.show("\u{fffd}");
@@ -68,7 +68,7 @@ impl Screen {
             self.is_full = end < text.len();
         }
         self.text.push_str(text);
-        // Cutting moves all that stays, so it is not done for every byte.
+        // Cutting moves the remaining text, so it is not done for every write.
         if self.text.len() > 2 * self.limit {
             let over = self.over();
             self.text.drain(..over);
@@ -76,29 +76,29 @@ impl Screen {
         }
     }
 
-    /// How many bytes at the beginning are too many.
+    /// How many bytes at the beginning exceed the limit.
     fn over(&self) -> usize {
         self.text.ceil_char_boundary(self.text.len().saturating_sub(self.limit))
     }
 
-    /// What it shows.
+    /// The current text.
     pub(super) fn text(&self) -> &str {
         self.text.get(self.over()..).unwrap_or_default()
     }
 
-    /// Whether something was written before what it shows.
+    /// Whether earlier output was cut off.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut || self.over() > 0
     }
 
-    /// What was written since this was last asked, in whole lines; with `all`, whatever there is.
+    /// The output since the last call, in whole lines; with `all`, including an incomplete line.
     pub(super) fn take_news(&mut self, all: bool) -> String {
         let end = if all { self.news.len() } else { self.news.rfind(['\n', '\r']).map_or(0, |end| end + 1) };
         let rest = self.news.split_off(end);
         std::mem::replace(&mut self.news, rest)
     }
 
-    /// Whether some of what was written was in no news.
+    /// Whether some output is in no delta.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }

@@ -1,11 +1,11 @@
-//! The thread that starts agents.
+//! The threads that start agents.
 //!
-//! The parent-death signal goes by thread and not by process: an agent forked from a worker of the runtime would be
-//! killed when that worker retires. So all agents of an owner are forked from a thread that lives as long as anyone
-//! holds a handle, and a running agent holds one.
+//! The parent-death signal is bound to the forking thread, not to the process: an agent forked from a worker of the
+//! runtime would be killed when that worker retires. So all agents of an owner are forked from a thread that lives as
+//! long as any handle, and a running agent holds one.
 //!
-//! A start can hang for as long as a disk does not answer, between fork and exec, where nobody can end it. Others do
-//! not wait for it: when the thread has been busy for too long, another one takes the next start, and both stay.
+//! A start can hang on an unresponsive disk, between fork and exec, where it cannot be interrupted. Other starts do not
+//! wait for it: when the thread has been busy for too long, another one takes the next start, and both stay.
 
 use std::io;
 use std::process::Command;
@@ -23,36 +23,36 @@ use super::marks::{HOST_VARIABLE, KEEP_VARIABLE};
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
 
-/// How long a start waits for a thread before another thread is taken on. A fork takes milliseconds.
+/// How long a start waits for an idle thread before another one is created. A fork takes milliseconds.
 const BUSY: Duration = Duration::from_secs(1);
-/// How many threads are taken on at most. Then as many starts hang, and something is wrong that is not ours.
+/// Maximum number of threads. When all of them hang, the cause is outside acpx.
 const THREADS: usize = 8;
-/// How long a list of programs may be that agents are marked with. A variable of more than twice this keeps the system
-/// from starting them.
+/// Maximum length of the `ACPX_KEEP` variable. The system refuses to start a program with a variable of twice this
+/// size.
 const KEEP_BYTES: usize = 64 << 10;
-/// How long a start waits when there can be no more threads.
+/// How long a start waits when no more threads may be created.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A handle to the thread that starts agents. The thread begins with the first start and ends when the last handle
-/// is dropped; on Linux the kernel then kills what is left of the agents it had started.
+/// A handle to the threads that start agents. The first start creates a thread; dropping the last handle ends them, and
+/// on Linux the kernel then kills the agents that they started.
 #[derive(Debug, Clone)]
 pub struct Spawner(Arc<SpawnerState>);
 
 #[derive(Debug)]
 struct SpawnerState {
     tag: Option<Tag>,
-    /// The programs that whoever holds its agents does not end, as they are marked with them.
+    /// The programs that are not ended with an agent, as the agents are marked with them (JSON).
     keep: Option<String>,
     threads: Mutex<Threads>,
-    /// One permit for each thread that has nothing to do.
+    /// One permit per idle thread.
     idle: Semaphore,
 }
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// How many there are.
+    /// How many threads there are.
     count: usize,
-    /// The ways to those that have nothing to do. The way to one that is busy is with its work.
+    /// Senders to the idle threads. A busy thread's sender is held by its job.
     idle: Vec<SyncSender<SpawnJob>>,
 }
 
@@ -61,18 +61,18 @@ type SpawnJob = Box<dyn FnOnce() + Send>;
 /// Why a process was not started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    /// The directory it was to work in is not there.
+    /// Its working directory does not exist.
     #[error("its directory does not exist")]
     NoDirectory,
-    /// Nobody is free to start it.
+    /// All threads hang.
     #[error(
         "{THREADS} agents before it hang while they are being started, as on a disk that does not answer"
     )]
     Hanging,
-    /// The thread that was to start it is gone.
+    /// The thread that was to start it has ended.
     #[error("the thread that starts agents is gone")]
     NoThread,
-    /// The system refused.
+    /// The system reported an error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -84,13 +84,13 @@ impl Default for Spawner {
 }
 
 impl Spawner {
-    /// A spawner that gives every agent this tag, in place of any tag in the environment it is given.
+    /// A spawner that gives every agent this tag, replacing any tag in the given environment.
     pub fn new(tag: Option<Tag>) -> Self {
         Self::keeping(tag, &[])
     }
 
-    /// Such a spawner for a holder that does not end these programs with its agents. Each agent is marked with them, so
-    /// that whoever looks after what is left of it does not either.
+    /// A spawner for a holder that does not end these programs with its agents. Each agent is marked with them, so that
+    /// a later sweep keeps them too.
     pub fn keeping(tag: Option<Tag>, keep: &[String]) -> Self {
         let keep = (!keep.is_empty()).then(|| serde_json::Value::from(keep).to_string());
         let keep = keep.filter(|keep| keep.len() <= KEEP_BYTES);
@@ -102,7 +102,7 @@ impl Spawner {
         self.0.tag.as_ref()
     }
 
-    /// Marks a command as all that this spawner starts is marked, for one that is started in another way.
+    /// Sets the same variables on a command that is started without this spawner.
     pub fn mark(&self, command: &mut Command) {
         if let Some(tag) = &self.0.tag {
             command.env(Tag::VARIABLE, tag.to_string());
@@ -111,11 +111,11 @@ impl Spawner {
             Some(keep) => command.env(KEEP_VARIABLE, keep),
             None => command.env_remove(KEEP_VARIABLE),
         };
-        // What is started here is no host, whatever the environment says that somebody gave it.
+        // A program started here is never a host, even if the given environment claims so.
         command.env_remove(HOST_VARIABLE);
     }
 
-    /// Starts a command as the leader of a group of its own. Whoever stops waiting for it leaves no process.
+    /// Starts a command as the leader of its own process group. Dropping the future leaves no process.
     pub(super) async fn start(
         &self,
         mut command: Command,
@@ -123,7 +123,8 @@ impl Spawner {
     ) -> Result<(Leader, ChildPipes), StartError> {
         self.mark(&mut command);
         let start = move || {
-            // Even to look for a directory can hang. The system's own error would not say what is missing.
+            // Even this check can hang, so it runs here. The system's own error would not name the directory as
+            // missing.
             if command.get_current_dir().is_some_and(|cwd| !cwd.is_dir()) {
                 return Err(StartError::NoDirectory);
             }
@@ -133,7 +134,7 @@ impl Spawner {
         self.on_a_thread(start).await?
     }
 
-    /// Does something on a thread that lives as long as this spawner. Nobody waits for one that is busy for long.
+    /// Runs a job on a thread that lives as long as this spawner. A thread that hangs is not waited for.
     async fn on_a_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -142,12 +143,12 @@ impl Spawner {
         let (done, answer) = oneshot::channel();
         let (spawner, way) = (Arc::downgrade(&self.0), thread.clone());
         let work: SpawnJob = Box::new(move || {
-            // What nobody waits for any more is not begun.
+            // A job whose caller has stopped waiting is not started.
             let result = (!done.is_closed()).then(work);
-            // The thread is free before anyone hears of it, so that the next one finds it.
+            // The thread becomes idle before the result is sent, so that the caller's next start finds it.
             give_back(&spawner, way);
             if let Some(result) = result {
-                // If nobody waits for it any more, it is dropped, and a process is thereby killed.
+                // If the caller has stopped waiting, the result is dropped, which kills the process.
                 drop(done.send(result));
             }
         });
@@ -156,7 +157,7 @@ impl Spawner {
         answer.await.map_err(|_| StartError::NoThread)
     }
 
-    /// The way to a thread that has nothing to do.
+    /// The sender to an idle thread.
     async fn thread(&self) -> Result<SyncSender<SpawnJob>, StartError> {
         if self.threads().count > 0
             && let Some(thread) = self.idle_within(BUSY).await
@@ -175,9 +176,9 @@ impl Spawner {
         self.threads().idle.pop()
     }
 
-    /// Takes another thread on, unless there are too many.
+    /// Creates another thread, unless there are too many.
     fn take_on(&self) -> io::Result<Option<SyncSender<SpawnJob>>> {
-        // Children are told from orphans by the name of the thread they come from. It may have 15 characters.
+        // The thread's name distinguishes its children from orphans. It may have 15 characters.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
 
         let mut threads = self.threads();
@@ -196,7 +197,7 @@ impl Spawner {
     }
 }
 
-/// Makes a thread free for others. If the spawner is gone, so is the only way to it, and the thread ends.
+/// Makes a thread available again. If the spawner was dropped, so is the last sender, and the thread ends.
 fn give_back(spawner: &Weak<SpawnerState>, way: SyncSender<SpawnJob>) {
     if let Some(inner) = spawner.upgrade() {
         inner.threads.lock().unwrap_or_else(PoisonError::into_inner).idle.push(way);
@@ -204,7 +205,7 @@ fn give_back(spawner: &Weak<SpawnerState>, way: SyncSender<SpawnJob>) {
     }
 }
 
-/// Does what it is given until nobody can give it anything any more.
+/// Runs jobs until the last sender is dropped.
 fn serve(works: &Receiver<SpawnJob>) {
     while let Ok(work) = works.recv() {
         work();

@@ -1,18 +1,18 @@
-//! What Linux tells of a process in `/proc/<pid>/stat`.
+//! Reads `/proc/<pid>/stat` on Linux.
 //!
-//! A process chooses its own name, brackets, spaces and line ends included, so the name is what stands between
-//! the first and the last bracket. Nothing read here is older than the call that reads it.
+//! A process chooses its own name, including brackets, spaces and newlines, so the name is the text between the first
+//! and the last bracket. Nothing is cached.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::io;
 
-/// One process as it was when it was read.
+/// One process at the time of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: u32,
     pub(super) name: String,
-    /// Whether it has exited. Its number is taken until somebody reaps it.
+    /// Whether it has exited. Its pid is in use until it is reaped.
     pub(super) is_dead: bool,
     pub(super) parent: u32,
     pub(super) group: u32,
@@ -21,12 +21,12 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// A process that is there, dead or alive.
+    /// A process, dead or alive.
     pub(super) fn of(pid: u32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Every process that is there. One that is there during the whole call is not missed.
+    /// All processes. One that exists during the whole call is not missed.
     pub(super) fn all() -> io::Result<Vec<Self>> {
         let pid_of = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
         Ok(fs::read_dir("/proc")?.filter_map(pid_of).filter_map(Self::of).collect())
@@ -40,7 +40,7 @@ impl Stat {
         let mut facts = std::str::from_utf8(line.get(close + 1..)?).ok()?.split_ascii_whitespace();
         let is_dead = matches!(facts.next()?, "Z" | "X" | "x");
         let (parent, group) = (facts.next()?.parse().ok()?, facts.next()?.parse().ok()?);
-        // The start is the 22nd field of the line, and the group the fifth.
+        // The start time is the 22nd field of the line, and the group the fifth.
         let started = facts.nth(16)?.parse().ok()?;
         Some(Self { pid, name, is_dead, parent, group, started })
     }

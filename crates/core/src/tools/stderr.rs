@@ -1,4 +1,4 @@
-//! What an agent writes to stderr: always drained, so that it never blocks, and kept only as a short tail.
+//! An agent's stderr: always drained, so that the agent never blocks, and kept only as a short tail.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,22 +8,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinSet;
 
-/// How much of stderr is remembered.
+/// How many bytes of stderr are kept.
 const TAIL_BYTES: usize = 16 * 1024;
-/// How many lines of it are told, and how much of each.
+/// How many lines of it are reported, and how much of each.
 const TOLD_LINES: usize = 5;
 const TOLD_CHARS: usize = 300;
 
-/// An agent's stderr. It is drained for as long as this value is there and anyone has the other end.
+/// An agent's stderr. It is drained until this value is dropped or the pipe closes.
 #[derive(Debug)]
 pub(super) struct Stderr {
     tail: StderrTail,
-    /// The one task that reads, which ends with this value.
+    /// The reader task, which ends with this value.
     drain: JoinSet<()>,
 }
 
 impl Stderr {
-    /// Has it drained from now on. To be called inside a tokio runtime.
+    /// Starts draining. Must be called inside a tokio runtime.
     pub(super) fn drain(source: impl AsyncRead + Unpin + Send + 'static) -> Self {
         let tail = StderrTail::default();
         let mut drain = JoinSet::new();
@@ -31,20 +31,20 @@ impl Stderr {
         Self { tail, drain }
     }
 
-    /// The end of it, to be looked at while it grows.
+    /// The tail, readable while it grows.
     pub(super) fn tail(&self) -> StderrTail {
         self.tail.clone()
     }
 
-    /// The last lines that say anything, each shortened. The end of the pipe is waited for, as long as `limit`.
+    /// The last non-blank lines, each shortened. Waits up to `limit` for the end of the pipe.
     pub(super) async fn last_lines(&mut self, limit: Duration) -> Vec<String> {
-        // Somebody else may hold the pipe for ever.
+        // Another process may hold the pipe open forever.
         drop(tokio::time::timeout(limit, self.drain.join_next()).await);
         self.tail.last_lines()
     }
 }
 
-/// The end of what was written.
+/// The end of the output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -64,7 +64,7 @@ impl StderrTail {
         tail.drain(..excess);
     }
 
-    /// The last lines that say anything, as they stand.
+    /// The last non-blank lines so far.
     pub(crate) fn last_lines(&self) -> Vec<String> {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.iter().copied().collect();
@@ -117,7 +117,7 @@ mod tests {
         theirs.write_all("x\n".repeat(1000).as_bytes()).await.unwrap();
         theirs.write_all(b"last\n").await.unwrap();
         let expected = ["x", "x", "x", "x", "last"];
-        // The pipe is open, and all that was written is heard.
+        // The pipe is open, and everything written so far was read.
         assert_eq!(stderr.last_lines(Duration::from_millis(100)).await, expected);
         drop(theirs);
         assert_eq!(stderr.last_lines(Duration::MAX).await, expected);

@@ -1,10 +1,9 @@
-//! Strays: what an agent has started and what then left its process group, such as daemons. They go with the agent.
+//! Strays: descendants of an agent that left its process group, such as daemons. They are ended with the agent.
 //!
-//! They are known in three ways. Before the agent is ended, by their parents: whatever descends from it is its own.
-//! By the marks in their environment, which they inherit. And if they have shed both, by having come to us: a host
-//! takes in what loses its parent, and an orphan that no agent alive today can have started is nobody's. The last
-//! works only in a process that looks after orphans, since any other may have children that it wants to keep. Such an
-//! orphan may be any agent's, so it is ended and attributed to no record.
+//! They are recognised in three ways. Before the agent is ended, by their ancestors. By the marks in the environment,
+//! which they inherit. And without either, as orphans that came to us: a host adopts orphans, and one that no living
+//! agent can have started belongs to none of them. The last works only in a process that adopts orphans, since any
+//! other may have children that it wants to keep. Such an orphan may be any agent's, so it is attributed to no record.
 
 use std::sync::Arc;
 
@@ -23,24 +22,24 @@ pub struct StrayProcesses {
     record: String,
     /// Programs that the user wants to keep.
     keep: Arc<[String]>,
-    /// What descended from an agent when it was last looked at.
+    /// The descendants of an agent when they were last looked up.
     seen: Arc<Vec<ProcessIdentity>>,
 }
 
 impl StrayProcesses {
-    /// Those of a record whose agents carry this tag, but for these programs and what they have started.
+    /// The strays of a record whose agents carry this tag, except for these programs and their descendants.
     pub fn of(record: impl Into<String>, tag: Option<Tag>, keep: Arc<[String]>) -> Self {
         Self { tag, record: record.into(), keep, seen: Arc::default() }
     }
 
-    /// Takes note of what descends from an agent as long as that shows. No other agent's strays are among it from then
-    /// on. It blocks.
+    /// Stores and claims the agent's descendants while they can be found by their ancestors. No other agent takes them
+    /// for its own from then on. Blocking.
     pub fn look_below(&mut self, agent: &ProcessIdentity) {
         self.seen = children::claim(system::descendants(agent));
     }
 
-    /// Ends them, and returns in bounded time. Those that are known to be this record's name it. It blocks. Only Linux
-    /// lets it find anything.
+    /// Ends the strays and returns in bounded time. Those known to be this record's name it. Blocking. Finds nothing on
+    /// systems other than Linux.
     pub fn end(&self, grace: GracePeriods) -> SweepReport {
         system::end(self, grace)
     }

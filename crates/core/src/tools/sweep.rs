@@ -1,34 +1,33 @@
-//! The sweep: ends what a holder that was killed could not end itself.
+//! The sweep: ends the processes that a killed holder left behind.
 //!
-//! What it may signal is proven each time: the process carries a tag of this home whose holder is dead, or is in the
-//! group of an agent that such a holder had recorded. It is never this process, never one of its ancestors, and
-//! never held by a process that lives. Numbers mean something only among those who share them, so a holder or a
-//! process in another pid namespace is left alone, and so is whatever cannot be read. A pid that went to somebody
-//! else is never signalled: the process is taken hold of first, and its identity is compared after that.
+//! Each signal needs proof: the process carries a tag of this home whose holder is dead, or it is in the group of an
+//! agent that such a holder had recorded. Never signalled: this process, its ancestors, processes of a living holder,
+//! processes or holders in another pid namespace, and anything that cannot be read. A reused pid is never signalled: a
+//! pidfd is opened first, and the identity is compared after that.
 
 use crate::model::ProcessIdentity;
 
 use super::ending::GracePeriods;
 
-/// What a sweep met.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweepReport {
-    /// What is gone now.
+    /// Processes that were ended.
     pub ended: Vec<SweptProcess>,
-    /// What was killed and is there all the same, such as a process that waits for a dead disk.
+    /// Processes that survived KILL, such as one that waits for an unresponsive disk.
     pub left: Vec<SweptProcess>,
 }
 
 /// A process that was found and ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweptProcess {
-    /// Which process it was.
+    /// The process's identity.
     pub identity: ProcessIdentity,
-    /// Its short name, as it had chosen it itself.
+    /// Its short name, which the process can choose itself.
     pub name: String,
     /// Its process group.
     pub group: u32,
-    /// The record whose agent had started it, if that is known.
+    /// The record whose agent started it, if known.
     pub record: Option<String>,
 }
 
@@ -40,16 +39,15 @@ impl SweptProcess {
     }
 }
 
-/// Ends what dead holders of this home left: everything that carries their tag, and the process groups of the agents
-/// they had recorded, which are `runs`; but not these programs, nor those that its own holder kept, nor what they have
-/// started. It is TERM first and KILL after [`GracePeriods::term`], and returns in bounded time. It blocks. Only Linux lets it
-/// find anything.
+/// Ends what dead holders of this home left: everything with their tag, and the process groups of the agents they had
+/// recorded (`runs`). Excludes the programs in `keep`, those that the holder kept, and their descendants. Sends TERM,
+/// then KILL after [`GracePeriods::term`], and returns in bounded time. Blocking. Finds nothing on systems other than
+/// Linux.
 pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: GracePeriods) -> SweepReport {
     system::sweep(home, None, runs, keep, grace)
 }
 
-/// The same for these holders of the home alone, as far as they are dead. What others have left stays for whoever
-/// looks after it.
+/// The same for only these holders of the home, if they are dead.
 pub fn sweep_after(
     holders: &[ProcessIdentity],
     home: &str,
@@ -63,7 +61,7 @@ pub fn sweep_after(
 mod system {
     use super::{GracePeriods, ProcessIdentity, SweepReport};
 
-    /// Without start times and boots no pid can be believed, so nobody is signalled.
+    /// Without start times and boot ids no pid can be trusted, so nothing is signalled.
     pub(super) fn sweep(
         _: &str,
         _: Option<&[ProcessIdentity]>,

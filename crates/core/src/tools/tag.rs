@@ -1,25 +1,25 @@
-//! The tag: a variable in the environment of every agent that names the process which holds it.
+//! The tag: an environment variable of every agent that names the process which holds it.
 //!
-//! Whatever an agent starts inherits the tag, also what leaves its process group, so a later holder of the same
-//! home finds what a killed one left. Homes leave each other alone by their names.
+//! Descendants of an agent inherit the tag, even outside its process group, so a later holder of the same home finds
+//! what a killed one left. The home's name keeps homes apart.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::model::ProcessIdentity;
 
-/// Which process holds an agent, and for which home.
+/// The process that holds an agent, and its home.
 ///
-/// It is written `<home>:<boot>:<namespace>:<pid>:<started>`. The home is an opaque name chosen by the holder,
-/// meant to be hex; it may hold colons, since the other four cannot.
+/// The format is `<home>:<boot>:<namespace>:<pid>:<started>`. The home is an opaque name chosen by the holder, usually
+/// hex; it may contain colons, since the other four cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// The name of the holder's home.
     pub home: String,
-    /// The pid namespace the holder is numbered in; 0 where the system has none. The boot does not tell: containers
-    /// share it.
+    /// The pid namespace of the holder's pid; 0 where the system has none. The boot id is not enough, because
+    /// containers share it.
     pub namespace: u64,
-    /// The process that holds what carries the tag.
+    /// The holder of the processes that carry the tag.
     pub holder: ProcessIdentity,
 }
 
@@ -27,9 +27,9 @@ impl Tag {
     /// The environment variable that carries it.
     pub const VARIABLE: &str = "ACPX_TAG";
 
-    /// The tag of what this process holds from now on; none where the system does not tell who we are.
+    /// The tag for agents of this process; `None` where the system cannot identify us.
     ///
-    /// A process that forks to detach makes its tag afterwards: its child is somebody else.
+    /// A process that forks to detach must create its tag afterwards, because the child is another process.
     pub fn of_this_process(home: impl Into<String>) -> Option<Self> {
         let holder = ProcessIdentity::of(std::process::id())?;
         Some(Self { home: home.into(), namespace: namespace()?, holder })
@@ -53,7 +53,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// A text that is no tag.
+/// A text that is not a tag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no tag: it is not <home>:<boot>:<namespace>:<pid>:<started>")]
 pub struct InvalidTag(String);

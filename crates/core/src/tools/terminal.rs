@@ -1,5 +1,5 @@
-//! A command that an agent has run for it: in a group of its own, without input, its output and its errors on one
-//! screen. It is gone with this value, and with the session it belongs to.
+//! A command that acpx runs for an agent: in its own process group, without input, with stdout and stderr on one
+//! screen. It ends when this value is dropped, at the latest with its session.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,75 +24,75 @@ use super::marks::RECORD_VARIABLE;
 use super::screen::Screen;
 use super::spawner::{Spawner, StartError};
 
-/// How many bytes a terminal shows if nobody says how many.
+/// How many bytes a terminal keeps by default.
 const DEFAULT_OUTPUT_BYTES: usize = 64 << 10;
-/// How many bytes it shows at most.
+/// How many bytes it keeps at most.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// How long the last output of a command that has exited is waited for. Others may hold its end of the pipe.
+/// How long to wait for the last output of an exited command. Other processes may hold its end of the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_millis(300);
-/// What only a shell understands. A command that has any of these and is no program is a shell's.
+/// Shell syntax. A command that contains any of these and is not a program is run by a shell.
 const SHELL_SYNTAX: &[char] =
     &['|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', '#', '~', '=', '%'];
 
-/// What is to be run.
+/// The command to run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The program, or a line for a shell.
+    /// The program, or a shell command line.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables beside those of the session. They may be secrets, so nobody prints them.
+    /// Variables in addition to the session's. They may be secrets and are never printed.
     pub env: Vec<(String, String)>,
-    /// The directory it is run in.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// How many bytes of its output are wanted.
+    /// How many bytes of output the agent asked for.
     pub output_bytes: Option<u64>,
 }
 
-/// A command that runs or has run. Dropped, its group is killed.
+/// A command that runs or has run. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct TerminalProcess {
     leader: Leader,
     screen: Arc<Mutex<Screen>>,
-    /// How it exited, once it has and its output is on the screen.
+    /// How it exited, set after its output is on the screen.
     exit: watch::Receiver<Option<ProcessExit>>,
-    /// The one task that reads, which ends with this value.
+    /// The reader task, which ends with this value.
     _reading: JoinSet<()>,
-    /// The thread that started it must live as long as it.
+    /// The thread that started the command must live as long as the command.
     _spawner: Spawner,
 }
 
-/// What a terminal shows.
+/// A terminal's current content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalView {
     /// The end of its output.
     pub output: String,
-    /// Whether something came before that.
+    /// Whether earlier output was cut off.
     pub is_cut: bool,
     /// How the command exited, if it has.
     pub exit: Option<ProcessExit>,
 }
 
-/// What has happened on a terminal since it was last asked.
+/// What has happened on a terminal since the last delta.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TerminalDelta {
-    /// What was written.
+    /// The new output.
     pub output: String,
-    /// How the command exited, if it has; with all that the terminal shows, if not all of it was news.
+    /// How the command exited, if it has; with the whole screen, if the deltas did not contain all output.
     pub exit: Option<(ProcessExit, Option<String>)>,
 }
 
-/// Why a command was not run.
+/// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TerminalError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("spawn {command} ENOENT: no such file or directory")]
     NotFound {
         /// The command.
         command: String,
     },
-    /// There is no such directory.
+    /// The working directory does not exist.
     #[error("cannot run {command} in {}: no such directory", cwd.display())]
     NoDirectory {
         /// The command.
@@ -100,19 +100,19 @@ pub enum TerminalError {
         /// The directory.
         cwd: PathBuf,
     },
-    /// Anything else.
+    /// Any other failure.
     #[error("cannot run {command}: {problem}")]
     NotStarted {
         /// The command.
         command: String,
-        /// What is in the way.
+        /// The cause.
         problem: String,
     },
 }
 
 impl TerminalProcess {
-    /// Runs a command, by itself or else by a shell. `changed` hears of what happens on the terminal. To be called
-    /// inside a tokio runtime; dropped half-way, it leaves no process.
+    /// Runs a command directly, or else by a shell. `changed` is notified of output and exit. Must be called inside a
+    /// tokio runtime; dropping the future leaves no process.
     pub async fn start(
         spawner: &Spawner,
         line: &CommandLine,
@@ -139,7 +139,7 @@ impl TerminalProcess {
         changed: &Arc<Notify>,
     ) -> Result<Self, StartError> {
         let (output, input) = io::pipe()?;
-        // Which record a command belongs to is not the agent's to say.
+        // The agent may not choose the record that a command belongs to.
         let given = line.env.iter().filter(|(name, _)| name != RECORD_VARIABLE);
         let given = given.map(|(name, value)| (name.as_str(), value.as_str()));
         command
@@ -161,15 +161,15 @@ impl TerminalProcess {
         Ok(Self { leader, screen, exit, _reading: tasks, _spawner: spawner.clone() })
     }
 
-    /// What it shows.
+    /// Its current content.
     pub fn shown(&self) -> TerminalView {
-        // First the exit: once there is one, nothing more is written.
+        // Read the exit first: after it, nothing more is written.
         let exit = self.exit.borrow().clone();
         let screen = lock(&self.screen);
         TerminalView { output: screen.text().to_owned(), is_cut: screen.is_cut(), exit }
     }
 
-    /// What has happened since this was last asked. With `all`, a line that is not whole is news too.
+    /// What has happened since the last call. With `all`, an incomplete line is included.
     pub fn take_news(&self, all: bool) -> TerminalDelta {
         let exit = self.exit.borrow().clone();
         let mut screen = lock(&self.screen);
@@ -184,7 +184,7 @@ impl TerminalProcess {
         async move { exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone()) }
     }
 
-    /// Ends the command, bounded in time, and waits until its last output is there.
+    /// Ends the command in bounded time and waits for its last output.
     pub async fn kill(&self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
         let grace = GracePeriods { eof: Duration::ZERO, ..grace };
@@ -196,7 +196,7 @@ impl TerminalProcess {
     }
 }
 
-/// Puts a command's output on its screen until there is no more.
+/// Copies a command's output to its screen until the pipe closes.
 struct TerminalReader {
     screen: Arc<Mutex<Screen>>,
     changed: Arc<Notify>,
@@ -228,7 +228,7 @@ impl TerminalReader {
     }
 }
 
-/// How a process exits. The one who waits for it tells before it goes.
+/// Waits for a process to exit. The waiting thread publishes the exit before it ends.
 async fn exit_of(phase: &mut watch::Receiver<Phase>) -> ProcessExit {
     match phase.wait_for(|phase| *phase != Phase::Running).await.as_deref() {
         Ok(Phase::Exited(exit) | Phase::Over(exit, _)) => exit.clone(),
@@ -248,7 +248,7 @@ impl CommandLine {
         command
     }
 
-    /// The same by a shell, if it looks as if it was meant for one.
+    /// The same run by a shell, if it contains shell syntax.
     fn by_shell(&self) -> Option<Command> {
         let is_for_shell = |c: char| c.is_whitespace() || SHELL_SYNTAX.contains(&c);
         self.command.contains(is_for_shell).then(|| {
@@ -287,14 +287,14 @@ impl std::fmt::Debug for CommandLine {
 }
 
 impl std::fmt::Display for CommandLine {
-    /// The line as a person would type it.
+    /// The command line as a user would type it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&command_line(&self.command, self.args.iter().map(String::as_str)))
     }
 }
 
 fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
-    // Nothing panics while it holds the lock, and every step leaves the screen whole.
+    // Nothing panics while it holds the lock, and every step leaves the screen consistent.
     screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

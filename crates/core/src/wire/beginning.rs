@@ -1,15 +1,15 @@
-//! The beginning of a line that was too long to be kept: the id of the request that it was, so that whoever asked is
-//! answered and does not wait for ever.
+//! Reads the beginning of a line that was too long to keep: the id of its request, so that the request can be answered
+//! with an error.
 //!
-//! Only a line that has its method and its id before anything that is longer than what is kept is taken for a
-//! request. An answer of the peer has an id too, which is none of its requests.
+//! A line counts as a request only if its method and id come within the kept beginning. A response has an id too, but
+//! it is not a request's.
 
 use super::RpcId;
 
-/// The id of the request that begins so; `None` if it cannot be seen to be one.
+/// The request id in a line's beginning; `None` if it is not recognisable as a request.
 pub(super) fn request_id(head: &[u8]) -> Option<RpcId> {
     let mut rest = PrefixScanner(std::str::from_utf8(head).unwrap_or_else(|cut| {
-        // What is kept of it may end within a character.
+        // The kept beginning may end within a character.
         std::str::from_utf8(&head[..cut.valid_up_to()]).unwrap_or_default()
     }));
     rest.take('{')?;
@@ -30,18 +30,17 @@ pub(super) fn request_id(head: &[u8]) -> Option<RpcId> {
     }
 }
 
-/// What is still to be read.
+/// The rest of the text to scan.
 struct PrefixScanner<'a>(&'a str);
 
 impl<'a> PrefixScanner<'a> {
-    /// Takes this character, and the space before it.
+    /// Consumes this character and the whitespace before it.
     fn take(&mut self, character: char) -> Option<()> {
         self.0 = self.0.trim_ascii_start().strip_prefix(character)?;
         Some(())
     }
 
-    /// Takes a value that has no members, as it is written, with what must come behind it still there: one at the very
-    /// end may go on.
+    /// Consumes a scalar as raw text. Something must follow it: a scalar at the very end may be incomplete.
     fn scalar(&mut self) -> Option<&'a str> {
         let text = self.0.trim_ascii_start();
         let end = match text.strip_prefix('"') {
@@ -54,7 +53,7 @@ impl<'a> PrefixScanner<'a> {
     }
 }
 
-/// Where the quote is that ends a string, in the text behind its first one.
+/// The position of the closing quote of a string, in the text after its opening one.
 fn end_of_string(inside: &str) -> Option<usize> {
     let mut is_escaped = false;
     inside.bytes().position(|byte| {
@@ -75,10 +74,10 @@ mod tests {
             (r#" { "method" : "m\"\\" , "id" : "a,\"b" , "params":["#, Some(r#""a,\"b""#)),
             (r#"{"id":-1.5e3,"method":"m","#, Some("-1.5e3")),
             (r#"{"\u0069d":1,"method":"m","#, Some("1")),
-            // The last may go on.
+            // The last value may be incomplete.
             (r#"{"method":"m","id":12"#, None),
             (r#"{"id":12,"method":"session/pro"#, None),
-            // An answer, a notification, and what may be anything.
+            // A response, a notification, and ambiguous text.
             (r#"{"jsonrpc":"2.0","id":7,"result":{"x"#, None),
             (r#"{"jsonrpc":"2.0","id":7,"result":"x"#, None),
             (r#"{"jsonrpc":"2.0","method":"session/update","params":{"id":7,"#, None),

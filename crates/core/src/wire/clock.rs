@@ -1,4 +1,4 @@
-//! What the system's clock is read for: new ids, and the time.
+//! Access to the system clock: new ids, and the time.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,8 +1,8 @@
-//! A connection: the sending ends ([`Peer`]), the one receiving end ([`InboundStream`]), and the two tasks that
-//! move bytes.
+//! A connection: the sending ends ([`Peer`]), the one receiving end ([`InboundStream`]), and the two tasks that move
+//! bytes.
 //!
-//! The tasks belong to the ends. When the last [`Peer`] is gone the connection closes as by [`Peer::close`];
-//! when [`InboundStream`] is gone reading stops; when both are gone nothing runs any more.
+//! The tasks belong to the ends. Dropping the last [`Peer`] closes the connection as [`Peer::close`] does; dropping
+//! [`InboundStream`] stops reading; when both are dropped, nothing runs any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,10 +19,10 @@ use super::{
     GarbageReport, RpcError, RpcId, RpcMessage, UnreadableLine, WireError, WireLimits, encode, writer,
 };
 
-/// How much the in-memory pipe of [`memory`] holds in each direction.
+/// The capacity of the in-memory pipe of [`memory`] in each direction.
 const MEMORY_BYTES: usize = 64 * 1024;
 
-/// Speaks JSON-RPC over a pair of byte streams. To be called inside a tokio runtime.
+/// Speaks JSON-RPC over a pair of byte streams. Must be called inside a tokio runtime.
 pub fn connect<R, W>(source: R, target: W, limits: WireLimits) -> (Peer, InboundStream)
 where
     R: AsyncRead + Unpin + Send + 'static,
@@ -57,17 +57,17 @@ pub fn memory(limits: WireLimits) -> ((Peer, InboundStream), (Peer, InboundStrea
 
 /// The sending end of a connection. Clones send on the same connection.
 ///
-/// Sending waits while the queue is full, which is until the peer reads. Whoever receives must therefore
-/// not wait for its own sending, or two such peers can wait for each other.
+/// Sending waits while the queue is full, until the peer reads. A receiver must therefore not wait for its own sending,
+/// or two such peers can deadlock.
 #[derive(Debug, Clone)]
 pub struct Peer(Arc<SendHalf>);
 
-/// A peer to look at, which keeps no connection open.
+/// A weak handle to a peer, which does not keep the connection open.
 #[derive(Debug, Clone)]
 pub(crate) struct WeakPeer(Weak<SendHalf>);
 
 impl WeakPeer {
-    /// What the peer has sent that was no message; nothing, once the connection is gone.
+    /// The peer's garbage lines; empty once the connection is dropped.
     pub(crate) fn garbage(&self) -> GarbageReport {
         self.0.upgrade().map(|sending| Peer(sending).garbage()).unwrap_or_default()
     }
@@ -83,27 +83,27 @@ struct SendHalf {
 }
 
 impl Peer {
-    /// The same peer, to be looked at.
+    /// A weak handle to this peer.
     pub(crate) fn downgrade(&self) -> WeakPeer {
         WeakPeer(Arc::downgrade(&self.0))
     }
 
-    /// Why nothing more comes from the peer; `None` while reading goes on.
+    /// Why the peer's stream ended; `None` while reading continues.
     pub fn end(&self) -> Option<DisconnectReason> {
         self.0.inbox.end()
     }
 
-    /// Waits until nothing more comes from the peer: it is gone, or has said all it has to say.
+    /// Waits until the peer's stream has ended.
     pub async fn reading_ended(&self) {
         self.0.inbox.reading_ended().await;
     }
 
-    /// How many lines of the peer were dropped because they were too long for a message, though they began like one.
+    /// How many lines of the peer were dropped because they exceeded the limit, although they began like a message.
     pub fn dropped_lines(&self) -> u64 {
         self.0.inbox.dropped_lines()
     }
 
-    /// How many lines of the peer were garbage otherwise: no JSON, no text, or nothing that the protocol has.
+    /// How many other lines of the peer were garbage: not UTF-8, not JSON, or not JSON-RPC.
     pub fn garbage_lines(&self) -> u64 {
         self.0.inbox.garbage_lines()
     }
@@ -113,19 +113,18 @@ impl Peer {
         RpcId::from_number(self.0.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Sends a request that is already a line. The id counts as outstanding before the line is queued, so
-    /// no answer can be too early. A future that is dropped while it waits has sent nothing.
+    /// Sends a request line. The id counts as outstanding before the line is queued, so no response can be too early.
+    /// Dropping the future while it waits sends nothing.
     pub async fn send_request(&self, id: RpcId, method: &str, line: String) -> Result<(), WireError> {
         self.0.outbox.send_request(id, method, line).await
     }
 
-    /// Sends a notification or a response that is already a line. A future that is dropped while it waits
-    /// has sent nothing.
+    /// Sends a notification or a response line. Dropping the future while it waits sends nothing.
     pub async fn send(&self, line: String) -> Result<(), WireError> {
         self.0.outbox.send(line).await
     }
 
-    /// Sends a request under a fresh id. Whoever must know the id before the answer can come uses
+    /// Sends a request with a fresh id. A caller that needs the id before the response can arrive uses
     /// [`Self::mint_id`] and [`Self::send_request`].
     pub async fn request(&self, method: &str, params: &str) -> Result<RpcId, WireError> {
         let id = self.mint_id();
@@ -138,35 +137,35 @@ impl Peer {
         self.send(encode::notification(method, params)).await
     }
 
-    /// Answers a request with a result.
+    /// Responds to a request with a result.
     pub async fn respond(&self, id: &RpcId, result: &str) -> Result<(), WireError> {
         self.send(encode::response(id, result)).await
     }
 
-    /// Answers a request with an error.
+    /// Responds to a request with an error.
     pub async fn respond_error(&self, id: &RpcId, error: &RpcError) -> Result<(), WireError> {
         self.send(encode::error_response(id, error)).await
     }
 
-    /// Waits until everything sent so far has been handed to the system, for a peer that still takes it. An error
-    /// means that it never will be. Whoever sends meanwhile waits too.
+    /// Waits until everything sent so far has been written to the system. Fails if it never will be. Other senders wait
+    /// until then.
     pub async fn delivered(&self) -> Result<(), WireError> {
         self.0.outbox.delivered().await
     }
 
-    /// Withdraws a request of ours with `$/cancel_request`, after its own line and even when the queue is
-    /// full. Never waits, is never lost, and goes out once; an id that is not outstanding sends nothing.
+    /// Cancels a request of ours with `$/cancel_request`, after the request's line and even when the queue is full.
+    /// Never waits, is never lost, and is sent once; does nothing for an id that is not outstanding.
     pub fn cancel(&self, id: &RpcId) {
         self.0.outbox.cancel(id);
     }
 
-    /// Writes what is queued and ends our half of the stream; senders that wait for room are refused.
-    /// Reading goes on until the peer's own end. Waits for the peer to take it all: bound it in time, and
-    /// [`abort`](Self::abort) afterwards. An error means that not everything queued was written.
+    /// Writes what is queued and ends our half of the stream; senders that wait for room fail. Reading continues until
+    /// the peer's end. Waits for the peer to read everything: use a timeout, and [`abort`](Self::abort) afterwards.
+    /// Fails if not everything queued was written.
     pub async fn close(&self) -> Result<(), WireError> {
         self.0.outbox.close();
         let mut done = self.0.writing_done.clone();
-        // An error means that the task is gone, which is what is waited for.
+        // An error means that the task has ended, which is what is waited for.
         drop(done.wait_for(|done| *done).await);
         match self.0.outbox.write_error() {
             Some(error) => Err(error),
@@ -175,7 +174,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the peer has taken nothing for longer than [`WireLimits::write_patience`]. It never comes otherwise.
+    /// Waits until the peer has read nothing for longer than [`WireLimits::write_patience`]. Otherwise never completes.
     pub async fn stalled(&self) {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);
@@ -184,7 +183,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the peer takes no more: writing to it has failed. It never comes otherwise.
+    /// Waits until writing to the peer has failed. Otherwise never completes.
     pub async fn write_failed(&self) {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);
@@ -198,7 +197,7 @@ impl Peer {
         self.0.outbox.write_error().is_some()
     }
 
-    /// Waits until the peer has had something to take for this long, or up to twice as long, and has taken nothing.
+    /// Waits until the peer has had data to read for this long, up to twice as long, and has read nothing.
     pub async fn takes_nothing_for(&self, time: Duration) {
         loop {
             let before = self.0.outbox.taken();
@@ -209,14 +208,14 @@ impl Peer {
         }
     }
 
-    /// Ends both directions now; what is queued in either is dropped.
+    /// Ends both directions now and drops both queues.
     pub fn abort(&self) {
         self.0.inbox.abort();
         self.0.outbox.discard();
         self.0.tasks.abort();
     }
 
-    /// What the peer has sent that was no message.
+    /// The peer's garbage lines.
     pub fn garbage(&self) -> GarbageReport {
         self.0.inbox.garbage()
     }
@@ -236,19 +235,19 @@ pub struct InboundStream {
     tasks: Arc<Tasks>,
 }
 
-/// One thing the peer sent.
+/// One message of the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InboundMessage {
-    /// It wants an answer.
+    /// A request.
     Request {
-        /// To be repeated in the answer.
+        /// Its id, to be repeated in the response.
         id: RpcId,
         /// The whole message.
         message: RpcMessage,
     },
-    /// It tells something.
+    /// A notification.
     Notification(RpcMessage),
-    /// It answers a request of ours. Each request is answered at most once.
+    /// A response to a request of ours. Each request is answered at most once.
     Response {
         /// The request's id.
         id: RpcId,
@@ -273,26 +272,26 @@ impl InboundMessage {
     }
 }
 
-/// Why nothing more comes from the peer.
+/// Why the peer's stream ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisconnectReason {
-    /// It has ended its stream.
+    /// The peer ended its stream.
     #[error("the peer has ended the connection")]
     Eof,
-    /// Reading failed, with the operating system's words.
+    /// Reading failed, with the system's error message.
     #[error("cannot read from the peer: {0}")]
     ReadFailed(String),
-    /// It sent garbage without end.
+    /// The peer sent only garbage.
     #[error("the peer sends nothing but garbage")]
     Flooded,
-    /// We did not want more.
+    /// We aborted the connection.
     #[error("the connection was aborted")]
     Aborted,
 }
 
 impl InboundStream {
-    /// The next message; `None` when no more will come. Nothing is lost when the future is dropped.
+    /// The next message; `None` at the end of the stream. Nothing is lost when the future is dropped.
     pub async fn recv(&mut self) -> Option<InboundMessage> {
         loop {
             if let Ok(inbound) = self.recv_each().await? {
@@ -301,14 +300,13 @@ impl InboundStream {
         }
     }
 
-    /// The next message, or a line that is none and wants an answer all the same, which is an error. Otherwise as
-    /// [`Self::recv`].
+    /// The next message, or an error for an unreadable line that must be answered. Otherwise as [`Self::recv`].
     pub async fn recv_each(&mut self) -> Option<Result<InboundMessage, UnreadableLine>> {
         let received = self.queue.recv().await?;
         self.take(received)
     }
 
-    /// The next message if one is here already.
+    /// The next message that has already arrived, if any.
     pub fn try_recv(&mut self) -> Option<InboundMessage> {
         loop {
             let received = self.queue.try_recv().ok()?;
@@ -318,7 +316,7 @@ impl InboundStream {
         }
     }
 
-    /// Why no more comes; `None` while reading goes on. It is known before [`Self::recv`] gives `None`.
+    /// Why the stream ended; `None` while reading continues. Set before [`Self::recv`] returns `None`.
     pub fn end(&self) -> Option<DisconnectReason> {
         self.inbox.end()
     }

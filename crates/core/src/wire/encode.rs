@@ -1,23 +1,23 @@
-//! Messages as text: pure functions from their parts to one line, without its line end.
+//! Encodes messages: pure functions from their parts to one line, without its line end.
 //!
-//! Parameters, results and error data are raw JSON and go in as they are, but for line breaks between
-//! tokens: a message must stay on one line, and inside a JSON string a line break is always escaped.
+//! Params, results and error data are raw JSON and are inserted unchanged, except for line breaks between tokens: a
+//! message must stay on one line, and inside a JSON string a line break is always escaped.
 
 use super::{RpcError, RpcId};
 
-/// The method that withdraws a request.
+/// The method that cancels a request.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
 const HEAD: &str = r#"{"jsonrpc":"2.0""#;
 
-/// A request. Empty `params` are left out.
+/// A request. Empty `params` are omitted.
 pub fn request(id: &RpcId, method: &str, params: &str) -> String {
     let mut line = with_id(id, method.len() + params.len());
     push_method(&mut line, method, params);
     line
 }
 
-/// A notification. Empty `params` are left out.
+/// A notification. Empty `params` are omitted.
 pub fn notification(method: &str, params: &str) -> String {
     let mut line = String::with_capacity(HEAD.len() + method.len() + params.len() + 32);
     line.push_str(HEAD);
@@ -25,7 +25,7 @@ pub fn notification(method: &str, params: &str) -> String {
     line
 }
 
-/// The answer to a request that succeeded.
+/// A response with a result.
 pub fn response(id: &RpcId, result: &str) -> String {
     let mut line = with_id(id, result.len());
     push_member(&mut line, "result", result);
@@ -33,7 +33,7 @@ pub fn response(id: &RpcId, result: &str) -> String {
     line
 }
 
-/// The answer to a request that failed.
+/// A response with an error.
 pub fn error_response(id: &RpcId, error: &RpcError) -> String {
     let error = error.to_json();
     let mut line = with_id(id, error.len());
@@ -42,7 +42,7 @@ pub fn error_response(id: &RpcId, error: &RpcError) -> String {
     line
 }
 
-/// The withdrawal of a request.
+/// The cancellation of a request.
 pub(super) fn cancel_request(id: &RpcId) -> String {
     notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
@@ -52,7 +52,7 @@ pub fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string is always JSON")
 }
 
-/// The text without line breaks. They can only stand between tokens, where a space means the same.
+/// The text without line breaks. They can only occur between tokens, where a space is equivalent.
 pub(super) fn one_line(mut text: String) -> String {
     if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
         text = text.replace(['\n', '\r'], " ");

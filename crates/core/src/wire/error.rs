@@ -1,4 +1,4 @@
-//! Why a message could not be sent. What a peer sends wrongly is no error of ours: see the garbage report.
+//! Errors of sending. Malformed input of a peer is not an error here; the garbage report counts it.
 
 use std::io;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use super::RpcId;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The connection was closed or aborted on our side, or for a request: the peer will answer no more.
+    /// The connection was closed or aborted on our side, or, for a request, the peer's stream has ended.
     #[error("the connection is closed")]
     Closed,
-    /// The peer no longer takes what we write.
+    /// Writing to the peer failed.
     #[error("cannot write to the peer")]
     WriteFailed {
-        /// What the operating system said.
+        /// The system error.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The line is longer than the peer may be sent.
+    /// The line exceeds the limit.
     #[error("a message of {bytes} bytes is over the limit of {limit}")]
     TooLong {
         /// The line's length.
@@ -33,7 +33,7 @@ pub enum WireError {
         /// The id.
         id: RpcId,
     },
-    /// The peer owes us more answers than we keep track of.
+    /// Too many requests of ours are unanswered.
     #[error("{limit} requests are outstanding already")]
     TooManyOutstanding {
         /// The connection's limit.

@@ -1,7 +1,7 @@
-//! What a peer sent that is no message: how much, and the latest of it.
+//! Counts the peer's lines that are not messages, and keeps the latest of them.
 //!
-//! Agents print banners, warnings and stack traces to their standard output. None of it is answered; it is
-//! counted, and the last lines are kept for whoever has to explain why an agent does not talk.
+//! Agents print banners, warnings and stack traces to stdout. These are not answered; they are counted, and the last
+//! lines are kept to diagnose an agent that does not speak the protocol.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use super::WireLimits;
 /// How much garbage a peer has sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GarbageReport {
-    /// Lines that were no messages; blank ones are not counted.
+    /// Lines that were not messages; blank ones are not counted.
     pub lines: u64,
-    /// Those of them that are worth an answer: whoever has sent them may wait for one.
+    /// How many of them look like requests, so that the peer may wait for a response.
     pub answerable: u64,
-    /// Their bytes, line ends not counted.
+    /// Their bytes, without line ends.
     pub bytes: u64,
-    /// The latest of them, oldest first, each cut to a bounded length.
+    /// The latest of them, oldest first, each truncated.
     pub recent: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl Garbage {
         self.recent.push_back(String::from_utf8_lossy(head).into_owned());
     }
 
-    /// The line that was counted last is worth an answer.
+    /// Marks the last counted line as one that looks like a request.
     pub(super) fn wants_an_answer(&mut self) {
         self.answerable += 1;
     }

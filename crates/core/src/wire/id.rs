@@ -1,4 +1,4 @@
-//! Request ids as they are written. `92` and `"92"` are two ids, and neither is ever turned into the other.
+//! Request ids as raw JSON. `92` and `"92"` are two different ids and are never converted into each other.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl RpcId {
         Self("null".into())
     }
 
-    /// Takes a JSON value that the parser has passed already.
+    /// Takes a JSON value that is already validated.
     pub(super) fn from_valid(json: &str) -> Option<Self> {
         matches!(json.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')).then(|| Self(json.into()))
     }

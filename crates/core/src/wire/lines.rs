@@ -1,12 +1,12 @@
-//! Bytes into lines: pure, so that every way of cutting a stream into reads can be tested.
+//! Splits bytes into lines. Pure, so that every way of cutting a stream into reads can be tested.
 //!
-//! The buffer never holds much more than one line of the allowed length. What is longer is dropped as it
-//! comes, and only its beginning and its length are remembered.
+//! The buffer never holds much more than one line of the maximum length. A longer line is dropped as it arrives, and
+//! only its beginning and length are kept.
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Above this an empty buffer is given back.
+/// An empty buffer larger than this is freed.
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// A complete line, without its line end.
@@ -18,12 +18,12 @@ pub(super) enum RawLine<'a> {
     TooLong(DroppedLine),
 }
 
-/// What is left of a line over the limit.
+/// A dropped line over the limit.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct DroppedLine {
-    /// How it began.
+    /// Its beginning.
     pub(super) head: Vec<u8>,
-    /// How long it was.
+    /// Its length.
     pub(super) bytes: u64,
 }
 
@@ -31,25 +31,25 @@ pub(super) struct DroppedLine {
 #[derive(Debug)]
 pub(super) struct LineBuffer {
     buffer: Vec<u8>,
-    /// Where the line begins that is not yet handed out.
+    /// Start of the next line to return.
     start: usize,
-    /// Up to here there is no line end.
+    /// There is no line end before this position.
     scanned: usize,
     /// The longest line.
     limit: usize,
-    /// How much of a longer one is remembered.
+    /// How many bytes of a longer one are kept.
     keep: usize,
     /// The line over the limit that has not ended yet.
     dropping: Option<DroppedLine>,
 }
 
 impl LineBuffer {
-    /// Lines of up to `limit` bytes; of longer ones the first `keep` bytes are remembered.
+    /// Lines of up to `limit` bytes; the first `keep` bytes of longer ones are kept.
     pub(super) fn new(limit: usize, keep: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, scanned: 0, limit, keep, dropping: None }
     }
 
-    /// The buffer to append to, with room in it. To be called when [`Self::next`] has no more.
+    /// The buffer to append to, with room in it. Call it when [`Self::next`] returns `None`.
     pub(super) fn room(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -74,7 +74,7 @@ impl LineBuffer {
             return Some(self.cut(end, end + 1));
         }
         self.scanned = self.buffer.len();
-        // One byte more, should it be the first half of the line's end.
+        // One more byte, in case it is the first half of the line end.
         if self.dropping.is_some() || self.scanned - self.start > self.limit + 1 {
             self.drop_until(self.scanned);
             self.start = self.scanned;
@@ -82,18 +82,18 @@ impl LineBuffer {
         None
     }
 
-    /// What is left when the stream has ended without a line end.
+    /// The last line, if the stream ended without a line end.
     pub(super) fn rest(&mut self) -> Option<RawLine<'_>> {
         let end = self.buffer.len();
         (self.start < end || self.dropping.is_some()).then(|| self.cut(end, end))
     }
 
-    /// Bytes of the line that is being dropped and has not ended yet.
+    /// Bytes so far of the line that is being dropped.
     pub(super) fn dropped_so_far(&self) -> u64 {
         self.dropping.as_ref().map_or(0, |dropped| dropped.bytes)
     }
 
-    /// Hands out the line up to `end`; the next one begins at `next`.
+    /// Returns the line up to `end`; the next one begins at `next`.
     fn cut(&mut self, end: usize, next: usize) -> RawLine<'_> {
         let start = self.start;
         let is_crlf = end > start && self.buffer.get(end - 1) == Some(&b'\r');

@@ -1,7 +1,7 @@
-//! One line read as a JSON-RPC message: what it is, and where its parts lie.
+//! Parses a line as a JSON-RPC message: its kind, and where its parts are.
 //!
-//! Only the envelope is read. The parts stay raw text inside the line, so numbers, escapes, unknown members
-//! and the order of keys are as the peer wrote them.
+//! Only the envelope is parsed. The parts stay raw text inside the line, so numbers, escapes, unknown members and the
+//! order of keys are as the peer wrote them.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::RpcId;
 
-/// Members of the envelope that JSON-RPC does not know and we tolerate. A message has none or a few.
+/// How many unknown members an envelope may have. A message has none or a few.
 const UNKNOWN_MEMBERS: usize = 32;
 
 /// A line that is a request, a notification or a response.
@@ -23,44 +23,44 @@ pub struct RpcMessage {
     body: Body,
 }
 
-/// What a message is. The ranges are byte ranges of its line.
+/// The kind of a message. The ranges are byte ranges of its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// The peer wants an answer.
+    /// A request.
     Request {
-        /// To be repeated in the answer.
+        /// Its id, to be repeated in the response.
         id: RpcId,
-        /// What is asked.
+        /// Its method.
         method: Box<str>,
-        /// Where the parameters are.
+        /// The range of the params.
         params: Option<Range<usize>>,
     },
-    /// The peer tells something.
+    /// A notification.
     Notification {
-        /// What is told.
+        /// Its method.
         method: Box<str>,
-        /// Where the parameters are.
+        /// The range of the params.
         params: Option<Range<usize>>,
     },
-    /// The peer answers.
+    /// A response.
     Response {
         /// The id of the request; `null` when the peer could not read it.
         id: RpcId,
-        /// The answer.
+        /// The result or error.
         outcome: RpcOutcome,
     },
 }
 
-/// An answer; the range is a byte range of the message's line.
+/// The outcome of a response, as a byte range of the message's line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RpcOutcome {
-    /// Where the result is; `null` is a result.
+    /// The range of the result; `null` is a result.
     Result(Range<usize>),
-    /// Where the error is.
+    /// The range of the error.
     Error(Range<usize>),
 }
 
-/// Why a line is no message.
+/// Why a line is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -73,13 +73,13 @@ pub enum Malformed {
     /// An array: batches are not part of the protocol.
     #[error("a batch")]
     Batch,
-    /// JSON, but no object.
+    /// JSON, but not an object.
     #[error("not an object")]
     NotAnObject,
-    /// A member is there twice, so which one counts is anyone's guess.
+    /// A member occurs twice, so it is ambiguous.
     #[error("a duplicate member")]
     DuplicateMember,
-    /// More members that JSON-RPC does not know than any honest message has.
+    /// More unknown members than a genuine message has.
     #[error("too many unknown members")]
     TooManyMembers,
     /// The method of a notification is not a string.
@@ -88,7 +88,7 @@ pub enum Malformed {
     /// A request whose method is not a string.
     #[error("a request whose method is not a string")]
     BadRequestMethod,
-    /// A request whose id is `null`, which names no request.
+    /// A request whose id is `null`, which identifies no request.
     #[error("a request whose id is null")]
     NullId,
     /// A request whose id is neither a number nor a string.
@@ -97,7 +97,7 @@ pub enum Malformed {
     /// The id of a response is neither a number nor a string, nor `null` in an error.
     #[error("an id that is neither a number nor a string")]
     BadId,
-    /// An answer that does not say to what.
+    /// A response without an id.
     #[error("a response without an id")]
     MissingId,
     /// Neither a method nor a result nor an error.
@@ -111,18 +111,17 @@ pub enum Malformed {
     },
 }
 
-/// A line that is no message, and whose peer [wants an answer](Malformed::wants_an_answer) all the same.
+/// A line that is not a message, but whose peer [expects a response](Malformed::wants_an_answer).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableLine {
-    /// Why it is none.
+    /// Why it is not a message.
     pub problem: Malformed,
-    /// The id that the answer has: that of the request, if it could be seen, and otherwise `null`.
+    /// The id for the response: that of the request if it was recognisable, otherwise `null`.
     pub id: RpcId,
 }
 
 impl Malformed {
-    /// Whether the peer wants an answer all the same: the line is JSON and asks for something, in a way that
-    /// no request can.
+    /// Whether the peer expects a response anyway: the line is JSON and looks like a malformed request.
     pub fn wants_an_answer(self) -> bool {
         matches!(
             self,
@@ -132,7 +131,7 @@ impl Malformed {
 }
 
 impl UnreadableLine {
-    /// A line that is no message for this reason.
+    /// A line that is not a message for this reason.
     pub(super) fn new(problem: Malformed, line: &[u8]) -> Self {
         let envelope: Option<RpcEnvelope<'_>> = serde_json::from_slice(line).ok();
         let id = envelope.and_then(|envelope| RpcId::from_valid(envelope.id?.get()));
@@ -141,7 +140,7 @@ impl UnreadableLine {
 }
 
 impl RpcMessage {
-    /// Reads one line, without its line end.
+    /// Parses one line, without its line end.
     pub fn parse(line: impl Into<Arc<str>>) -> Result<Self, Malformed> {
         let line = line.into();
         let (id, body) = read(&line)?;
@@ -153,7 +152,7 @@ impl RpcMessage {
         &self.line
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn body(&self) -> &Body {
         &self.body
     }
@@ -166,7 +165,7 @@ impl RpcMessage {
         }
     }
 
-    /// Where the id is in the line.
+    /// The range of the id in the line.
     pub fn id_range(&self) -> Option<Range<usize>> {
         self.id.clone()
     }
@@ -179,7 +178,7 @@ impl RpcMessage {
         }
     }
 
-    /// Where the parameters are in the line.
+    /// The range of the params in the line.
     pub fn params_range(&self) -> Option<Range<usize>> {
         match &self.body {
             Body::Request { params, .. } | Body::Notification { params, .. } => params.clone(),
@@ -187,7 +186,7 @@ impl RpcMessage {
         }
     }
 
-    /// The parameters as raw JSON.
+    /// The params as raw JSON.
     pub fn params(&self) -> Option<&str> {
         self.params_range().and_then(|range| self.line.get(range))
     }
@@ -200,7 +199,7 @@ impl RpcMessage {
         }
     }
 
-    /// The error as raw JSON; [`RpcError::read`](super::RpcError::read) makes sense of it.
+    /// The error as raw JSON; [`RpcError::read`](super::RpcError::read) parses it.
     pub fn error(&self) -> Option<&str> {
         match &self.body {
             Body::Response { outcome: RpcOutcome::Error(range), .. } => self.line.get(range.clone()),
@@ -242,8 +241,8 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
     Ok((id_range, body))
 }
 
-/// Some peers write both members and `null` into the one that does not count. An error that is not `null`
-/// always counts: losing it would leave a request without its answer.
+/// Some peers write both members, with `null` for the one that does not apply. An error that is not `null` always
+/// counts: losing it would leave a request without its response.
 fn read_outcome(line: &str, envelope: &RpcEnvelope<'_>) -> Result<RpcOutcome, Malformed> {
     match (envelope.result, envelope.error) {
         (Some(result), Some(error)) if error.get() == "null" => {
@@ -270,14 +269,14 @@ fn why_not_an_envelope(line: &str) -> Malformed {
     if line.trim_ascii_start().starts_with('[') { Malformed::Batch } else { Malformed::NotAnObject }
 }
 
-/// Where a part that was borrowed from a text lies in it.
+/// The byte range of a part that was borrowed from a text.
 pub(crate) fn range_in(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - text.as_ptr().addr();
     start..start + part.len()
 }
 
-/// The members of the envelope, each as raw text. `problem` is set instead of failing, so that "not JSON"
-/// and "JSON, but wrong" stay apart.
+/// The members of the envelope, each as raw text. `problem` is set instead of failing, to distinguish "not JSON" from
+/// "JSON, but malformed".
 #[derive(Default)]
 struct RpcEnvelope<'a> {
     id: Option<&'a RawValue>,
@@ -308,7 +307,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
         let mut jsonrpc = None;
         let mut unknown: Vec<Box<[u8]>> = Vec::new();
         while let Some(member) = map.next_key::<EnvelopeMember>()? {
-            // A plain `&RawValue`, not an `Option` of one, which would read `null` as absent.
+            // A plain `&RawValue`, not an `Option`, which would read `null` as absent.
             let value = map.next_value::<&RawValue>()?;
             let slot = match member {
                 EnvelopeMember::JsonRpc => &mut jsonrpc,
@@ -350,7 +349,7 @@ enum EnvelopeMember {
 
 impl<'de> Deserialize<'de> for EnvelopeMember {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Bytes, because a name may hold half a surrogate pair, which is no reason to lose the message.
+        // Bytes, because a name may contain an unpaired surrogate, which must not make the message unreadable.
         deserializer.deserialize_bytes(EnvelopeMemberVisitor)
     }
 }

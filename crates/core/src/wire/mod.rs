@@ -1,13 +1,13 @@
 //! JSON-RPC 2.0 between two equal peers, one object per line, over any pair of byte streams.
 //!
-//! The layer is raw-first: a [`RpcMessage`] keeps the line it was read from and says where in it the parts
-//! are, so that a line can be stored and passed on byte for byte, with [`splice`] changing only what it is
-//! told to. It knows JSON-RPC and nothing of ACP.
+//! The layer is raw-first: a [`RpcMessage`] keeps its line and the byte ranges of its parts, so that a line can be
+//! stored and forwarded byte for byte, and [`splice`] changes only the named parts. It knows JSON-RPC and nothing of
+//! ACP.
 //!
-//! What it promises: everything a peer sends arrives through one ordered queue, so a response is never seen
-//! before the notifications that preceded it; every queue is bounded by count and by bytes, and a full one
-//! makes the sender wait; lines that are no messages are counted and never fatal, unless nothing else
-//! comes, and this layer never answers them; a cancellation is never lost.
+//! Guarantees: all messages of a peer arrive through one ordered queue, so a response is never seen before the
+//! notifications that preceded it. Every queue is bounded by count and by bytes, and a full one makes the sender wait.
+//! Lines that are not messages are counted and not fatal, unless nothing else arrives; this layer never answers them. A
+//! cancellation is never lost.
 
 pub mod encode;
 pub mod splice;

@@ -1,9 +1,8 @@
-//! What we have to say and what we are waiting for: the lines to be written, the requests outstanding, and
-//! the cancellations, under one lock.
+//! The outgoing half of a connection: queued lines, outstanding requests and cancellations, under one lock.
 //!
-//! One lock, because the three depend on each other: a cancellation goes out after its request's own line
-//! and not at all once the answer is here. Its lane needs no bound of its own: a request enters it once, and
-//! only while it is outstanding.
+//! They share a lock because they depend on each other: a cancellation is sent after its request's line, and not at all
+//! once the response has arrived. Its lane needs no bound of its own: a request enters it once, and only while it is
+//! outstanding.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -15,18 +14,18 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{RpcId, WireError, WireLimits, encode};
 
-/// About as much as is taken out of the queue for one write.
+/// Approximate size of the batch for one write.
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// The outgoing half of a connection, shared by its peers, its reader and its writer.
 #[derive(Debug)]
 pub(super) struct Outbox {
     limits: WireLimits,
-    /// Room for messages; a permit is held by every line from before it is queued until it is written.
+    /// Room for messages; every line holds a permit from before it is queued until it is written.
     messages: Semaphore,
-    /// Room for bytes, likewise.
+    /// Room for bytes; held in the same way.
     bytes: Semaphore,
-    /// How many bytes the peer has taken.
+    /// How many bytes were written to the stream.
     taken: AtomicU64,
     /// Wakes the writer.
     wake: Notify,
@@ -37,11 +36,11 @@ pub(super) struct Outbox {
 struct OutboxState {
     lines: VecDeque<QueuedLine>,
     outstanding: HashMap<RpcId, OutstandingRequest>,
-    /// Requests written whose cancellation is not.
+    /// Written requests with an unsent cancellation.
     cancellations: VecDeque<RpcId>,
-    /// Nothing more is taken; what is queued is still written.
+    /// Accepts nothing more; what is queued is still written.
     closing: bool,
-    /// The peer answers no more, so nothing more can be asked.
+    /// The peer's stream has ended, so no request can be answered.
     deaf: bool,
     write_error: Option<Arc<io::Error>>,
 }
@@ -56,7 +55,7 @@ struct QueuedLine {
 #[derive(Debug)]
 struct OutstandingRequest {
     method: Box<str>,
-    /// Whether the writer has its line. Until then no answer can be genuine.
+    /// Whether the writer has taken its line. Until then no response can be genuine.
     taken: bool,
     cancel: Cancel,
 }
@@ -76,7 +75,7 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
-/// What the writer should do next.
+/// The writer's next step.
 #[derive(Debug)]
 pub(super) enum WriteStep {
     /// Write these.
@@ -99,13 +98,13 @@ impl Outbox {
         }
     }
 
-    /// Queues a line as soon as there is room. Dropping the future takes the line back.
+    /// Queues a line as soon as there is room. Dropping the future removes the line.
     pub(super) async fn send(&self, line: String) -> Result<(), WireError> {
         self.queue(line, None).await
     }
 
-    /// Registers the id, then queues its line. On an error, or when the future is dropped before the line
-    /// is queued, the id is free again.
+    /// Registers the id, then queues its line. On an error, or when the future is dropped before the line is queued,
+    /// the id is free again.
     pub(super) async fn send_request(&self, id: RpcId, method: &str, line: String) -> Result<(), WireError> {
         self.register(&id, method)?;
         let registration = Registration { outbox: self, id: &id };
@@ -114,7 +113,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Asks for a cancellation; see [`super::Peer::cancel`].
+    /// Queues a cancellation; see [`super::Peer::cancel`].
     pub(super) fn cancel(&self, id: &RpcId) {
         let mut state = self.state();
         let Some(request) = state.outstanding.get_mut(id) else { return };
@@ -122,21 +121,21 @@ impl Outbox {
             return;
         }
         request.cancel = Cancel::Asked;
-        // A request still in the queue takes its cancellation along when the writer comes for it.
+        // The cancellation of a request that is still queued is sent with it.
         if request.taken {
             state.cancellations.push_back(id.clone());
             self.wake.notify_one();
         }
     }
 
-    /// The method of the request this is the answer to; `None` if there is none outstanding.
+    /// The method of the request that this id answers; `None` if it is not outstanding.
     pub(super) fn answered(&self, id: &RpcId) -> Option<Box<str>> {
         let mut state = self.state();
         state.outstanding.get(id).filter(|request| request.taken)?;
         state.outstanding.remove(id).map(|request| request.method)
     }
 
-    /// No answer will come any more.
+    /// The peer's stream has ended: no more responses will arrive.
     pub(super) fn reading_ended(&self) {
         let mut state = self.state();
         state.deaf = true;
@@ -144,13 +143,13 @@ impl Outbox {
         state.cancellations.clear();
     }
 
-    /// Takes nothing more; what is queued is still written.
+    /// Accepts nothing more; what is queued is still written.
     pub(super) fn close(&self) {
         self.state().closing = true;
         self.stop_taking();
     }
 
-    /// Takes nothing more and forgets what is queued.
+    /// Accepts nothing more and drops what is queued.
     pub(super) fn discard(&self) {
         let mut state = self.state();
         state.closing = true;
@@ -160,23 +159,23 @@ impl Outbox {
         self.stop_taking();
     }
 
-    /// The peer takes no more.
+    /// Writing to the peer has failed.
     pub(super) fn write_failed(&self, error: io::Error) {
         self.state().write_error.get_or_insert_with(|| Arc::new(error));
         self.discard();
     }
 
-    /// Whether the peer took nothing for too long.
+    /// Whether the peer has read nothing for too long.
     pub(super) fn is_stalled(&self) -> bool {
         self.state().write_error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 
-    /// Whether writing failed, as the error that says so.
+    /// The error, if writing has failed.
     pub(super) fn write_error(&self) -> Option<WireError> {
         self.state().write_error.clone().map(|source| WireError::WriteFailed { source })
     }
 
-    /// What the writer should do now. The room of a batch is given back by [`Self::written`].
+    /// The writer's next step. [`Self::written`] releases the room of a batch.
     pub(super) fn work(&self) -> WriteStep {
         let mut state = self.state();
         let mut batch = Batch::default();
@@ -199,26 +198,26 @@ impl Outbox {
         }
     }
 
-    /// A batch is with the peer: others may use its room.
+    /// A batch was written: releases its room.
     pub(super) fn written(&self, batch: &Batch) {
         self.messages.add_permits(batch.messages);
         self.bytes.add_permits(batch.bytes);
     }
 
-    /// The peer has taken so many bytes.
+    /// Counts bytes written to the stream.
     pub(super) fn took(&self, bytes: usize) {
         self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How many bytes the peer has taken; `None` if there is nothing to take.
+    /// How many bytes were written to the stream; `None` if nothing is queued.
     pub(super) fn taken(&self) -> Option<u64> {
         let has_lines = self.messages.available_permits() < self.limits.message_permits() as usize;
         has_lines.then(|| self.taken.load(Ordering::Relaxed))
     }
 
-    /// Waits until everything that is queued by now has been written. An error means that it never will be.
+    /// Waits until everything queued so far has been written. Fails if it never will be.
     pub(super) async fn delivered(&self) -> Result<(), WireError> {
-        // Every line that is not written yet holds a part of the room.
+        // Every unwritten line holds part of the room.
         let all = self.messages.acquire_many(self.limits.message_permits()).await;
         all.map(drop).map_err(|_| self.refusal())
     }
@@ -246,7 +245,7 @@ impl Outbox {
         message.forget();
         bytes.forget();
         state.lines.push_back(QueuedLine { line, request });
-        // The writer looks again before it sleeps, so only the first line has to wake it.
+        // The writer checks again before it sleeps, so only the first line has to wake it.
         if state.lines.len() == 1 {
             self.wake.notify_one();
         }
@@ -282,7 +281,7 @@ impl Outbox {
     }
 
     fn state(&self) -> MutexGuard<'_, OutboxState> {
-        // Nothing panics while it holds the lock, and every step leaves the state whole.
+        // Nothing panics while it holds the lock, and every step leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -290,7 +289,7 @@ impl Outbox {
 impl OutboxState {
     fn take_cancellations(&mut self, batch: &mut Batch) {
         while let Some(id) = self.cancellations.pop_front() {
-            // The answer may have come in the meantime.
+            // The response may have arrived in between.
             let Some(request) = self.outstanding.get_mut(&id) else { continue };
             if request.taken && request.cancel == Cancel::Asked {
                 request.cancel = Cancel::Sent;

@@ -1,6 +1,6 @@
-//! The reading task: bytes into lines, lines into messages, messages into the one ordered queue.
+//! The reading task: bytes to lines, lines to messages, messages to the one ordered queue.
 //!
-//! It reads on only while the queue has room, so a slow consumer holds the peer back and not our memory.
+//! It reads only while the queue has room, so a slow consumer blocks the peer instead of growing our memory.
 
 use std::str;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub(super) struct Inbox {
     limits: WireLimits,
     /// Room for bytes; the queue itself bounds the count.
     bytes: Semaphore,
-    /// The consumer is to be given nothing more.
+    /// The consumer gets nothing more.
     aborted: AtomicBool,
     state: Mutex<InboxState>,
     /// Whether reading has ended.
@@ -49,19 +49,19 @@ impl Inbox {
         }
     }
 
-    /// The consumer has a message: its room is free.
+    /// The consumer has received a message: releases its room.
     pub(super) fn received(&self, message: &RpcMessage) {
         self.bytes.add_permits(self.limits.cost(message.line()) as usize);
     }
 
-    /// Says why reading ended; the first reason stays.
+    /// Stores why reading ended; the first reason stays.
     pub(super) fn ended(&self, end: DisconnectReason) {
         self.with(|state| _ = state.end.get_or_insert(end));
         self.is_over.send_replace(true);
     }
 
     pub(super) async fn reading_ended(&self) {
-        // Whoever waits has a share in this, so it does not end before.
+        // Every waiter holds a reference to this, so the channel stays open.
         drop(self.is_over.subscribe().wait_for(|is_over| *is_over).await);
     }
 
@@ -69,12 +69,12 @@ impl Inbox {
         self.with(|state| state.dropped)
     }
 
-    /// Lines that were no messages, but for those that were dropped.
+    /// Lines that were not messages, without those that were dropped.
     pub(super) fn garbage_lines(&self) -> u64 {
         self.with(|state| state.garbage.lines().saturating_sub(state.dropped))
     }
 
-    /// Gives the consumer nothing more, not even what is queued.
+    /// The consumer gets nothing more, not even what is queued.
     pub(super) fn abort(&self) {
         self.aborted.store(true, Ordering::Release);
         self.ended(DisconnectReason::Aborted);
@@ -99,8 +99,8 @@ impl Inbox {
 
 /// The reading task of one connection.
 pub(super) struct WireReader<R> {
-    /// First, so that it is dropped before the queue is: whoever sees the queue end finds the reason there,
-    /// and can ask nothing more.
+    /// The first field, so that it is dropped before the queue: when the consumer sees the end of the queue, the reason
+    /// is set and requests are refused.
     ending: ReaderGuard,
     source: R,
     lines: LineBuffer,
@@ -123,10 +123,10 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
         }
     }
 
-    /// Reads until there is nothing to read, or no reason to.
+    /// Reads until the end of the stream, or until the connection is dropped or flooded.
     pub(super) async fn run(mut self) {
         let end = self.read().await;
-        // Whoever only makes noise is not talked to any longer either.
+        // A peer that sends only garbage gets nothing more either.
         if end == DisconnectReason::Flooded {
             self.ending.outbox.close();
         }
@@ -156,12 +156,12 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
     }
 }
 
-/// Where lines go.
+/// Processes lines.
 struct LineSink {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
     queue: mpsc::Sender<Result<InboundMessage, UnreadableLine>>,
-    /// Bytes of lines since the last one that was a message.
+    /// Bytes of lines since the last message.
     since_message: u64,
 }
 
@@ -176,7 +176,7 @@ impl LineSink {
                 self.since_message = 0;
                 self.deliver(message).await
             }
-            // A blank line is no news, but endless ones are a flood like any other.
+            // Blank lines are not reported, but endless ones count as a flood too.
             Err(_) if bytes.trim_ascii().is_empty() => {
                 self.since_message += bytes.len() as u64 + 1;
                 self.check_flood(0)
@@ -195,7 +195,7 @@ impl LineSink {
         }
     }
 
-    /// A line that begins like a message may have been one, and whoever sent it wants to know that it was not taken.
+    /// A line that begins like a message may have been a request, so its sender must learn that it was dropped.
     async fn too_long(&mut self, dropped: &DroppedLine) -> Result<(), DisconnectReason> {
         self.garbage(&dropped.head, dropped.bytes)?;
         if dropped.head.trim_ascii_start().starts_with(b"{") {
@@ -249,7 +249,7 @@ fn parse(line: &[u8]) -> Result<RpcMessage, Malformed> {
     RpcMessage::parse(str::from_utf8(line).map_err(|_| Malformed::NotUtf8)?)
 }
 
-/// Whatever ends the task, nobody waits for an answer afterwards.
+/// RAII guard: when the task ends for any reason, no request waits for a response any more.
 struct ReaderGuard {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,

@@ -1,7 +1,7 @@
 //! JSON-RPC errors: written strictly, read leniently.
 //!
-//! An error a peer sends is the answer to something that waits, so no shape of it may make it unreadable:
-//! what is missing is filled in and what is strange is kept as data.
+//! An error of a peer answers a waiting request, so no shape of it may be unreadable: missing parts are filled in, and
+//! unknown ones are kept as data.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -13,11 +13,11 @@ use super::splice::{PathStep, locate};
 #[derive(Debug, Clone, Serialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
-    /// What sort of error it is; the constants of this type name the usual ones.
+    /// The error code; the constants of this type name the usual ones.
     pub code: i64,
-    /// What happened, for people.
+    /// The message for people.
     pub message: String,
-    /// More, as raw JSON.
+    /// Additional data, as raw JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
 }
@@ -25,21 +25,21 @@ pub struct RpcError {
 impl RpcError {
     /// The peer could not read the JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// JSON, but no request.
+    /// JSON, but not a request.
     pub const INVALID_REQUEST: i64 = -32600;
     /// The peer does not know the method.
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Something broke.
+    /// An internal error.
     pub const INTERNAL: i64 = -32603;
-    /// The request was withdrawn by `$/cancel_request`.
+    /// The request was cancelled by `$/cancel_request`.
     pub const REQUEST_CANCELLED: i64 = -32800;
-    /// The agent wants a login first.
+    /// The agent requires a login first.
     pub const AUTH_REQUIRED: i64 = -32000;
     /// A session, file or other resource does not exist.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// The agent speaks no version of the protocol that the client can speak.
+    /// Agent and client have no protocol version in common.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error without data.
@@ -52,7 +52,7 @@ impl RpcError {
         Self::new(Self::PARSE_ERROR, problem)
     }
 
-    /// JSON, but no request that makes sense now.
+    /// JSON, but not a valid request at this point.
     pub fn invalid_request(problem: impl Into<String>) -> Self {
         Self::new(Self::INVALID_REQUEST, problem)
     }
@@ -68,17 +68,17 @@ impl RpcError {
         Self::new(Self::INVALID_PARAMS, problem)
     }
 
-    /// Something broke on our side.
+    /// An internal error on our side.
     pub fn internal(problem: impl Into<String>) -> Self {
         Self::new(Self::INTERNAL, problem)
     }
 
-    /// The request was withdrawn.
+    /// The request was cancelled.
     pub fn request_cancelled() -> Self {
         Self::new(Self::REQUEST_CANCELLED, "request cancelled")
     }
 
-    /// The same error with data. Text that is not JSON goes in as a string.
+    /// Adds data. Text that is not JSON is added as a string.
     #[must_use]
     pub fn with_data(mut self, json: &str) -> Self {
         let raw = RawValue::from_string(json.trim_ascii().to_owned())
@@ -87,7 +87,7 @@ impl RpcError {
         self
     }
 
-    /// Reads an error as a peer wrote it. Never fails: see the head of this file.
+    /// Parses an error of a peer. Never fails: see the module comment.
     pub fn read(json: &str) -> Self {
         let Some(whole) = locate(json, &[]).filter(|whole| json[whole.clone()].starts_with('{')) else {
             return Self::internal("the error is not an object").with_data(json);

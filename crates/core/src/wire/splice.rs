@@ -1,6 +1,6 @@
-//! Changing a JSON text by byte range, so that every byte that is not named stays as it was.
+//! Edits a JSON text by byte range, so that all other bytes stay unchanged.
 //!
-//! Nothing here panics on any text: a place that does not exist is `None` or a typed error.
+//! Nothing here panics on any text: a missing place is `None` or a typed error.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +14,7 @@ mod members;
 
 pub use members::{Object, put, text_of, without};
 
-/// Replacements in one text, collected and then made at once.
+/// Replacements in one text, collected and then applied together.
 #[derive(Debug, Clone)]
 pub struct Splice<'a> {
     text: &'a str,
@@ -45,7 +45,7 @@ pub enum SpliceError {
     Overlap {
         /// The range.
         range: Range<usize>,
-        /// The one that was there first.
+        /// The earlier replacement.
         other: Range<usize>,
     },
 }
@@ -56,7 +56,7 @@ impl<'a> Splice<'a> {
         Self { text, edits: Vec::new() }
     }
 
-    /// Puts `with` in the place of a range. An empty range inserts. On an error nothing has changed.
+    /// Replaces a range with `with`. An empty range inserts. On an error nothing has changed.
     pub fn replace(&mut self, range: Range<usize>, with: &str) -> Result<&mut Self, SpliceError> {
         let length = self.text.len();
         if range.start > range.end || range.end > length {
@@ -77,7 +77,7 @@ impl<'a> Splice<'a> {
         Ok(self)
     }
 
-    /// The text with every replacement made.
+    /// The text with all replacements applied.
     pub fn finish(&self) -> String {
         let added: usize = self.edits.iter().map(|(_, with)| with.len()).sum();
         let mut out = String::with_capacity(self.text.len() + added);
@@ -101,8 +101,8 @@ pub enum PathStep<'a> {
     Index(usize),
 }
 
-/// The byte range of a value inside a JSON text, without the space around it. `None` if the text is not
-/// JSON, if there is no such value, or if a key on the way is there twice.
+/// The byte range of a value inside a JSON text, without surrounding whitespace. `None` if the text is not JSON, if
+/// there is no such value, or if a key on the path is duplicated.
 pub fn locate(json: &str, path: &[PathStep<'_>]) -> Option<Range<usize>> {
     let mut at = serde_json::from_str::<&RawValue>(json).ok()?.get();
     for step in path {
@@ -143,7 +143,7 @@ impl<'de> DeserializeSeed<'de> for StepSeed<'_> {
     }
 }
 
-/// Finds the one member of this name.
+/// Finds the single member with this name.
 struct PathMemberVisitor<'s>(&'s str);
 
 impl<'de> Visitor<'de> for PathMemberVisitor<'_> {
@@ -166,8 +166,8 @@ impl<'de> Visitor<'de> for PathMemberVisitor<'_> {
     }
 }
 
-/// Whether a member's name is this one. Names are compared as bytes, so half a surrogate pair in some other
-/// name does not hide the member.
+/// Whether a member's name is this one. Names are compared as bytes, so an unpaired surrogate in another name does not
+/// hide the member.
 struct NameSeed<'s>(&'s str);
 
 impl<'de> DeserializeSeed<'de> for NameSeed<'_> {
@@ -190,7 +190,7 @@ impl Visitor<'_> for NameSeed<'_> {
     }
 }
 
-/// Hands over the raw text of each element.
+/// Passes on the raw text of each element.
 struct ElementsVisitor<F>(F);
 
 impl<'de, F: FnMut(&'de str)> Visitor<'de> for ElementsVisitor<F> {

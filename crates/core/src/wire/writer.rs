@@ -1,4 +1,4 @@
-//! The writing task: takes what is queued in batches, and flushes only when nothing is left to write.
+//! The writing task: writes queued lines in batches, and flushes only when nothing is left to write.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::time::timeout;
 
 use super::outbox::{Outbox, WriteStep};
 
-/// Lines at least this long are written as they are, not gathered first.
+/// Lines at least this long are written directly, without being gathered first.
 const LONG_LINE: usize = 64 * 1024;
 
-/// Writes until the outbox is closed and empty, then ends the stream. `done` is true when it has ended,
-/// however that came about.
+/// Writes until the outbox is closed and empty, then ends the stream. `done` becomes true when the task ends for any
+/// reason.
 pub(super) async fn run<W: AsyncWrite + Unpin>(
     writer: W,
     outbox: Arc<Outbox>,
@@ -63,7 +63,7 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: TimedWriter<'_, W>) -> io:
     }
 }
 
-/// A stream that must take something within some time.
+/// A stream whose peer must read something within a time limit.
 struct TimedWriter<'a, W> {
     writer: W,
     patience: Option<Duration>,
@@ -98,7 +98,7 @@ async fn within<T>(
     }
 }
 
-/// Whatever ends the task, nothing waits for it afterwards.
+/// RAII guard: when the task ends for any reason, nothing waits for it any more.
 struct WriterGuard {
     outbox: Arc<Outbox>,
     done: watch::Sender<bool>,

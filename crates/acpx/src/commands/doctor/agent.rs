@@ -1,5 +1,5 @@
-//! How an agent stands: where its program is, whether it starts, what it can do, whether it wants a login, and whether
-//! it goes when it is told to. It is started in a directory of its own, which goes with it.
+//! Checks an agent: where its program is, whether it starts, what it can do, whether it needs a login, and whether it
+//! ends on request. It is started in a temporary directory.
 
 use std::env;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::own_engine;
 use crate::session::settings::CommandSettings;
 
-/// The signal that nothing can ignore.
+/// The signal that no process can ignore.
 const KILL: i32 = 9;
 
-/// Looks at the agent; what it said, if it could be started.
+/// Checks the agent; returns what it reported, if it could be started.
 pub(super) async fn look(
     settings: &CommandSettings,
     servers: &McpFile,
@@ -63,7 +63,7 @@ fn program(settings: &CommandSettings, report: &mut DoctorReport) -> Result<bool
     if let Some(url) = agent.url() {
         let host = url.split_once("://").map_or(url, |(_, rest)| rest);
         let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-        // Whoever it is reached as is nobody else's business.
+        // Do not print the user name.
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         report.say(&Finding::ok("program", format!("on another machine, {host}")))?;
         return Ok(true);
@@ -84,7 +84,7 @@ fn program(settings: &CommandSettings, report: &mut DoctorReport) -> Result<bool
     Ok(found.is_some())
 }
 
-/// What the agent does when it is started; why it could not be, inside.
+/// Starts the agent and checks what it does; the inner result is why it could not be started.
 async fn examine(
     settings: &CommandSettings,
     servers: &McpFile,
@@ -93,7 +93,7 @@ async fn examine(
         .map_err(|source| CliError::System { doing: "make a directory for the agent".to_owned(), source })?;
     let cwd = AbsolutePath::from_path(scratch.path())?;
     let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
-    // Those that cannot be had are told by themselves.
+    // Servers that cannot be used are reported separately.
     let list = servers.names().filter_map(|name| had(settings, servers, name)?.ok()).flatten();
     let mcp_servers = list.collect::<Vec<_>>().into();
     let with = NewSession { cwd, mcp_servers, ..patient_session(settings) };
@@ -178,7 +178,7 @@ fn login(settings: &CommandSettings, seen: &Examination, report: &mut DoctorRepo
     login_missing(settings, error, report)
 }
 
-/// That the agent wants a login. The error names the ways there are.
+/// The finding that the agent needs a login. The error names the methods.
 fn login_missing(
     settings: &CommandSettings,
     error: &AgentError,
@@ -194,7 +194,7 @@ fn login_missing(
 fn end(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
     let was_killed = seen.exit.as_ref().is_some_and(|exit| exit.signal == Some(KILL));
     match seen.ended {
-        // Of one that is known to stay, nothing else is expected, and nobody waits for it.
+        // An agent known to ignore SIGTERM is killed without waiting; that needs no warning.
         TerminationOutcome::Gone if was_killed && seen.profile.ignores_terminate != Some(true) => report.say(&Finding::warn(
             "end",
             format!(
@@ -213,7 +213,7 @@ fn end(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
     }
 }
 
-/// A server of the configuration as an agent is given it, if there is such a one.
+/// A server of the configuration as the agent gets it, if it exists.
 fn had(
     settings: &CommandSettings,
     servers: &McpFile,
@@ -224,7 +224,7 @@ fn had(
     servers.only(name).map(|only| only.servers(around))
 }
 
-/// Whether the agent can have a server of the configuration, and what came of it.
+/// Reports whether the agent can use a server of the configuration, and the outcome.
 fn server(
     settings: &CommandSettings,
     seen: &Examination,
@@ -266,7 +266,7 @@ fn refused(can: &Capabilities, server: &McpServer) -> Option<&'static str> {
         McpTransport::Stdio { .. } => (!can.mcp_stdio).then_some("MCP servers that it starts"),
         McpTransport::Http { .. } => (!can.mcp_http).then_some("mcpCapabilities.http"),
         McpTransport::Sse { .. } => (!can.mcp_sse).then_some("mcpCapabilities.sse"),
-        // No configuration has one.
+        // The configuration cannot produce this.
         McpTransport::Other { .. } => Some("MCP servers of a kind of its own"),
     }
 }

@@ -1,5 +1,5 @@
-//! What the configuration says that cannot be meant: entries that are wrong, keys that nobody reads, agents that nobody
-//! can name or start; and which agents are there.
+//! Checks the configuration: invalid entries, unknown keys, and agents that cannot be named or started. Also lists the
+//! available agents.
 
 use std::env;
 
@@ -13,7 +13,7 @@ use crate::output::Finding;
 use crate::session::agent_lookup;
 use crate::session::settings;
 
-/// What is wrong with a configuration that could be read.
+/// Reports what is wrong with a configuration that could be read.
 pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), CliError> {
     let file = config.file.display();
     let words = if config.file.exists() { "read, and trusted" } else { "not there; the defaults hold" };
@@ -41,7 +41,7 @@ pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), Cli
     }
 }
 
-/// The keys that nobody reads, those of one agent or of all.
+/// Reports unknown keys, of one agent or of all.
 pub(super) fn unread(
     config: &Config,
     agent: Option<&str>,
@@ -57,7 +57,7 @@ pub(super) fn unread(
     }
 }
 
-/// Which agents can be started from here.
+/// Lists the agents that can be started from here.
 pub(super) fn agents(config: &Config, report: &mut DoctorReport) -> Result<(), CliError> {
     let cwd = env::current_dir().unwrap_or_default();
     let variables = config.variables();
@@ -68,7 +68,7 @@ pub(super) fn agents(config: &Config, report: &mut DoctorReport) -> Result<(), C
     let (mut here, mut by_runner, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for name in names {
         let agent = match agent_lookup::resolve(&name, config) {
-            // It is told already.
+            // Already reported.
             Err(CliError::Config(ConfigError::Wrong(_))) => continue,
             agent => agent?,
         };

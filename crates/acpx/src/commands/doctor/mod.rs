@@ -1,8 +1,8 @@
-//! `acpx doctor`: what is wrong, in words a person can act on. Without an agent, with acpx on this machine; with one,
-//! with the agent and with its session here.
+//! `acpx doctor`: reports problems with hints. Without an agent it checks acpx on this machine; with one, the agent and
+//! its session here.
 //!
-//! It changes nothing: it prompts nobody, makes no record, and an agent that it starts is gone when it ends. Every step
-//! is bounded, and what fails is a finding and not the end of the look.
+//! It changes nothing: it sends no prompt, creates no record, and ends the agent that it started. Every step is
+//! bounded, and a failed step is a finding that does not end the run.
 
 mod agent;
 mod configuration;
@@ -24,14 +24,14 @@ use crate::session::host_locator::block_on;
 use crate::session::settings;
 use crate::session::settings::{CommandSettings, LazyConfig};
 
-/// How long an agent is waited for at each step, unless something else is said.
+/// How long each step waits for an agent by default.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Looks, and says what it finds as it finds it.
+/// Runs the checks and prints each finding at once.
 pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let is_general = options.agent == AgentChoice::Default && options.session.is_none();
     let verdict = if is_general {
-        // A configuration that cannot be read is among what is looked for.
+        // An unreadable configuration is a finding.
         let nothing = Config::default();
         let read = config.get();
         let known = read.as_ref().map_or(&nothing, |config| *config);
@@ -60,7 +60,7 @@ pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode,
         block_on(async {
             let seen = agent::look(&settings, &servers, &mut report).await?;
             Box::pin(servers::look(&servers, &settings.cwd, settings.timeout, &mut report)).await?;
-            // What it holds meanwhile is large, and of no use to whoever waits for it.
+            // Boxed, because the future is large.
             Box::pin(session::look(&settings, seen.as_ref(), &mut report)).await
         })?;
         report.end()?
@@ -69,14 +69,14 @@ pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode,
     Ok(exit.into())
 }
 
-/// What the agent is started with: all that a session would start it with, and more patience.
+/// How to start the agent: like for a session, with longer timeouts.
 fn patient_session(settings: &CommandSettings) -> NewSession {
     let session = settings.new_session();
     let agent = session.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
     NewSession { agent, ..session }
 }
 
-/// What was found so far, already said.
+/// The findings so far, already printed.
 struct DoctorReport {
     console: Console<'static>,
     verdict: DoctorSummary,
@@ -92,13 +92,13 @@ impl DoctorReport {
         Ok(output::finding(finding, &mut self.console)?)
     }
 
-    /// An error as a finding: what a person can do is what the error itself suggests.
+    /// Reports an error as a finding, with the error's own hint.
     fn fail(&mut self, check: &'static str, error: &CliError) -> Result<(), CliError> {
         let hint = error.hint().map(Cow::into_owned);
         self.say(&Finding::fail(check, error.message(), hint))
     }
 
-    /// Says what is about to take a while.
+    /// Announces a step that may take a while.
     fn progress(&mut self, words: &str) {
         self.console.banner(words);
     }

@@ -1,7 +1,7 @@
-//! Whether each MCP server of the user's configuration can be connected to, without any agent.
+//! Checks whether each MCP server of the user's configuration can be connected to, without an agent.
 //!
-//! Servers come from the user's own configuration file, or from the file that `--mcp-config` names: acpx starts them for
-//! every session anyway. A file of a project is not read, so a project starts no program here.
+//! Servers come from the user's own configuration file, or from the file that `--mcp-config` names: acpx starts them
+//! for every session anyway. Project files are not read, so a project starts no program here.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use crate::mcp::{McpConnector, McpFailure, McpLimits};
 use crate::output::Finding;
 use crate::session::host_locator::for_agents;
 
-/// How long a server may take, unless --timeout is given: long enough for a first `npx` on a fast line.
+/// How long a server may take without --timeout: long enough for a first `npx` on a fast connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The check's name in the report.
 const CHECK: &str = "MCP connect";
 
-/// What came of one server.
+/// A successful connection.
 struct Connected {
     info: String,
     tools: usize,
     after: Duration,
 }
 
-/// Connects to every server at the same time, and says what came of each in the order of the file.
+/// Connects to all servers in parallel, and reports each result in the order of the file.
 pub(super) async fn look(
     servers: &McpFile,
     cwd: &AbsolutePath,

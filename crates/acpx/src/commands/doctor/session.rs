@@ -1,5 +1,5 @@
-//! How a session stands and why it fails: its directory, its servers, its last error, and whether its agent still has
-//! it. The agent is not asked to load it: a load may change what it loads.
+//! Checks a session: its directory, its servers, its last error, and whether its agent still has it. It does not load
+//! the session, because a load may change it.
 
 use std::env;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::session::lookup::{RecordLookup, SessionFilter, agent_lives, no_sessio
 use crate::session::own_engine::own_engine;
 use crate::session::settings::CommandSettings;
 
-/// How many sessions without a directory are named.
+/// How many sessions with missing directories are named.
 const LOST: usize = 5;
 
-/// Looks at the session that is meant. One that was named has to be there.
+/// Checks the selected session. A named session must exist.
 pub(super) async fn look(
     settings: &CommandSettings,
     agent: Option<&Examination>,
@@ -65,13 +65,13 @@ pub(super) async fn look(
     }
 }
 
-/// The open sessions, of the agent that is meant or of all, that have lost their directories.
+/// Reports the open sessions, of the selected agent or of all, whose directories are missing.
 pub(super) async fn lost(
     kept: &RecordLookup,
     settings: Option<&CommandSettings>,
     report: &mut DoctorReport,
 ) -> Result<(), CliError> {
-    // Whatever is wrong with the store is told by itself.
+    // A problem with the store is reported separately.
     let records = kept.lost(settings).await.unwrap_or_default();
     let Some(first) = records.first() else { return Ok(()) };
     let shown = records.iter().take(LOST).map(|record| format!("{} ({})", record.id, record.cwd));
@@ -92,7 +92,7 @@ fn directory(record: &Record, report: &mut DoctorReport) -> Result<(), CliError>
         Ok(real) if !real.as_path().is_dir() => {
             report.say(&Finding::fail("directory", format!("{cwd} is not a directory"), Some(move_it)))
         }
-        // The first start of an imported session finds out where its path leads.
+        // The real path of an imported session is stored at its first start.
         Ok(real) if real == record.real_cwd || record.known_real_cwd().is_none() => {
             report.say(&Finding::ok("directory", cwd.to_string()))
         }
@@ -105,7 +105,7 @@ fn directory(record: &Record, report: &mut DoctorReport) -> Result<(), CliError>
     }
 }
 
-/// A directory that is gone is given to the agent all the same: it may come back, and is the agent's to miss.
+/// Checks an additional directory. The agent gets a missing one anyway: it may come back.
 fn additional_directory(directory: &AbsolutePath, report: &mut DoctorReport) -> Result<(), CliError> {
     let wrong = match real_path(directory) {
         Ok(real) if real.as_path().is_dir() => return Ok(()),
@@ -119,7 +119,7 @@ fn additional_directory(directory: &AbsolutePath, report: &mut DoctorReport) -> 
     ))
 }
 
-/// What the agent itself may remember, as far as the lineage and the record tell.
+/// Reports what the agent may remember, judged by the lineage and the record.
 fn memory(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     let row = record.lineage.current();
     match (row.reason, memory_words(record.memory)) {
@@ -137,7 +137,7 @@ fn memory(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     }
 }
 
-/// Whether a server of the record can be had again.
+/// Reports whether a server of the record can be used again.
 fn server(record: &Record, server: &McpServerRef, report: &mut DoctorReport) -> Result<(), CliError> {
     let name = &server.name;
     let Some(source) = &server.source else {
@@ -174,7 +174,7 @@ fn last_restore(record: &Record, report: &mut DoctorReport) -> Result<(), CliErr
     report.say(&Finding::fail("last restore", format!("{error} at {}", error.at), Some(hint)))
 }
 
-/// How the last agent ended, if that was not as it should be and none runs.
+/// Reports how the last agent ended, if that was unexpected and none runs.
 fn last_agent(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     let ended = record.agent_run.as_ref().and_then(|run| run.ended.as_ref());
     let Some(AgentEnd::Otherwise(words)) = ended.map(|ended| &ended.how) else { return Ok(()) };
@@ -186,7 +186,7 @@ fn last_agent(record: &Record, report: &mut DoctorReport) -> Result<(), CliError
     report.say(&Finding::warn("last agent", words.clone(), hint))
 }
 
-/// How the last turn ended.
+/// Reports how the last turn ended.
 async fn last_error(kept: &RecordLookup, record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
@@ -207,7 +207,7 @@ async fn last_error(kept: &RecordLookup, record: &Record, report: &mut DoctorRep
     }
 }
 
-/// Whether the agent can bring the session back, and still has it as far as it lists it.
+/// Reports whether the agent can restore the session, and whether it still lists it.
 async fn restorable(
     settings: &CommandSettings,
     record: &Record,
@@ -268,7 +268,7 @@ async fn restorable(
     }
 }
 
-/// What the agent's own list says of the session; why it could not be asked, inside.
+/// What the agent's own list has of the session; the inner result is why it could not be requested.
 async fn listed(
     settings: &CommandSettings,
     record: &Record,

@@ -1,5 +1,5 @@
-//! How acpx itself stands on this machine: the directory, its home and store, its host, what it can clean up, and what
-//! is configured.
+//! Checks acpx on this machine: the directory, its home and store, its host, its cleanup of processes, and the
+//! configuration.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::session::host_locator::HostLocator;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings;
 
-/// How long the store is looked through.
+/// How long to scan the store.
 const LOOK: Duration = Duration::from_secs(10);
 /// How long a host may take to answer.
 const HOST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks at all of it.
+/// Runs all of these checks.
 pub(super) async fn look(
     cwd: Option<&Path>,
     config: Result<&Config, CliError>,
@@ -70,7 +70,7 @@ fn home(home: &Path, report: &mut DoctorReport) -> Result<(), CliError> {
     };
     if !home.exists() {
         let above = home.ancestors().skip(1).find(|above| above.exists()).unwrap_or(home);
-        // Whether one can be made there, only the making of one says.
+        // Only an attempt shows whether it can be created there.
         if tempfile::tempdir_in(above).is_err() {
             let hint = "set ACPX_HOME to a directory that you can write to".to_owned();
             let words = format!("{shown} is not there, and no directory can be made in {}", above.display());
@@ -115,7 +115,7 @@ async fn store(reach: &HostLocator, report: &mut DoctorReport) -> Result<(), Cli
         Err(error) => return report.fail("store", &error.into()),
     };
     let StoreCheck { format, problems, is_whole } = checked;
-    // Its write-ahead log belongs to it.
+    // Includes its write-ahead log.
     let size = |path: &Path| path.metadata().map_or(0, |facts| facts.len());
     let log = path.with_extension("db-wal");
     let facts = format!("{}, format {format}, {}", path.display(), bytes(size(&path) + size(&log)));
@@ -170,7 +170,7 @@ async fn running(place: &HostPlace, report: &mut DoctorReport) -> Result<(), Cli
     report.say(&finding)
 }
 
-/// What can be ended of what agents leave behind.
+/// Reports which leftover processes of agents can be ended.
 fn cleanup(report: &mut DoctorReport) -> Result<(), CliError> {
     if !cfg!(target_os = "linux") {
         return report.say(&Finding::warn(
@@ -191,7 +191,7 @@ fn cleanup(report: &mut DoctorReport) -> Result<(), CliError> {
     ))
 }
 
-/// Whether it can be told that an agent has started a program, so that this one approves nothing.
+/// Reports whether a program started by an agent can be recognised, so that it cannot approve anything.
 fn approvals(report: &mut DoctorReport) -> Result<(), CliError> {
     if !cfg!(target_os = "linux") {
         return report.say(&Finding::warn(

@@ -1,4 +1,4 @@
-//! `acpx sessions close`: ends a session's turns and its agent, and takes it out of the shell's way.
+//! `acpx sessions close`: ends a session's turns and its agent, and hides it from lookup.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::settings::CommandSettings;
 
-/// Closes the session that is meant.
+/// Closes the selected session.
 pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);

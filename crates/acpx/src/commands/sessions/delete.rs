@@ -1,6 +1,6 @@
-//! `acpx sessions delete`: takes a session away for good, from every list and from the agent where the agent can.
+//! `acpx sessions delete`: deletes a session permanently, from every list and from the agent if it supports that.
 //!
-//! What nobody named is deleted only while it is open: said twice, the command takes no second session with it.
+//! A session selected without a name is deleted only while it is open: a repeated command does not delete a second one.
 
 use std::process::ExitCode;
 
@@ -19,14 +19,14 @@ use crate::session::prompt_request::AcpxMeta;
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request::ResumeParams;
 
-/// The answer to `session/delete`, as far as there is anything in it.
+/// The reply to `session/delete`.
 #[derive(Deserialize)]
 struct Deleted {
     #[serde(rename = "_meta", default)]
     meta: Option<AcpxMeta<DeletedMeta>>,
 }
 
-/// Deletes the session that is meant.
+/// Deletes the selected session.
 pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
@@ -38,7 +38,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         let Some(record) = record else { return Err(kept.missing(settings, Intent::Deleted).await?) };
         drop(kept);
         let params = json!({ "sessionId": record.id });
-        // An agent that has to be started to delete it gets the environment of this command.
+        // An agent that has to be started for the delete gets the environment of this command.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
@@ -51,7 +51,8 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
             match talk.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
-                // What can no longer be taken up, its directory being gone for instance, can still be deleted.
+                // A session that cannot be resumed, for instance because its directory is missing, can still be
+                // deleted.
                 Ok(_) | Err(HostSessionError::Failed(_)) => {}
                 Err(trouble) => return Err(trouble),
             }

@@ -1,7 +1,7 @@
-//! `acpx sessions ensure`: a session where a shell finds it, made unless there is one, here or further up.
+//! `acpx sessions ensure`: finds the session of this directory or a parent, or creates one.
 //!
-//! One that is there is given what was typed for it, as a prompt would give it: its agent is brought back for that. What
-//! its agent does not take any more is said. Where nothing was typed, nothing is started.
+//! An existing session gets the typed flags as with a prompt: its agent is started for that. Flags that its agent
+//! cannot apply any more are reported. Without flags nothing is started.
 
 use std::process::ExitCode;
 
@@ -24,13 +24,13 @@ use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
 
-/// Finds it or makes it.
+/// Finds or creates the session.
 pub(crate) fn run(
     settings: &CommandSettings,
     options: &CliOptions,
     config: &Config,
 ) -> Result<ExitCode, CliError> {
-    // A file that cannot be read is an error whether anybody needs it or not.
+    // An unreadable file is an error even if it is not needed.
     let given = McpServerSet::typed(settings, options)?;
     let there = block_on(async { RecordLookup::open()?.find(settings, SessionFilter::Open).await })?;
     let Some(record) = there else {
@@ -50,7 +50,7 @@ pub(crate) fn run(
     Ok(CliExit::Success.into())
 }
 
-/// Whether something was typed that a session which is there may not have.
+/// Whether a flag was typed that an existing session may not have.
 fn brings_something(settings: &CommandSettings, options: &CliOptions, record: &Record) -> bool {
     options.model.is_some()
         || options.mcp_config.is_some()
@@ -58,12 +58,12 @@ fn brings_something(settings: &CommandSettings, options: &CliOptions, record: &R
         || wants_newer(options, record).is_some()
 }
 
-/// The version of the protocol that was typed, if it is newer than the one the session is spoken in.
+/// The typed protocol version, if it is newer than the session's.
 fn wants_newer(options: &CliOptions, record: &Record) -> Option<ProtocolVersion> {
     options.protocol.filter(|wanted| record.agent.protocol < *wanted)
 }
 
-/// Gives the session what was typed; its ids then, and the flags that came to nothing.
+/// Applies the typed flags; returns the session's ids, and the flags without effect.
 async fn apply(
     settings: &CommandSettings,
     options: &CliOptions,
@@ -104,13 +104,13 @@ async fn apply(
     Ok((identity, not_applied))
 }
 
-/// The flags whose values the agent has not taken, since it keeps what it has.
+/// The flags without effect, since the agent keeps what it has.
 pub(super) fn not_taken(meta: &SessionMeta) -> Vec<&'static str> {
     let kept = [(meta.mcp_servers, "--mcp-config"), (meta.additional_directories, "--add-dir")];
     kept.into_iter().filter(|(kept, _)| kept.is_some()).map(|(_, flag)| flag).collect()
 }
 
-/// Whether a session's agent is asked for this version by now.
+/// Whether the record now has this protocol version for its agent.
 async fn is_spoken(record: &Record, wanted: ProtocolVersion) -> Result<bool, CliError> {
     let kept = RecordLookup::open()?;
     let Some(store) = kept.store() else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! `acpx sessions history`: what was said last, in a session that is open or closed.
+//! `acpx sessions history`: shows the last entries of an open or closed session.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::session::settings::CommandSettings;
 /// How many events are read at a time.
 const PAGE: usize = 4096;
 
-/// Shows the last entries of the session that is meant.
+/// Shows the last entries of the selected session.
 pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;
@@ -36,7 +36,7 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<Exi
                 said.add_unsent(&turn);
             }
         }
-        // Nobody goes on with what was sent by a host, or to an agent, that is gone.
+        // Turns that were sent by a dead host, or to a dead agent, are interrupted.
         let place = HostLocator::of_environment()?.place;
         for (turn, at) in
             left_turns(store, &record.id, |record| agent_lives(record, &place) && listens(&place)).await?
@@ -49,9 +49,9 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<Exi
     Ok(CliExit::Success.into())
 }
 
-/// The turns that were sent and that nobody goes on with, and when they were sent. An agent is known before a turn is sent
-/// to it, so the record is read after the turns: one that has begun meanwhile is seen with its agent. A turn may as well
-/// have ended before its agent did, so the turns are read once more where nobody sees to them.
+/// The interrupted turns: sent, not ended, without a host or agent that continues them; and when they were sent. An
+/// agent is stored before a turn is sent to it, so the record is read after the turns: a turn that has just begun is
+/// seen with its agent. A turn may also have ended before its agent did, so interrupted turns are read again.
 async fn left_turns(
     store: &dyn Store,
     record: &RecordId,
@@ -130,7 +130,7 @@ mod tests {
         };
         let store = MemoryStore::new();
         let lease = store.create(record.clone(), Vec::new(), HostId::new("h").unwrap()).await.unwrap();
-        // What was read of the record before this says that no agent runs.
+        // The record, read earlier, has no running agent.
         let process = ProcessIdentity { pid: 4242, started: 1, boot: "b".to_owned() };
         let run = AgentRun { process, since: at(1), ended: None };
         let begun = vec![Change::AgentRun(run), Change::Turn(turn.clone())];
@@ -138,7 +138,7 @@ mod tests {
         let runs = |record: &Record| record.agent_run.as_ref().is_some_and(|run| run.ended.is_none());
         assert_eq!(left_turns(&store, &record.id, runs).await.unwrap(), []);
         assert_eq!(left_turns(&store, &record.id, |_| false).await.unwrap(), [(TurnId(1), at(2))]);
-        // It ends, and its agent after it, when the turns are read and the record is not.
+        // The turn ends, and its agent after it, between the read of the turns and the read of the record.
         let ends = |_: &Record| {
             let outcome = TurnOutcome::Stopped(StopReason::cancelled());
             let ended = Turn { state: TurnState::Ended { at: at(3), outcome }, ..turn.clone() };

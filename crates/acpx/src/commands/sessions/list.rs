@@ -1,5 +1,4 @@
-//! `acpx sessions list`: the sessions that are kept, last used first. With an agent named, those with it;
-//! without, all of them.
+//! `acpx sessions list`: lists the stored sessions, most recently used first: those of the named agent, or all.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +14,7 @@ use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
 
-/// Lists what is kept.
+/// Lists the stored sessions.
 pub(crate) fn run(
     settings: &CommandSettings,
     options: &CliOptions,
@@ -31,11 +30,11 @@ pub(crate) fn run(
     Ok(CliExit::Success.into())
 }
 
-/// The records that are kept, each with what it is called.
+/// The stored records, each with its title.
 pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
     let kept = RecordLookup::open()?;
     let Some(store) = kept.store() else { return Ok(Vec::new()) };
-    // All of them at once: one that changes between two pages would be in neither.
+    // All at once: a record that changes between two pages would be on neither.
     let mut records = store.records(filter.clone(), None, usize::MAX).await?;
     for record in &mut records {
         record.title = title(store, record).await?;
@@ -44,12 +43,12 @@ pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> 
     Ok(records)
 }
 
-/// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.
+/// The directory with its links resolved. A missing one is searched by its name: it may have stored sessions.
 fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
     Ok(real_path_or_written(AbsolutePath::from_path(&cwd.join(directory))?))
 }
 
-/// The names of a directory, which are one where it is gone.
+/// The names of a directory: the written and the real path, which are the same if it is missing.
 pub(super) fn names(cwd: &Path, directory: &Path) -> Result<DirectoryNames, CliError> {
     let written = AbsolutePath::from_path(&cwd.join(directory))?;
     Ok(DirectoryNames::new(&written, real_path(&written).ok()))

@@ -1,4 +1,4 @@
-//! `acpx sessions migrate`: takes sessions of npm acpx over by hand, and says what became of each file.
+//! `acpx sessions migrate`: imports npm acpx sessions on request, and reports the result of each file.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 use crate::session::takeover;
 
-/// Takes them over. A file that cannot be read is reported, and makes the command fail once the others have come.
+/// Imports them. An unreadable file is reported, and makes the command fail after the others were imported.
 pub(crate) fn run(
     command: &MigrateCommand,
     output: OutputOptions,
@@ -31,7 +31,7 @@ pub(crate) fn run(
         None => reach.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };
-    // A mistake elsewhere in the configuration keeps no session from coming.
+    // An error in the configuration does not stop the import.
     let agents = config.get().map(Config::configured_agents).unwrap_or_default();
     let report = block_on(async {
         let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));

@@ -1,4 +1,4 @@
-//! `acpx sessions …`: one file for each of its verbs.
+//! `acpx sessions …`: one file per subcommand.
 
 pub(super) mod close;
 pub(super) mod delete;

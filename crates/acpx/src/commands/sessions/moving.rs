@@ -1,4 +1,4 @@
-//! `acpx sessions move`: a session whose project has moved works in the new directory from then on.
+//! `acpx sessions move`: moves a session whose project has moved to the new directory.
 
 use std::process::ExitCode;
 
@@ -15,14 +15,14 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, has_name, id_of, no_session, told};
 use crate::session::settings::CommandSettings;
 
-/// Moves the session that is meant to the directory that the command works in.
+/// Moves the selected session to the command's directory.
 pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = meant(&RecordLookup::open()?, settings).await?;
         let MovedMeta { ids, staying_directories } = if works_in(&record, &settings.cwd) {
-            // It is where it is to be, and its agent need not be disturbed.
+            // It is there already, and its agent need not be restarted.
             MovedMeta { ids: record.identity().into(), staying_directories: Vec::new() }
         } else {
             let params = json!({ "sessionId": record.id, "cwd": settings.cwd });
@@ -42,7 +42,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     })
 }
 
-/// The session of an id, or else the one of this agent and name whose directory is gone.
+/// The session of an id, or else the one of this agent and name whose directory is missing.
 async fn meant(kept: &RecordLookup, settings: &CommandSettings) -> Result<Record, CliError> {
     if let Some(record) = kept.by_id(settings).await? {
         return Ok(record);
@@ -69,12 +69,12 @@ async fn meant(kept: &RecordLookup, settings: &CommandSettings) -> Result<Record
     }
 }
 
-/// Whether a record works in a directory already, also by its real path: a link may lead elsewhere by now.
+/// Whether a record works in a directory already, also by its real path: a link may have changed.
 fn works_in(record: &Record, cwd: &AbsolutePath) -> bool {
     record.cwd.as_path() == cwd.as_path() && real_path(cwd).is_ok_and(|real| real == record.real_cwd)
 }
 
-/// The same error; one that says that the place is taken says how to have it. A move gives no other name.
+/// Adds a hint to the error that the place is taken. A move cannot change the name.
 fn of_taken_place(error: CliError) -> CliError {
     let hint = "close that session first, by its id: acpx sessions close ID";
     if error.code() == "SCOPE_TAKEN" { error.with_hint(hint.to_owned()) } else { error }

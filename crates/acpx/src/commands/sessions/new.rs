@@ -1,4 +1,4 @@
-//! `acpx sessions new`: a session with an agent, where a shell finds it; and what makes one for `sessions ensure`.
+//! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` uses it too.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
 
-/// Makes one; an open one of the same name in the same directory is closed.
+/// Creates a session; an open one of the same name in the same directory is closed.
 pub(crate) fn new(
     settings: &CommandSettings,
     options: &CliOptions,
@@ -28,7 +28,7 @@ pub(crate) fn new(
     make(settings, options, config, shell)
 }
 
-/// Asks for one. Where another command has made it meanwhile, it may be that one.
+/// Requests a session. If another command has just created it, the result may be that one.
 pub(super) fn make(
     settings: &CommandSettings,
     options: &CliOptions,
@@ -69,7 +69,7 @@ pub(super) fn name(settings: &CommandSettings) -> Option<&str> {
     settings.session.as_ref().map(SessionName::as_str)
 }
 
-/// Asks until a host has answered: one that went away before has made nothing that a shell could find.
+/// Repeats the request until a host replies: a host that died before has created nothing that lookup finds.
 async fn ask(
     reach: &HostLocator,
     params: &NewParams<'_>,

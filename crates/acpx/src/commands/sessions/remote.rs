@@ -1,4 +1,4 @@
-//! `acpx sessions list --remote`: the agent's own list, together with what is kept of each session.
+//! `acpx sessions list --remote`: shows the agent's own list, joined with the stored records.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::own_engine;
 use crate::session::settings::CommandSettings;
 
-/// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
+/// Requests the list from the agent. An agent without a list is an error; the stored records are no substitute.
 pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<ExitCode, CliError> {
     let directory =
         command.filter_cwd.as_deref().map(|path| names(settings.cwd.as_path(), path)).transpose()?;
@@ -40,12 +40,12 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<E
 
 type RemoteSessionPage = (Vec<ListedSession>, Option<String>);
 
-/// What a cursor begins with that continues the second list of a directory with two names. The cursors of the first are
-/// the agent's own.
+/// The prefix of a cursor in the second list of a directory with two names. Cursors of the first list are the agent's
+/// own.
 const WRITTEN: &str = "written:";
 
-/// A page of the agent's sessions. Agents compare what is written, so where a directory has two names, the agent is asked
-/// by the second when the list by the first has ended.
+/// A page of the agent's sessions. Agents compare paths literally, so a directory with two names needs two lists: the
+/// second one follows the end of the first.
 async fn ask(
     settings: &CommandSettings,
     directory: Option<&DirectoryNames>,
@@ -77,7 +77,7 @@ async fn ask(
     }
 }
 
-/// A session that we hold is shown as ours.
+/// Shows a session that has a record as that record.
 fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &CommandSettings) -> ListRow<'a> {
     match kept.iter().find(|record| record.lineage.current().session == session.session) {
         Some(record) => ListRow::Kept(record),

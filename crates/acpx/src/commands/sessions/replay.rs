@@ -1,4 +1,4 @@
-//! `acpx sessions replay`: what was said in a session, again, from any place. It reads the store and starts nothing.
+//! `acpx sessions replay`: shows a stored session again, from any event on. It starts no process.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::session::settings::CommandSettings;
 /// How many events are read at a time.
 const PAGE: usize = 1024;
 
-/// Shows the session that is meant.
+/// Shows the selected session.
 pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;
@@ -43,7 +43,7 @@ async fn beginning(command: &ReplayCommand, events: &RecordEvents) -> Result<Seq
     }
 }
 
-/// Shows the events that are kept, from this one on.
+/// Shows the stored events, from this one on.
 pub(super) async fn show(
     settings: &CommandSettings,
     record: &Record,
@@ -56,7 +56,7 @@ pub(super) async fn show(
         let page = store.events(record.id.clone(), next, PAGE).await?;
         let Some(last) = page.last() else { break };
         next = last.seq.next();
-        // What comes while this is shown is for those who watch.
+        // Later events are for `sessions watch`.
         let is_meant = |seq: Seq| Some(seq) <= record.last_seq;
         for event in page.iter().filter(|event| is_meant(event.seq)).filter_map(WatchedEvent::of) {
             if let Some(turn) = unsent_turn(&view, &event, store, &record.id).await? {

@@ -1,4 +1,4 @@
-//! `acpx sessions reset`: a session continues in a fresh ACP session. The way out if its agent keeps failing to restore it.
+//! `acpx sessions reset`: continues a session in a fresh ACP session, for an agent that keeps failing to restore it.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
 
-/// Resets the session that is meant.
+/// Resets the selected session.
 pub(crate) fn run(settings: &CommandSettings, carry_history: bool) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -31,7 +31,7 @@ pub(crate) fn run(settings: &CommandSettings, carry_history: bool) -> Result<Exi
     })
 }
 
-/// Resumes a session in another ACP session than it has; its ids then.
+/// Resumes a session in another ACP session; returns its new ids.
 pub(super) async fn resume(
     settings: &CommandSettings,
     record: &Record,

@@ -1,4 +1,4 @@
-//! `acpx sessions restore --to`: a session returns to an earlier ACP session that its agent still has.
+//! `acpx sessions restore --to`: returns a session to an earlier ACP session that its agent still has.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `acpx sessions show`: one session, open or closed, with the ACP sessions it went through.
+//! `acpx sessions show`: shows one session, open or closed, with its ACP sessions.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::session::host_locator::block_on;
 use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, last_usage};
 use crate::session::settings::CommandSettings;
 
-/// Shows the session that is meant.
+/// Shows the selected session.
 pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;

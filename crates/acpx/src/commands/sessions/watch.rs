@@ -1,6 +1,6 @@
-//! `acpx sessions watch`: what happens in a session, whoever works in it, until it is interrupted or the session is
-//! deleted. Of a session that is closed it shows what there is, and ends. The agent is not started, and may be parked
-//! meanwhile. Which session it is, and what became of it, is said on stderr.
+//! `acpx sessions watch`: shows what happens in a session, from any client, until it is interrupted or the session is
+//! deleted. For a closed session it shows the stored events and ends. It does not start the agent, and the agent may be
+//! parked while it runs. Notices about the session go to stderr.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
 
-/// Follows the session that is meant, from the next event on or from a place.
+/// Follows the selected session, from the next event on or from a cursor.
 pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<ExitCode, CliError> {
     let reach = HostLocator::of_environment()?;
     block_on(async {
@@ -39,7 +39,7 @@ async fn follow(
     let Some((store, events)) = kept.into_events(record) else { return Ok(()) };
     let mut console = Console::of_program(settings.mode);
     if record.lifecycle != Lifecycle::Open {
-        // Nothing more comes of a closed session, so what there is is shown.
+        // A closed session has no further events, so the stored ones are shown.
         output::watching_closed(SessionLabel::of(record), &mut console);
         let next = events.find(from.unwrap_or(&Cursor::Start)).await?;
         return replay::show(settings, record, &store, next).await;
@@ -60,7 +60,7 @@ async fn follow(
         };
         match seen(talk).await {
             Ok(()) => Ok(WatchEnd::Deleted),
-            // This is how it ends.
+            // The normal end.
             Err(HostSessionError::Stopped(InterruptReason::Signalled)) => Ok(WatchEnd::Interrupted),
             Err(trouble) => Err(trouble),
         }
@@ -73,7 +73,7 @@ async fn follow(
     Ok(())
 }
 
-/// Why nothing more is shown.
+/// Why the watch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchEnd {
     Interrupted,

@@ -1,4 +1,4 @@
-//! What survives, and what is refused.
+//! Tests of the archive: what survives a crash, and which damage is rejected.
 
 use acpx_testkit::TempHome;
 

@@ -1,18 +1,18 @@
-//! The cookies that the other side has given: a balancer before several servers finds the right one by them. There is
-//! one address, so whatever was given is sent back.
+//! Cookies of the server, which a load balancer may need for routing. There is only one address, so every cookie is
+//! sent back.
 
 use hyper::header::HeaderValue;
 
-/// How many are kept, and how long each may be.
+/// Maximum number of cookies, and maximum length of each.
 const MOST: usize = 32;
 const LONGEST: usize = 4096;
 
-/// What was given, by name.
+/// The cookies by name.
 #[derive(Debug, Default)]
 pub(super) struct Cookies(Vec<(String, String)>);
 
 impl Cookies {
-    /// Takes what a `Set-Cookie` says. What is no cookie, and what there is no room for, is passed over.
+    /// Stores the cookie of a `Set-Cookie` header. Malformed and excess cookies are ignored.
     pub(super) fn take(&mut self, header: &HeaderValue) {
         let Some(text) = header.to_str().ok().filter(|text| text.len() <= LONGEST) else { return };
         let mut parts = text.split(';');
@@ -28,7 +28,7 @@ impl Cookies {
         }
     }
 
-    /// All of them, as a request has them.
+    /// The `Cookie` header with all of them.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let pairs: Vec<_> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let mut header = HeaderValue::from_str(&pairs.join("; ")).ok().filter(|_| !pairs.is_empty())?;

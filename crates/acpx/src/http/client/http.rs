@@ -1,7 +1,7 @@
-//! An agent over HTTP: what is said is posted, and what is heard comes on streams of events, one for the connection
-//! and one for each session.
+//! Client side of ACP over HTTP: posts outgoing messages and reads incoming ones from event streams, one for the
+//! connection and one per session.
 //!
-//! The stream of a session is opened before anything is said in it, so that nothing of a replay is missed.
+//! A session's stream is opened before the first message to the session is sent, so that no part of a replay is missed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,29 +22,29 @@ use super::line::{RelayRequest, RelayResponse, RequestConnection};
 use super::sse::Events;
 use super::{FAREWELL, LocalEndpoint, Relay, RelayError};
 
-/// How much of the words of a refusal is shown.
+/// Maximum length of a refusal's body that is shown.
 const WORDS: usize = 1024;
-/// How long a stream may say nothing. A server says every few seconds that it is there.
+/// How long a stream may be silent. Servers send a keep-alive every few seconds.
 const SILENCE: Duration = Duration::from_mins(1);
-/// How many sessions may wait for their streams.
+/// Capacity of the queue of new sessions whose streams are to be opened.
 const BEGUN: usize = 64;
 
-/// A connection that the other side has begun.
+/// A connection that the server has accepted.
 struct RelayConnection<'a> {
     relay: Arc<Relay>,
     peer: &'a Peer,
     connection: HeaderValue,
-    /// The sessions whose streams were opened.
+    /// Sessions whose streams are open.
     open: HashSet<String>,
-    /// The sessions that were to end.
+    /// Sessions that a sent request closes or deletes.
     over: HashSet<String>,
-    /// The streams being read. Each ends with why, or with the session whose stream it was.
+    /// Reader tasks of the streams. Each returns the session whose stream ended, or an error.
     streams: JoinSet<Result<String, RelayError>>,
     begins: SessionStartRequests,
     tell_begun: mpsc::Sender<String>,
 }
 
-/// Requests whose answers name new sessions.
+/// Ids of pending requests whose replies name a new session.
 #[derive(Clone, Default)]
 struct SessionStartRequests(Arc<Mutex<HashSet<RpcId>>>);
 
@@ -53,7 +53,7 @@ impl Relay {
         let Some(first) = near.incoming.recv().await else { return Ok(()) };
         let (connection, answer) = self.greet(first.message()).await?;
         drop(near.peer.send(answer).await);
-        // Without a connection the first request was refused, and there is nothing more to say.
+        // Without a connection id the server refused `initialize`, and the relay is done.
         let Some(connection) = connection else { return Ok(()) };
         let (tell_begun, mut begun) = mpsc::channel(BEGUN);
         let mut far = RelayConnection {
@@ -88,7 +88,7 @@ impl Relay {
         done
     }
 
-    /// Posts the first request; the connection it has begun, and its answer.
+    /// Posts `initialize`; returns the connection id, if there is one, and the reply.
     async fn greet(&self, first: &RpcMessage) -> Result<(Option<HeaderValue>, String), RelayError> {
         let response = self
             .ask(RelayRequest { method: Method::POST, headers: &[], body: first.line().to_string() })
@@ -116,7 +116,7 @@ impl Relay {
 }
 
 impl RelayConnection<'_> {
-    /// Says there what was said here.
+    /// Posts one message of the local side.
     async fn say(&mut self, message: &RpcMessage) -> Result<(), RelayError> {
         let is_about_all = message.method().is_none_or(|method| method.starts_with("$/"));
         let session = message.params().filter(|_| !is_about_all).and_then(session_of);
@@ -133,7 +133,7 @@ impl RelayConnection<'_> {
                 ("session/close" | "session/delete", Some(session)) => {
                     self.over.insert(session.clone());
                 }
-                // A session that goes on after all may not lose its stream.
+                // A session that is used again keeps its stream.
                 (_, Some(session)) => {
                     self.over.remove(session);
                 }
@@ -150,7 +150,7 @@ impl RelayConnection<'_> {
         }
     }
 
-    /// Opens a stream, and reads it from now on.
+    /// Opens a stream and spawns its reader.
     async fn listen(&mut self, session: Option<String>) -> Result<(), RelayError> {
         if let Some(session) = &session
             && !self.open.insert(session.clone())
@@ -174,7 +174,7 @@ impl RelayConnection<'_> {
         Ok(())
     }
 
-    /// The stream of a session has ended. That is a loss, unless the session was to end.
+    /// Handles the end of a session's stream, which is an error unless the session was being closed.
     fn ended(&mut self, session: &str) -> Result<(), RelayError> {
         self.open.remove(session);
         if self.over.remove(session) {
@@ -196,7 +196,7 @@ impl RelayConnection<'_> {
         Ok(headers)
     }
 
-    /// Ends the connection. Nobody may be left to hear it.
+    /// Ends the connection. The server may be unreachable by then.
     async fn end(mut self) {
         self.streams.shutdown().await;
         let headers = [(CONNECTION, self.connection.clone())];
@@ -205,18 +205,18 @@ impl RelayConnection<'_> {
     }
 }
 
-/// The reading of one stream.
+/// Reads one event stream.
 struct RelayStreamReader {
     relay: Arc<Relay>,
     peer: Peer,
     begins: SessionStartRequests,
     tell_begun: mpsc::Sender<String>,
-    /// The line that the stream comes on, if it has one of its own.
+    /// The stream's own connection, if it has one.
     _line: Option<RequestConnection>,
 }
 
 impl RelayStreamReader {
-    /// Says here what comes. That of a session may end when the session does; that of the connection may not.
+    /// Forwards events to the local side. A session's stream may end with its session; the connection's stream may not.
     async fn hear<B>(self, body: B, session: Option<String>) -> Result<String, RelayError>
     where
         B: hyper::body::Body<Data = bytes::Bytes>,
@@ -233,7 +233,7 @@ impl RelayStreamReader {
                 if let Some(session) = self.begins.begun(&line) {
                     drop(self.tell_begun.send(session).await);
                 }
-                // If nobody listens here any more, nobody speaks here either.
+                // A closed local side also ends the loop that reads from it.
                 drop(self.peer.send(line).await);
             }
         }
@@ -242,7 +242,7 @@ impl RelayStreamReader {
 }
 
 impl SessionStartRequests {
-    /// The session that an answer names, if it is the answer to a request for one.
+    /// The new session that a reply names, if it replies to a request for one.
     fn begun(&self, line: &str) -> Option<String> {
         let message = RpcMessage::parse(line).ok().filter(|message| message.method().is_none())?;
         let is_asked = self.ids().remove(message.id()?);
@@ -266,7 +266,7 @@ mod tests {
     use super::super::super::address::Address;
     use super::*;
 
-    /// The reading of a stream, and who hears what it says.
+    /// A stream reader, and the receiving end of what it forwards.
     fn listening() -> (RelayStreamReader, InboundStream) {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let ((peer, _), (_, heard)) = memory(WireLimits::default());
@@ -286,7 +286,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_says_nothing_for_long_is_lost_and_one_that_says_it_is_there_is_not() {
         let (listening, _heard) = listening();
-        // It says that it is there ten times, and then the other machine vanishes.
+        // Ten keep-alives, and then silence.
         let comments = stream::unfold(0, async |said| {
             if said == 10 {
                 std::future::pending::<()>().await;

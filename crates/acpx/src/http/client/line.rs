@@ -1,6 +1,5 @@
-//! The connection that requests go over, kept from one to the next: a handshake for each would cost more than the
-//! request. Where the other side speaks HTTP/2 the streams of events are on it, too; where it does not, each has one of
-//! its own.
+//! HTTP connections for requests, reused because a handshake costs more than a request. Over HTTP/2 the event streams
+//! share the connection; over HTTP/1 each stream has its own.
 
 use hyper::body::Incoming as Body;
 use hyper::client::conn::{TrySendError, http1, http2};
@@ -12,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::pieces::{ChunkedBody, WAITING};
 use super::{ByteStream, PATIENCE, Relay, RelayError};
 
-/// A task that ends with whoever has it.
+/// A task that is aborted on drop.
 struct Task(JoinHandle<()>);
 
 impl Drop for Task {
@@ -21,16 +20,16 @@ impl Drop for Task {
     }
 }
 
-/// A connection that takes requests.
+/// A connection that accepts requests.
 pub(super) struct RequestConnection {
     sender: Sender,
     _task: Task,
 }
 
 enum Sender {
-    /// One after another.
+    /// One request at a time.
     Http1(http1::SendRequest<ChunkedBody>),
-    /// Many at once.
+    /// Many concurrent requests.
     Http2(http2::SendRequest<ChunkedBody>),
 }
 
@@ -52,7 +51,7 @@ impl RequestConnection {
     ) -> Result<Response<Body>, TrySendError<Request<ChunkedBody>>> {
         match &mut self.sender {
             Sender::Http1(sender) => {
-                // A line that is closed meanwhile says so when it is used.
+                // A connection that closes here fails in the send below.
                 drop(sender.ready().await);
                 sender.try_send_request(request).await
             }
@@ -61,22 +60,22 @@ impl RequestConnection {
     }
 }
 
-/// What is asked of the other side.
+/// A request to the server.
 pub(super) struct RelayRequest<'a> {
     pub(super) method: Method,
     pub(super) headers: &'a [(HeaderName, HeaderValue)],
     pub(super) body: String,
 }
 
-/// What it answered, and the line it comes on if that is for this answer alone.
+/// A response, and its connection if no other request shares it.
 pub(super) struct RelayResponse {
     pub(super) response: Response<Body>,
     pub(super) line: Option<RequestConnection>,
 }
 
 impl Relay {
-    /// Asks something. What did not leave here is asked once more, on a new line: the kept one may have been closed
-    /// while it was idle.
+    /// Sends a request. If the reused connection was closed while idle and the request did not leave, retries once on a
+    /// new one.
     pub(super) async fn ask(&self, asked: RelayRequest<'_>) -> Result<RelayResponse, RelayError> {
         let mut kept = self.line.lock().await;
         let is_stream = asked.method == Method::GET;
@@ -108,7 +107,7 @@ impl Relay {
         Ok(self.answered(response, None))
     }
 
-    /// Sends a request. That may take long, as long as it goes on.
+    /// Sends a request; fails only if the body makes no progress for too long.
     async fn sent(
         &self,
         line: &mut RequestConnection,
@@ -131,7 +130,8 @@ impl Relay {
         self.line_over(stream, is_http2).await
     }
 
-    /// A line over a stream. What waits to be written on it is bounded, so that what was taken is about what went out.
+    /// Performs the HTTP handshake. A bounded write buffer makes the consumed part of a body about the part that was
+    /// sent.
     async fn line_over(
         &self,
         stream: Box<dyn ByteStream>,
@@ -149,7 +149,7 @@ impl Relay {
         }
         let shaken = self.in_time(http1::Builder::new().max_buf_size(WAITING).handshake(io)).await?;
         let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
-        // How it ends is said where it is used.
+        // The request that uses the connection reports its errors.
         let task = tokio::spawn(async move { drop(connection.await) });
         Ok(RequestConnection { sender: Sender::Http1(sender), _task: Task(task) })
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::super::super::address::Address;
     use super::*;
 
-    /// A relay whose line is this stream.
+    /// A relay whose reused connection is this stream.
     async fn relay(stream: impl ByteStream + 'static) -> std::sync::Arc<Relay> {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let line = relay.line_over(Box::new(stream), false).await.unwrap();

@@ -1,9 +1,7 @@
-//! An agent on another machine, as a program on this one: what comes on stdin is said there, and what is said there
-//! comes on stdout.
+//! Relays stdin and stdout to an agent on another machine, so that the remote agent looks like a local one.
 //!
-//! To whoever started it, it is an agent like any other. Where acpx is on the other side, a connection that is lost is
-//! made anew, and what was missed is told. Otherwise the agent has died with it, and a session is restored with the next
-//! one.
+//! If the other side is acpx, a lost connection is re-established and missed events are replayed. Otherwise a lost
+//! connection ends the agent, and the session is restored with a new one.
 
 mod cookies;
 mod http;
@@ -35,95 +33,94 @@ use super::{limits, tls};
 use cookies::Cookies;
 use line::RequestConnection;
 
-/// How long it may take to reach the other machine, and each step of that; and how long nothing may go out of what is
-/// said there.
+/// Timeout of each step of connecting, and of sending without progress.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the last words may take.
+/// Timeout of closing a connection.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Why an agent on another machine cannot be talked to.
+/// Why a remote agent cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RelayError {
-    /// Nobody is there.
+    /// The connection could not be made.
     #[error("cannot reach {address}")]
     Unreachable {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// Whoever is there does not prove to be who is meant.
+    /// The certificate of the remote machine is not trusted.
     #[error("{address} cannot be trusted")]
     Untrusted {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// The token for it cannot be had.
+    /// The token file cannot be read.
     #[error("cannot read the token for the agent in {}", file.display())]
     TokenFile {
         /// The file that was named.
         file: PathBuf,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// It takes too long.
+    /// It did not reply in time.
     #[error("{address} does not answer")]
     Silent {
-        /// Where.
+        /// The address.
         address: String,
     },
-    /// TLS cannot be used here.
+    /// TLS is not available on this machine.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
-    /// It answered something else than it should.
+    /// It replied with an unexpected status.
     #[error("{address} answered {status}{}", said(.words))]
     Refused {
-        /// Where.
+        /// The address.
         address: String,
-        /// How HTTP says it.
+        /// The HTTP status.
         status: StatusCode,
-        /// What it said about it.
+        /// The body of its reply.
         words: String,
-        /// Whether it was shown a token.
+        /// Whether the request carried a token.
         with_token: bool,
     },
-    /// What it speaks is not understood.
+    /// Its reply violates the protocol.
     #[error("{address} does not speak as it should: {problem}")]
     Foreign {
-        /// Where.
+        /// The address.
         address: String,
-        /// What is wrong.
+        /// The violation.
         problem: String,
     },
-    /// It is gone.
+    /// The connection was lost.
     #[error("the connection to {address} was lost{}", said(.reason))]
     Lost {
-        /// Where.
+        /// The address.
         address: String,
-        /// What it said at the end.
+        /// The reason it gave, or the I/O error.
         reason: String,
     },
-    /// It was there, and is not any more.
+    /// A lost connection could not be re-established.
     #[error(
         "the conversation with {address} could not be taken up again{}; whether the last prompt arrived there is not known",
         if .why.is_final() { "" } else { " in a minute" }
     )]
     GivenUp {
-        /// Where.
+        /// The address.
         address: String,
-        /// What became of the last try.
+        /// The error of the last attempt.
         #[source]
         why: Box<RelayError>,
     },
 }
 
 impl RelayError {
-    /// What a person can do next.
+    /// What the user can do next.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Refused { status: StatusCode::UNAUTHORIZED, with_token: true, .. } => {
@@ -148,7 +145,7 @@ impl RelayError {
 }
 
 impl RelayError {
-    /// Whether there is no use in going there again: whoever is there does not let us in, or would refuse it again.
+    /// Whether another attempt is pointless because the remote machine would refuse again.
     fn is_final(&self) -> bool {
         match self {
             Self::Untrusted { .. } | Self::TokenFile { .. } | Self::Tls(_) | Self::GivenUp { .. } => true,
@@ -160,7 +157,8 @@ impl RelayError {
     }
 }
 
-/// Whether another connection may do. A server that has begun anew does not know the one before, or still has its stream.
+/// Whether a new connection may succeed: a restarted server does not know the old one, or has not closed its stream
+/// yet.
 fn is_mended_anew(status: StatusCode) -> bool {
     let statuses = [
         StatusCode::NOT_FOUND,
@@ -180,28 +178,28 @@ fn said(words: &str) -> String {
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// The way to an agent on another machine.
+/// Connects to an agent on another machine.
 pub(crate) struct Relay {
     address: Address,
     token: Option<String>,
-    /// What secured connections are made with, once one is.
+    /// TLS configuration, loaded on first use.
     connector: OnceCell<TlsConnector>,
     line: Mutex<Option<RequestConnection>>,
     cookies: std::sync::Mutex<Cookies>,
 }
 
-/// What is said and heard on this side.
+/// The local side of the relay.
 struct LocalEndpoint {
     peer: Peer,
     incoming: InboundStream,
 }
 
-/// The lines to the other machine, one after another.
+/// Opens connections to the remote machine, one after another.
 struct RelayConnector {
     relay: Arc<Relay>,
-    /// The last one, which ends with why.
+    /// The task of the current connection.
     last: std::sync::Mutex<Option<JoinHandle<()>>>,
-    /// Why the last one that ended did so, unless it was done with.
+    /// Why the last connection ended, unless it ended normally.
     why: Arc<std::sync::Mutex<Option<RelayError>>>,
 }
 
@@ -216,10 +214,10 @@ impl FarLine for RelayConnector {
             let mut near = LocalEndpoint { peer, incoming };
             let done = relay.speak(&mut near).await;
             *locked(&why) = done.err();
-            // What was heard is still told.
+            // Flush what was received before closing.
             drop(timeout(FAREWELL, near.peer.close()).await);
         });
-        // The one before is lost, or nobody listens to it.
+        // The previous connection is lost, or has no reader any more.
         if let Some(earlier) = locked(&self.last).replace(speaking) {
             earlier.abort();
         }
@@ -228,8 +226,7 @@ impl FarLine for RelayConnector {
 }
 
 impl RelayConnector {
-    /// Waits until the last line is over; why it is, unless it was done with. Where the line does not say, whoever
-    /// listened to it does.
+    /// Waits for the last connection to end and returns its error. If it has none, the bridge's own result decides.
     async fn over(self, done: Result<(), HostError>) -> Result<(), RelayError> {
         let last = locked(&self.last).take();
         if let Some(mut last) = last
@@ -250,19 +247,19 @@ impl RelayConnector {
     }
 }
 
-/// Nothing panics while it holds one of these locks, and every step leaves what it guards whole.
+/// No panic can happen while one of these locks is held, and every step leaves the guarded value consistent.
 fn locked<T>(lock: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Relay {
-    /// The way to an address, with what lets us in there.
+    /// Creates a relay to an address; `token` authenticates it there.
     pub(crate) fn new(address: Address, token: Option<String>) -> Arc<Self> {
         let (connector, line, cookies) = (OnceCell::new(), Mutex::default(), std::sync::Mutex::default());
         Arc::new(Self { address, token, connector, line, cookies })
     }
 
-    /// Passes lines until whoever speaks here is done.
+    /// Relays lines until the local side closes.
     pub(crate) async fn run(
         self: Arc<Self>,
         source: impl AsyncRead + Unpin + Send + 'static,
@@ -273,7 +270,7 @@ impl Relay {
         lines.over(done).await
     }
 
-    /// Passes lines on one connection.
+    /// Relays lines over one connection.
     async fn speak(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
         match self.address.transport {
             Transport::WebSocket => self.over_websocket(near).await,
@@ -281,12 +278,12 @@ impl Relay {
         }
     }
 
-    /// A connection, and whether HTTP/2 is spoken on it.
+    /// Opens a connection; the flag is true if it speaks HTTP/2.
     async fn connect(&self) -> Result<(Box<dyn ByteStream>, bool), RelayError> {
         let (host, port) = (self.address.host(), self.address.port());
         let unreachable = |source| RelayError::Unreachable { address: self.place(), source };
         let stream = self.in_time(TcpStream::connect((host, port))).await?.map_err(unreachable)?;
-        // A message is a few bytes that somebody waits for.
+        // Messages are small and latency-sensitive, so do not batch them.
         drop(stream.set_nodelay(true));
         if !self.address.is_secure {
             return Ok((Box::new(stream), false));
@@ -326,7 +323,7 @@ impl Relay {
         RelayError::Refused { address: self.place(), status, words: self.hide(words), with_token }
     }
 
-    /// What the other side says, without the token, should it say that.
+    /// The remote machine's message, with the token masked in case it echoes that.
     fn hide(&self, words: &str) -> String {
         match &self.token {
             Some(token) => words.replace(token.as_str(), "[token]"),
@@ -367,7 +364,7 @@ mod tests {
             Err((words, Some(format!("http://127.0.0.1:7/acp {why}"))))
         };
         assert_eq!(over(None, lost()).await, given_up(" in a minute", "does not answer"));
-        // One that does not let us in is not tried for long; one that was never there was told nothing.
+        // An authentication failure is final; a connection that never opened has delivered no prompt.
         let refused = || Some(relay.refused_with(StatusCode::UNAUTHORIZED, "no"));
         assert_eq!(over(refused(), lost()).await, given_up("", "answered 401 Unauthorized: no"));
         let never = ("http://127.0.0.1:7/acp answered 401 Unauthorized: no".to_owned(), None);

@@ -1,5 +1,5 @@
-//! The body of a request, given out piece by piece, so that it is seen whether the other side still takes it: a long
-//! message on a slow line takes its time, and only one of which nothing more is taken is given up.
+//! A request body that is handed out in chunks, so that progress is observable. A long message may take long on a slow
+//! connection; only one without progress is given up.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,19 +12,19 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
-/// How much is given out at a time.
+/// Size of a chunk.
 const PIECE: usize = 16 * 1024;
-/// How much of what was given out may wait to be written.
+/// Size of the write buffer behind the body.
 pub(super) const WAITING: usize = 64 * 1024;
 
-/// A body.
+/// A body that is handed out in chunks.
 #[derive(Debug)]
 pub(super) struct ChunkedBody {
     left: Bytes,
     taken: BodyProgress,
 }
 
-/// How much of a body was taken.
+/// How much of a body was consumed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BodyProgress(Arc<AtomicU64>);
 
@@ -39,7 +39,7 @@ impl ChunkedBody {
 }
 
 impl BodyProgress {
-    /// What some work comes to; `None` if for so long it is neither done nor more of the body is taken.
+    /// Awaits `work`; `None` if for `limit` it neither completes nor consumes more of the body.
     pub(super) async fn while_moving<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {

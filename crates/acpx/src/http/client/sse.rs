@@ -1,8 +1,8 @@
-//! Events out of the bytes of a stream, as far as ACP uses them: the data of each, whatever its name.
+//! Parses server-sent events as far as ACP uses them: the data of each event; event names are ignored.
 
 use super::super::longest_line;
 
-/// What came so far and is no whole event yet.
+/// The incomplete line and event so far.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     line: Vec<u8>,

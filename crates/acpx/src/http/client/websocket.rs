@@ -1,4 +1,4 @@
-//! An agent at the other end of a WebSocket.
+//! Client side of ACP over a WebSocket.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{ByteStream, FAREWELL, LocalEndpoint, Relay, RelayError};
 
 impl Relay {
     pub(super) async fn over_websocket(&self, near: &mut LocalEndpoint) -> Result<(), RelayError> {
-        // There is one connection, and what may come on it is bounded by itself.
+        // The only connection of this process; frame limits bound it already.
         let load = ReceiveBudget::new(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
         let (mut sink, source) = self.upgraded(&load).await?.split();
         tokio::select! {
@@ -28,19 +28,19 @@ impl Relay {
                 FrameSendError::Gone(error) => return Err(self.lost(&error)),
             },
             lost = self.hear(source, &load, &near.peer) => {
-                // Who says that it goes is answered likewise: the answer waits to be written.
+                // tungstenite has queued the reply to the close frame; flush it.
                 drop(timeout(FAREWELL, futures_util::SinkExt::flush(&mut sink)).await);
                 return Err(lost);
             }
         }
-        // Whoever spoke here is done, and says so. Nobody may be left to hear it.
+        // The local side is done. The remote machine may be unreachable by then.
         drop(timeout(FAREWELL, futures_util::SinkExt::close(&mut sink)).await);
         Ok(())
     }
 
     async fn upgraded(&self, load: &Arc<ReceiveBudget>) -> Result<Socket<Box<dyn ByteStream>>, RelayError> {
         let stream = MeteredStream { stream: self.connect().await?.0, load: Arc::clone(load) };
-        // The stream is secured already, so a request for a plain one is what goes through it.
+        // The stream is already encrypted, so the request inside it is a plain `ws:` one.
         let url = format!("ws://{}{}", self.address.authority(), self.address.path());
         let mut request = url.into_client_request().map_err(|error| self.foreign(&error))?;
         if let Some(token) = &self.token {
@@ -57,7 +57,7 @@ impl Relay {
         }
     }
 
-    /// A token as a header has it. What cannot be one is not shown.
+    /// The `Authorization` header for a token. The error does not contain the token.
     pub(super) fn bearer(&self, token: &str) -> Result<HeaderValue, RelayError> {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| self.foreign(&"the token for it has characters that no token has"))?;
@@ -65,7 +65,7 @@ impl Relay {
         Ok(value)
     }
 
-    /// Says here what is said there, until nothing more comes.
+    /// Forwards received messages to the local side until the connection ends.
     async fn hear(
         &self,
         mut source: SplitStream<Socket<Box<dyn ByteStream>>>,
@@ -76,10 +76,10 @@ impl Relay {
             match frames::hear(&mut source, load, FROM_SERVER).await {
                 FrameEvent::Line(line) => {
                     load.clear();
-                    // If nobody listens here any more, nobody speaks here either.
+                    // A closed local side also ends the loop that reads from it.
                     drop(peer.send(line).await);
                 }
-                // Nothing that is no text is said to us.
+                // ACP uses no binary frames; ignore them.
                 FrameEvent::Binary => load.clear(),
                 FrameEvent::Closed(close) => {
                     return self.lost(&close.map(|close| close.reason.to_string()).unwrap_or_default());

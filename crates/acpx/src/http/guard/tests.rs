@@ -1,4 +1,4 @@
-//! Who comes in, by what a request shows.
+//! Tests of request admission.
 
 use hyper::header::HeaderValue;
 

@@ -1,4 +1,4 @@
-//! Where each line goes, and how much waits there.
+//! Tests of routing lines to streams, and of the bounds of their queues.
 
 use std::future::poll_fn;
 
@@ -12,7 +12,7 @@ fn request(id: u32, method: &str, params: &str) -> RpcMessage {
     message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
 }
 
-/// Sends a line of the host on its way.
+/// Routes a line of the host.
 async fn tell(streams: &mut ConnectionStreams, line: &str) {
     let message = message(line);
     let (mailbox, line) = streams.route(&message);
@@ -95,7 +95,7 @@ async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
     let replayed = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s0"}}"#;
     tell(&mut streams, replayed).await;
     assert_eq!(next(&mut early[0]).await.as_deref(), Some(replayed));
-    // The host has named it, so it takes no place of the unknown any more.
+    // The host has named it, so it does not count as unknown any more.
     let more = streams.open(Some("more")).unwrap();
     assert_eq!(streams.open(Some("another")).unwrap_err(), NoStream::Unknown);
     drop(more);
@@ -115,7 +115,7 @@ async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_l
     assert_eq!(next(&mut reader).await.as_deref(), Some(closed));
     assert_eq!(streams.open(Some("s")).unwrap_err(), NoStream::Busy);
     drop(reader);
-    // Without a reader there is nothing left of it, and answers are heard on the connection's stream.
+    // Without a reader the stream is dropped, and replies arrive on the connection's stream.
     tell(&mut streams, update).await;
     streams.heard(&request(2, "session/delete", r#"{"sessionId":"s"}"#), None).unwrap();
     let deleted = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;

@@ -1,4 +1,4 @@
-//! Tokens in a file: what lets in, what does not, and what the file has.
+//! Tests of the token file: which secrets grant access, and what is stored.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! One field of a form: how it is asked for, and what comes of a line that is typed into it.
+//! One field of a form: how to ask for it, and how to interpret a typed line.
 
 use acpx_core::acp::client::is_secret_field;
 use serde_json::Value;
@@ -50,12 +50,12 @@ impl FormField {
         one_line(&self.title, WORDS)
     }
 
-    /// Whether what is typed into it is nobody's to see.
+    /// Whether its input must not be echoed.
     pub(super) fn is_secret(&self) -> bool {
         self.is_secret
     }
 
-    /// The lines that ask for it.
+    /// The prompt lines.
     pub(super) fn asks(&self) -> String {
         let mut asks = String::new();
         if let Some(description) = &self.description {
@@ -81,7 +81,7 @@ impl FormField {
         format!("{asks}[question] {title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
     }
 
-    /// What a line means for this field; `None` leaves it out.
+    /// Interprets a line for this field; `None` leaves the field out.
     pub(super) fn value(&self, typed: &str) -> Result<Option<Value>, String> {
         if !typed.is_empty() {
             return self.kind.typed(typed).map(Some);

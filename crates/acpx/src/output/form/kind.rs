@@ -1,5 +1,5 @@
-//! What may stand in a field of a form. What is typed and what the agent has put in as a default are checked by the same
-//! rules, so that no answer goes out that the agent's own schema forbids.
+//! The kinds of form fields. Typed values and the agent's defaults are checked by the same rules, so that every answer
+//! satisfies the agent's own schema.
 
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use super::{DECLINES, HYPHEN, WORDS, strings};
 
 /// How many choices of a list are shown.
 const SHOWN: usize = 64;
-/// How large a compiled pattern may be. A line is checked in a time of its length times this.
+/// The maximum size of a compiled pattern. Checking a line takes time proportional to its length times this.
 const PATTERN_BYTES: usize = 1 << 16;
 
-/// What may stand in a field.
+/// The kind of a field, with its constraints.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FormFieldKind {
     Text {
@@ -23,7 +23,7 @@ pub(super) enum FormFieldKind {
     },
     /// One of these: value and title.
     Choice(Vec<(String, String)>),
-    /// Any of these, between so many and so many, none of them twice.
+    /// Several of these without duplicates, with a minimum and a maximum number.
     Choices {
         of: Vec<(String, String)>,
         fewest: usize,
@@ -41,7 +41,7 @@ pub(super) enum FormFieldKind {
 }
 
 impl FormFieldKind {
-    /// Reads a property of a form; `None` if nothing that can be typed may stand in it.
+    /// Reads a property of a form; `None` if its type cannot be typed.
     pub(super) fn read(property: &Value) -> Option<Self> {
         let text = |name: &str| property[name].as_str().map(str::to_owned);
         let bound = |name: &str, otherwise: usize| {
@@ -75,7 +75,7 @@ impl FormFieldKind {
         })
     }
 
-    /// The lines with what there is to choose from.
+    /// The lines with the choices.
     pub(super) fn list(&self) -> String {
         let (Self::Choice(of) | Self::Choices { of, .. }) = self else { return String::new() };
         let mut list = String::new();
@@ -120,12 +120,12 @@ impl FormFieldKind {
         }
     }
 
-    /// Whether the sign that declines may be meant as it stands. What is chosen or counted, or has a format, is never that.
+    /// Whether the sign that declines may be a value. It is never a choice, a number or a formatted text.
     pub(super) fn may_be_hyphen(&self) -> bool {
         matches!(self, Self::Text { format: None, .. })
     }
 
-    /// What a line that was typed means.
+    /// Interprets a typed line.
     pub(super) fn typed(&self, typed: &str) -> Result<Value, String> {
         let value = match self {
             Self::Text { .. } => json!(if typed == HYPHEN { DECLINES } else { typed }),
@@ -148,7 +148,7 @@ impl FormFieldKind {
         Ok(value)
     }
 
-    /// Why a value may not stand in the field, if it may not.
+    /// Why a value is invalid, if it is.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         match self {
             Self::Text { shortest, longest, format, pattern } => {
@@ -187,8 +187,8 @@ impl FormFieldKind {
     }
 }
 
-/// A number as the nearest whole one on that side: a schema may write the bounds of whole numbers as fractions. What is
-/// out of range is the last there is.
+/// Rounds a number in one direction: a schema may write the bounds of integers as fractions. Values out of range
+/// saturate.
 fn rounded(number: &Value, towards: fn(f64) -> f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "a cast from a float saturates, as is wanted here")]
     let of_float = |number: f64| towards(number) as i64;
@@ -218,11 +218,11 @@ fn chosen<'a>(of: &'a [(String, String)], typed: &str) -> Result<&'a str, String
     found.ok_or_else(|| format!("type a number from 1 to {}", shown.len()))
 }
 
-/// Choices with commas or blanks between them. Who names one twice has chosen it once.
+/// Choices separated by commas or blanks. Duplicates count once.
 fn all_chosen<'a>(of: &'a [(String, String)], typed: &str) -> Result<Vec<&'a str>, String> {
     let mut all = Vec::new();
     for part in typed.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        // A value may have blanks in it.
+        // A value may contain blanks.
         let found = match chosen(of, part) {
             Ok(value) => vec![value],
             Err(_) => part.split_whitespace().map(|word| chosen(of, word)).collect::<Result<_, _>>()?,
@@ -241,7 +241,7 @@ fn offered(of: &[(String, String)], value: &Value) -> Result<(), String> {
     if is_offered { Ok(()) } else { Err("choose from the list".to_owned()) }
 }
 
-/// A pattern that can be checked here. The schema's own language knows more, such as looking ahead.
+/// A pattern that can be checked here. JSON Schema's dialect has more features, such as lookahead.
 fn compiled(pattern: &str) -> Option<Regex> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build().ok()
 }
@@ -258,7 +258,7 @@ fn is_of(text: &str, format: &str) -> bool {
     }
 }
 
-/// A day as in 2026-11-16.
+/// A date such as 2026-11-16.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let number = |part: &str, digits: usize, most: u32| {

@@ -109,7 +109,7 @@ fn what_may_be_typed_is_told_before_and_a_pattern_that_cannot_be_checked_is_call
     let many = json!({ "type": "array", "minItems": 1, "maxItems": 2, "items": { "enum": ["a"] } });
     let words = asked("numbers of the list, from 1 to 2 of them", "");
     assert_eq!(asks(many), format!("  1  a\n{words}"));
-    // Looking ahead takes a time that nobody can bound, and a repetition of repetitions takes too much room.
+    // Lookahead takes unbounded time, and nested repetitions take too much memory.
     for pattern in ["^(?=a).*$", "(a{1000}){1000}", "["] {
         let property = json!({ "type": "string", "pattern": pattern });
         let words = format!("text, matching {pattern}, which is not checked here");

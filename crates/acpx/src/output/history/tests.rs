@@ -3,7 +3,7 @@ use acpx_core::model::{Direction, EventKind, LineageIndex};
 use super::*;
 use crate::output::samples::{at, formats, mode, record, written};
 
-/// An event of a turn, a second after the one before.
+/// An event of a turn, one second after the previous one.
 fn event(seq: u64, turn: u64, direction: Direction, kind: EventKind, body: &str) -> Event {
     Event {
         seq: Seq(seq),
@@ -17,7 +17,7 @@ fn event(seq: u64, turn: u64, direction: Direction, kind: EventKind, body: &str)
     }
 }
 
-/// A conversation of two turns, an event a second.
+/// A conversation of two turns, one event per second.
 fn said() -> History {
     let update = |update: &str| {
         let line = format!(
@@ -92,7 +92,7 @@ fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
         (&ends[..3], &*ends[3]),
         (&expected.map(str::to_owned)[..], "[tool:search] [failed: AGENT_DIED]")
     );
-    // Another that waited behind it was never sent, and ended before it.
+    // A turn queued behind it was never sent, and ended before it.
     let mut waited = said();
     let ended = |seq: u64, turn: u64| {
         let body = format!(r#"{{"fact":"turn_ended","turn":{turn},"stopReason":"cancelled"}}"#);
@@ -103,7 +103,7 @@ fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
     waited.unsent.insert(TurnId(3), (at(8), "third".to_owned()));
     let texts: Vec<String> = waited.last(2).0.into_iter().map(|entry| entry.text_preview).collect();
     assert_eq!(texts, ["[tool:search] [cancelled]", "[not sent] third"]);
-    // Its host was killed, and no other has looked at it since.
+    // Its host was killed, and no other host has ended it since.
     let mut left = said();
     left.add_interrupted(TurnId(2), at(8));
     assert_eq!(left.last(1).0[0].text_preview, "[tool:search] [interrupted]");
@@ -128,7 +128,7 @@ fn an_entry_that_is_cut_says_so() {
         (whole.clone(), (whole.clone(), false)),
         (format!("  {whole}\n"), (whole.clone(), false)),
         (format!("{whole}y"), (format!("{whole}…"), true)),
-        // What is cut before its blanks are folded has an end that is not shown.
+        // Text that is cut before its blanks are folded counts as cut.
         (format!("a{}b", " ".repeat(PREVIEW_CHARS * 3)), ("a…".to_owned(), true)),
     ];
     for (text, expected) in cases {
@@ -273,9 +273,9 @@ fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_t
     ] {
         assert_eq!(shown(vec![fact(ended)]), open, "{ended}");
     }
-    // A request of the same id takes the place of the one before, whatever it is for.
+    // Any request with the same id replaces the previous one.
     assert_eq!(shown(vec![request("session/request_permission")]), open);
-    // The same process may be answered when its turn is over.
+    // A reply to the same process may arrive after the end of its turn.
     let turn_ended = fact(r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#);
     assert_eq!(shown(vec![turn_ended]).as_deref(), Some("[client:fs/write_text_file] /w/a"));
 }

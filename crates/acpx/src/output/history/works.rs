@@ -1,7 +1,7 @@
-//! What an agent has had done for it, read from the events of a record: files and commands, which are requests of the
-//! agent and no part of the conversation.
+//! Client requests of an agent, read from the events of a record: files and commands, which are not part of the
+//! conversation.
 //!
-//! Each process of an agent counts its requests anew, so an answer ends a request of the same process and no other.
+//! Each process of an agent numbers its requests anew, so a reply ends only a request of the same process.
 
 use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, TurnId};
 use acpx_core::wire::RpcMessage;
@@ -9,29 +9,29 @@ use serde_json::Value;
 
 use crate::output::errand::{AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests};
 
-/// Files and commands that an agent asked for, in order.
+/// Files and commands that an agent requested, in order.
 #[derive(Debug, Default)]
 pub(super) struct RequestHistory {
     all: Vec<RequestHistoryEntry>,
-    /// Those that are not answered, with their places among all.
+    /// The unanswered ones, with their indices.
     open: UnansweredRequests<(usize, AgentRequest)>,
 }
 
 /// One of them.
 #[derive(Debug)]
 pub(super) struct RequestHistoryEntry {
-    /// The entry of the conversation that came after it.
+    /// The index of the conversation entry that follows it.
     pub(super) before: usize,
     pub(super) turn: Option<TurnId>,
     pub(super) at: Timestamp,
-    /// What it was and what came of it, in words. A file that was read has been told to the agent, and is not kept here.
+    /// The request and its result, in words. The content of a file that the agent read is not stored.
     pub(super) words: String,
     /// The terminal of a command that was run.
     pub(super) terminal: Option<String>,
 }
 
 impl RequestHistory {
-    /// Takes the next event and what it says; `entries` is how many the conversation has by now.
+    /// Takes the next event with its content; `entries` is the current number of entries in the conversation.
     pub(super) fn take(&mut self, event: &Event, content: &Content, entries: usize) {
         let message = || RpcMessage::parse(event.body.clone()).ok();
         match (event.direction, event.kind) {
@@ -75,7 +75,7 @@ impl RequestHistory {
     }
 }
 
-/// Whether what comes next is said to or by another process of the agent: nothing more comes of what this one has asked.
+/// Whether the next events belong to another process of the agent: the open requests will get no reply.
 fn is_of_another_process(content: &Content) -> bool {
     match content {
         Content::Fact(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => true,
@@ -86,7 +86,7 @@ fn is_of_another_process(content: &Content) -> bool {
     }
 }
 
-/// What something was and what came of it. Of a command that was run, its terminal tells the rest.
+/// A request and its result. For a command, the terminal shows the rest.
 fn ended(errand: &AgentRequest, end: &AgentRequestOutcome, has_terminal: bool) -> String {
     let method = &errand.method;
     match end {
@@ -99,7 +99,7 @@ fn ended(errand: &AgentRequest, end: &AgentRequestOutcome, has_terminal: bool) -
     }
 }
 
-/// What something was, with a word for how it stands.
+/// A request, with a word for its status.
 fn told(errand: &AgentRequest, word: &str) -> String {
     format!("[client:{} ({word})] {}", errand.method, subject(errand))
 }

@@ -29,7 +29,7 @@ fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
 ";
     assert_eq!(asked.shown(), expected);
     assert_eq!(asked.asks(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
-    // The difference names the file, and another one is named beside it.
+    // The diff names its file; an input that names another file is shown too.
     let mut named = tool.clone();
     named["rawInput"] = json!({ "path": "a.txt" });
     assert_eq!(question(&named, &plain()).shown(), expected);
@@ -53,7 +53,7 @@ fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_i
     let asked = TerminalQuestion::read(&params.to_string(), known);
     let expected = "[permission] Edit it [edit]\n  a.txt\n  (too long to be told: content)\n";
     assert_eq!(asked.shown(), expected);
-    // What the request says itself is not too long.
+    // Content in the request itself is not omitted.
     let params = json!({ "toolCall": { "toolCallId": "t", "content": [] }, "options": plain() });
     let asked = TerminalQuestion::read(&params.to_string(), known);
     assert_eq!(asked.shown(), "[permission] Edit [edit]\n  a.txt\n");
@@ -82,7 +82,7 @@ fn what_is_asked_is_said_once_and_a_long_command_shown_once_whatever_its_title_i
         assert_eq!(asked.shown(), format!("[permission] {subject}\n  $ {command}\n"));
         assert_eq!(asked.asks(), format!("[permission] Allow {subject}? (y/N) "));
     }
-    // A title that says something else is shown as far as any is.
+    // A title that differs from the command has the usual length limit.
     let tool = json!({ "title": "y".repeat(500), "rawInput": { "command": command } });
     let shown = question(&tool, &plain()).shown();
     assert!(
@@ -153,16 +153,16 @@ fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
         let tool = json!({ "title": "T", "rawInput": input, "content": [item] });
         assert_eq!(question(&tool, &plain()).shown(), whole, "{item}");
     }
-    // One of another file says nothing of this one.
+    // A diff of another file does not cover this one.
     let diff = |path: &str| json!({ "type": "diff", "path": path, "newText": "" });
     let tool = json!({ "title": "T", "rawInput": input, "content": [diff("/w/y")] });
     let shown = question(&tool, &plain()).shown();
     assert!(shown.starts_with(&format!("{whole}  ")), "{shown}");
-    // Nor does one that is left out.
+    // Nor does a diff that is omitted.
     let content: Vec<Value> = (0..8).map(|_| diff("/w/y")).chain([diff("/w/x")]).collect();
     let shown = question(&json!({ "title": "T", "rawInput": input, "content": content }), &plain()).shown();
     assert!(shown.starts_with(whole) && shown.ends_with("  ... (1 more files)\n"), "{shown}");
-    // An input that names nothing is what the block does not say.
+    // An input without a path is shown.
     let tool = json!({ "title": "T", "rawInput": { "depth": 3 }, "content": [{ "type": "content", "text": "diff" }] });
     assert_eq!(question(&tool, &plain()).shown(), "[permission] T\n  {\"depth\":3}\n");
 }
@@ -187,7 +187,7 @@ fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
             &diff("/w/x", Some("bad"), "good"),
             "",
         ),
-        // A change of nothing shows nothing of the text.
+        // A diff without changes shows nothing of the text.
         (
             json!({ "path": "/w/x", "content": "evil" }),
             &diff("/w/x", Some("evil"), "evil"),
@@ -200,7 +200,7 @@ fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
         let before = shown.split("  --- ").next();
         assert_eq!(before, Some(format!("[permission] T\n{expected}").as_str()), "{input}");
     }
-    // Each by itself is shown, and not that the one file gets the other's text.
+    // The path and the text occur in different diffs, so the input is shown.
     let input = json!({ "path": "/w/x", "content": "evil" });
     let tool = json!({ "title": "T", "rawInput": input, "content": [good, diff("/w/y", None, "evil")] });
     assert!(question(&tool, &plain()).shown().starts_with("[permission] T\n  {\"content\":\"evil\"}\n"));

@@ -1,5 +1,5 @@
-//! How a session is set: as its agent last showed it, and what was wished where that is another thing. A session that no
-//! agent has shown yet is set as it will be when its agent starts.
+//! The settings of a session: the values that its agent last showed, and requested values that differ from them. Before
+//! an agent has shown the session, these are the values that it will start with.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::clean::line;
 
-/// The settings among the members of a status. `model`, `availableModels` and `mode` are npm acpx's.
+/// The settings members of a status. `model`, `availableModels` and `mode` are npm acpx's.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SettingsObject<'a> {
@@ -19,17 +19,17 @@ pub(super) struct SettingsObject<'a> {
     available_models: Option<&'a [Box<str>]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'a SettingValue>,
-    /// Every option by its id, the model among them.
+    /// Every option by its id, including the model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     options: BTreeMap<&'a str, &'a SettingValue>,
-    /// What is wished and is not so.
+    /// Requested values that are not in effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_wishes: Vec<OpenWish<'a>>,
 }
 
 #[derive(Serialize)]
 struct OpenWish<'a> {
-    /// The mode without one.
+    /// `None` for the mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     option: Option<&'a str>,
     value: &'a SettingValue,
@@ -69,7 +69,7 @@ fn value(offered: Option<&OfferedSetting>) -> Option<&SettingValue> {
     offered?.value.as_ref()
 }
 
-/// What was wished for a setting of this name, if no agent has shown the session yet.
+/// The requested value of a setting, if no agent has shown the session yet.
 fn untried(settings: &RecordSettings, is_it: fn(&SettingName) -> bool) -> Option<&SettingValue> {
     settings.untried_wishes().find(|wish| is_it(&wish.name)).map(|wish| &wish.value)
 }
@@ -78,7 +78,7 @@ fn is_mode(name: &SettingName) -> bool {
     *name == SettingName::Mode
 }
 
-/// Whether it is the model. What the options are about is known only from the agent, and theirs have this id.
+/// Whether it is the model. Before the agent has reported the categories of its options, only these ids identify it.
 fn is_model(name: &SettingName) -> bool {
     matches!(name.option(), Some("model" | MODEL_OPTION))
 }

@@ -6,7 +6,7 @@ use acpx_core::model::{
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
 
-/// The word for people, for quiet and for programs. The host lives if anything is to happen.
+/// The word for people, for quiet and for programs. The host is alive if there are open turns.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
     let host_lives = !open_turns.is_empty();
     words_of(&Snapshot { open_turns, agent_lives, host_lives, ..idle(record) })
@@ -439,7 +439,7 @@ fn imported_settings_are_in_the_status_before_the_agent_has_shown_any() {
     assert!(text.contains("status: idle\nmodel: m1\nmode: plan\noption effort: high\nuptime: "), "{text}");
     let members = r#""model":"m1","mode":"plan","options":{"effort":"high","model":"m1"},"queued":0"#;
     assert!(json.contains(members), "{json}");
-    // Once the agent has refused it, it is what is wished and no more.
+    // A setting that the agent refused is shown only as requested.
     let unmet = vec![UnmetSetting { name: SettingName::Mode, reason: "it is gone".into() }];
     let (text, _) = said(RecordSettings { unmet, ..settings });
     assert!(text.contains("mode: -\noption effort: high\nwished mode: plan (it is gone)\n"), "{text}");

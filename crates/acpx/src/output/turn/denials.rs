@@ -1,7 +1,6 @@
-//! What an agent was not allowed in a turn, so that its end can say what that was, and what would have helped.
+//! Tracks what an agent was denied in a turn, so that the result can report it with a hint.
 //!
-//! It is read from the lines of the turn, in every format: what a policy says of a request is decided by the very code
-//! that the host decides by.
+//! It reads the lines of the turn, in every format, and evaluates the policy with the same code as the host.
 
 use acpx_core::acp::client::{KnownTools, PermissionRequest, tool_request_use};
 use acpx_core::machine::Permit;
@@ -12,16 +11,16 @@ use super::updates::UpdateReader;
 use crate::output::WatchedEvent;
 use crate::output::errand::{AgentRequestOutcome, UnansweredRequests};
 
-/// What the agent was not allowed.
+/// What the agent was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DenialSummary {
-    /// The first thing.
+    /// The first denied tool use.
     pub(crate) tool: ToolUse,
-    /// How many there were after it.
+    /// How many followed it.
     pub(crate) more: usize,
 }
 
-/// Gathers what is not allowed.
+/// Collects denials.
 #[derive(Debug, Default)]
 pub(super) struct DenialTracker {
     known: KnownTools,
@@ -30,7 +29,7 @@ pub(super) struct DenialTracker {
     denied: Option<DenialSummary>,
 }
 
-/// What is asked for.
+/// A request that may be denied.
 #[derive(Debug)]
 enum DeniableRequest {
     Permission(PermissionRequest),
@@ -39,11 +38,10 @@ enum DeniableRequest {
 }
 
 impl DenialTracker {
-    /// Takes the next line; what is asked for with it.
+    /// Takes the next line; returns the tool use that it requests.
     pub(super) fn take(&mut self, event: &WatchedEvent) -> Option<ToolUse> {
         let line = event.message.get();
-        // Most lines are pieces of a message, and need not be read to know it. A request has an id, and may have any words
-        // in it.
+        // Most lines are message chunks and need no parsing. A request has an id, and may contain any words.
         let may_be_told =
             !line.contains("session/update") || line.contains("toolCallId") || line.contains(r#""id""#);
         match event.direction {
@@ -56,7 +54,7 @@ impl DenialTracker {
         }
     }
 
-    /// The first thing that was not allowed.
+    /// The first denial.
     pub(super) fn denied(&self) -> Option<&DenialSummary> {
         self.denied.as_ref()
     }

@@ -1,7 +1,7 @@
-//! A session as it is shown to whoever follows it, or has it shown again: every turn, with what was asked in it.
+//! Shows a session that is followed or replayed: every turn, with its prompt.
 //!
-//! Text is for people, JSON is every event as a watch tells it with the ids of its session, quiet is the agent's words
-//! alone.
+//! Text is for people, JSON is every event in the form of a watch with the ids of its session, quiet is the agent's
+//! words alone.
 
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ use crate::output::{Console, OutputMode, WatchedEvent, json_line};
 pub(crate) struct FollowView {
     session: SessionIdentity,
     view: FollowRenderer,
-    /// The turn that began last, and who asked for it, where that is known. A shell does not name itself.
+    /// The turn that began last, and its client if known. A shell does not name itself.
     begun: Option<(TurnId, Option<ClientName>)>,
     /// The turn whose prompt was shown last.
     asked: Option<TurnId>,
@@ -42,11 +42,11 @@ enum FollowRenderer {
 struct Quiet {
     updates: UpdateReader,
     message: MessageTracker,
-    /// Whether words stand at the end whose line has not ended.
+    /// Whether the output ends with words whose line has not ended.
     is_open: bool,
 }
 
-/// An event, with whose it is.
+/// An event, with the ids of its session.
 #[derive(Serialize)]
 struct EventLine<'a> {
     action: &'static str,
@@ -63,7 +63,7 @@ struct EventLine<'a> {
 }
 
 impl FollowView {
-    /// Nothing is shown yet.
+    /// An empty view.
     pub(crate) fn new(mode: OutputMode, session: SessionIdentity) -> Self {
         let view = match mode.format {
             Format::Text => FollowRenderer::Text(TextView::new(mode.verbose).into()),
@@ -73,7 +73,7 @@ impl FollowView {
         Self { session, view, begun: None, asked: None }
     }
 
-    /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
+    /// Shows the next event. The caller flushes the console when no more events are queued.
     pub(crate) fn event(&mut self, event: &WatchedEvent, console: &mut Console<'_>) -> io::Result<()> {
         let fact = match event.direction {
             Direction::Ours => Fact::from_body(event.message.get()),
@@ -105,8 +105,7 @@ impl FollowView {
         }
     }
 
-    /// The turn that ends with an event, where its prompt would be shown and was not seen; and whether the turn was seen
-    /// to begin.
+    /// The turn that ends with this event, if its prompt is still to be shown; and whether its begin was seen.
     pub(crate) fn ends_unasked(&self, event: &WatchedEvent) -> Option<(TurnId, bool)> {
         let is_shown = matches!(self.view, FollowRenderer::Text(_)) && event.direction == Direction::Ours;
         let fact = is_shown.then(|| Fact::from_body(event.message.get())).flatten();
@@ -119,7 +118,7 @@ impl FollowView {
         }
     }
 
-    /// Shows the prompt of a turn that no agent was sent.
+    /// Shows the prompt of a turn that was never sent to an agent.
     pub(crate) fn unsent(&mut self, turn: &Turn, console: &mut Console<'_>) -> io::Result<()> {
         let FollowRenderer::Text(view) = &mut self.view else { return Ok(()) };
         let words = acp::prompt_words(&turn.prompt);
@@ -129,7 +128,7 @@ impl FollowView {
         view.prompt(Some(turn.id), asker(self.begun.as_ref(), turn.id), &words, &mut *console.out)
     }
 
-    /// No more comes.
+    /// Ends the output.
     pub(crate) fn finish(self, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
             FollowRenderer::Text(mut view) => view.end_line(&mut *console.out)?,
@@ -190,7 +189,7 @@ fn text(
     view.message(event, &mut *console.out)
 }
 
-/// Who asked for a turn, if it is the one that began last.
+/// The client of a turn, if it is the one that began last.
 fn asker(begun: Option<&(TurnId, Option<ClientName>)>, turn: TurnId) -> Option<&ClientName> {
     begun.filter(|(begun, _)| *begun == turn)?.1.as_ref()
 }
@@ -221,7 +220,7 @@ impl Quiet {
     }
 }
 
-/// What the user asked, if an event is that.
+/// The user's prompt in an event, if it is one.
 fn prompt(event: &WatchedEvent) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Params<'a> {

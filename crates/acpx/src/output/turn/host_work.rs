@@ -1,8 +1,8 @@
-//! What the host does for an agent, as text: once when it is asked for, in the words of npm acpx, and once when it is over,
-//! with what came of it.
+//! Renders what acpx does for an agent as text: once when the agent requests it, in npm acpx's words, and once with the
+//! result.
 //!
-//! What a command shows belongs to the tool call that refers to its terminal. One that no tool call refers to is shown by
-//! itself, when it is released or with its turn: until then a tool call may still come.
+//! A command's output belongs to the tool call that refers to its terminal. A command without one is shown by itself,
+//! when its terminal is released or its turn ends: until then a tool call may still refer to it.
 
 use acpx_core::model::{TerminalText, TerminalTexts};
 use acpx_core::wire::{RpcId, RpcMessage};
@@ -11,16 +11,16 @@ use serde_json::Value;
 use super::tool::{self, ToolCallView};
 use crate::output::errand::{AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests};
 
-/// What is under way, and what is not shown of it yet.
+/// Open requests of the agent, and terminals not shown yet.
 #[derive(Debug, Default)]
 pub(super) struct HostWork {
     open: UnansweredRequests<AgentRequest>,
-    /// The terminals that no tool call has referred to, in their order.
+    /// The terminals that no tool call has referred to, in order.
     terminals: Vec<Box<str>>,
 }
 
 impl HostWork {
-    /// Takes a request of the agent; its section. What is done with a terminal that there is says nothing new of it.
+    /// Takes a request of the agent; returns its section. Requests about an existing terminal have none.
     pub(super) fn begun(
         &mut self,
         id: &RpcId,
@@ -35,7 +35,7 @@ impl HostWork {
         is_shown.then_some(section)
     }
 
-    /// Takes an answer to the agent; the section that says what came of its request.
+    /// Takes a reply to the agent; returns the section with the result of its request.
     pub(super) fn answered(&mut self, answer: &RpcMessage, terminals: &TerminalTexts) -> Option<String> {
         let (errand, end) = (self.open.end(answer)?, AgentRequestOutcome::read(answer));
         match (&errand.aim, &end) {
@@ -66,12 +66,12 @@ impl HostWork {
         }
     }
 
-    /// Leaves the terminals that a tool call refers to, to it.
+    /// Drops the terminals that a tool call refers to: the tool call shows them.
     pub(super) fn leave_to_tool(&mut self, tool: &ToolCallView) {
         self.terminals.retain(|terminal| !tool.refers_to(terminal));
     }
 
-    /// The turn is over: the sections of what was not shown.
+    /// The turn has ended: the sections of what was not shown.
     pub(super) fn rest(&mut self, terminals: &TerminalTexts) -> Vec<String> {
         self.open.clear();
         self.terminals.drain(..).filter_map(|id| terminals.get(&id).map(ended)).collect()
@@ -85,7 +85,7 @@ fn section(errand: &AgentRequest, word: &str, error: Option<&str>) -> String {
     format!("[client] {} ({word})\n{subject}{error}", errand.method)
 }
 
-/// A command that was run, with what it showed.
+/// A command with its output.
 fn ended(terminal: &TerminalText) -> String {
     let word = if terminal.exit.is_some() { "completed" } else { "running" };
     format!("[client] terminal/create ({word})\n{}", tool::output(&tool::terminal(terminal)))

@@ -1,7 +1,7 @@
-//! Which message a piece belongs to, so that one message is not shown as the end of another, and whose it is.
+//! Tells the chunks of different messages apart, and labels whose they are.
 //!
-//! A piece's message is that of a [`acpx_core::model::Conversation`] but for tool calls, which end nothing here: whoever shows words as
-//! they come would cut them in two where a call is told of meanwhile.
+//! Messages are those of a [`acpx_core::model::Conversation`], except that a tool call ends no message here: streamed
+//! words would be cut in two at every call.
 
 use acpx_core::model::{ClientName, MessageKind, TurnId};
 
@@ -11,11 +11,11 @@ use crate::output::clean::on_one_line;
 /// How much of a client's name is shown.
 const NAME_CHARS: usize = 40;
 
-/// The message whose pieces come.
+/// The message whose chunks are arriving.
 #[derive(Debug, Default)]
 pub(super) struct MessageTracker(Option<MessageKey>);
 
-/// What tells a piece's message from others.
+/// What distinguishes a chunk's message from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MessageKey {
     pub(super) kind: MessageKind,
@@ -25,7 +25,7 @@ pub(super) struct MessageKey {
 }
 
 impl MessageTracker {
-    /// Takes the next piece; whether a message begins with it. One without an id goes on with what is there.
+    /// Takes the next chunk; returns whether it begins a message. A chunk without an id continues the current message.
     pub(super) fn begins(&mut self, piece: MessageKey) -> bool {
         let goes_on = self.0.as_ref().is_some_and(|open| {
             let is_same = piece.id.is_none() || piece.id == open.id;
@@ -38,8 +38,8 @@ impl MessageTracker {
     }
 }
 
-/// What stands before the user's words: in which turn they were said, and with which client. That is called as it calls
-/// itself, which neither ends the label nor begins another.
+/// The label of the user's words: their turn and client. The client's own name can neither end the label nor begin
+/// another.
 pub(super) fn user_label(turn: Option<TurnId>, client: Option<&ClientName>) -> String {
     let turn = turn.map(|turn| format!(", turn {}", turn.0)).unwrap_or_default();
     let name = client.map(|client| on_one_line(&client.name).replace('[', "(").replace(']', ")"));
@@ -48,7 +48,7 @@ pub(super) fn user_label(turn: Option<TurnId>, client: Option<&ClientName>) -> S
     format!("[user{turn}{client}] ")
 }
 
-/// The end of a line in words that stand behind a label: the next one begins below them.
+/// A line break within labelled words, which indents the next line.
 pub(super) fn line_end_below(label: &str) -> String {
     format!("\n{:1$}", "", label.chars().count())
 }

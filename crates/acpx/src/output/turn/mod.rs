@@ -1,7 +1,7 @@
-//! A turn as it is shown while it runs: events come one by one, and a result at the end.
+//! Shows a turn while it runs: one event at a time, and a result at the end.
 //!
-//! Text is for people, JSON is the very lines exchanged with the agent, quiet is the agent's words alone. That
-//! a session was lost is said in every format: on stderr, and in JSON on stdout too.
+//! Text is for people, JSON is the exact lines exchanged with the agent, quiet is the agent's words alone. Every format
+//! reports the loss of a session: on stderr, and in JSON on stdout too.
 
 mod denials;
 mod follow;
@@ -44,22 +44,22 @@ use crate::error::ErrorReport;
 /// Shows one turn.
 #[derive(Debug)]
 pub(crate) struct TurnView {
-    /// The session it is in, as it stands; an `exec` has none to begin with.
+    /// The current ids of its session; an `exec` begins with none.
     session: Option<SessionIdentity>,
     view: TurnRenderer,
     signs: AgentActivity,
     denials: DenialTracker,
-    /// By what it is known that a question waits for an answer from elsewhere, where one may.
+    /// The policy that decides which requests wait for an answer from another command, if any may.
     waiting: Option<PermissionPolicy>,
 }
 
-/// How an agent wants a form filled in.
+/// The method of a form request.
 const ELICITATION: &str = "elicitation/create";
-/// What is said to whoever sees a question that waits.
+/// Shown with a pending request.
 const HOW_TO_ANSWER: &str =
     "it waits for an answer: acpx pending shows the question, acpx approve ID or acpx deny ID answers it";
 
-/// Whether the agent wants a form filled in, or an address opened.
+/// Whether the agent requests a form, or an address to be opened.
 fn asks_for_form(event: &WatchedEvent) -> bool {
     let line = event.message.get();
     event.direction == Direction::FromAgent
@@ -70,7 +70,7 @@ fn asks_for_form(event: &WatchedEvent) -> bool {
 #[derive(Debug)]
 enum TurnRenderer {
     Text(Box<TextView>),
-    /// With the last error of the agent that was shown.
+    /// With the agent's last error that was shown.
     Json(Option<Box<str>>),
     Quiet(QuietView),
 }
@@ -92,29 +92,29 @@ impl TurnView {
         }
     }
 
-    /// Permissions are asked for on the terminal, and need not be shown before they are answered.
+    /// The terminal asks for permissions, so the view does not show them before they are answered.
     pub(crate) fn ask_here(&mut self) {
         if let TurnRenderer::Text(view) = &mut self.view {
             view.ask_here();
         }
     }
 
-    /// What this policy would ask waits until somebody answers it from elsewhere.
+    /// What this policy would ask stays pending until another command answers it.
     pub(crate) fn wait_for_answers(&mut self, policy: &PermissionPolicy) {
         self.waiting = Some(policy.clone());
     }
 
-    /// What the agent was not allowed, if it was not allowed something.
+    /// What the agent was denied, if anything.
     pub(crate) fn denied(&self) -> Option<&DenialSummary> {
         self.denials.denied()
     }
 
-    /// What was missing in the time that the agent had, if something was.
+    /// What was missing when the time was over, if anything.
     pub(crate) fn missing(&self) -> Option<TimeoutCause> {
         self.signs.missing()
     }
 
-    /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
+    /// Shows the next event. The caller flushes the console when no more events are queued.
     pub(crate) fn event(&mut self, event: &WatchedEvent, console: &mut Console<'_>) -> io::Result<()> {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
@@ -151,7 +151,7 @@ impl TurnView {
         console.flush()
     }
 
-    /// A fact of ours is no line of the agent's. Those that change what a person may expect are said.
+    /// Handles a fact of acpx, which is not a line of the agent's. Reports those that change what a person may expect.
     fn fact(&mut self, event: &WatchedEvent, console: &mut Console<'_>) -> io::Result<()> {
         match Fact::from_body(event.message.get()) {
             Some(Fact::SessionReset {
@@ -223,7 +223,7 @@ impl TurnView {
         }
     }
 
-    /// Says a fact to people, on a line of its own.
+    /// Shows a fact to people, on its own line.
     fn say(&mut self, fact: &Fact, console: &mut Console<'_>) -> io::Result<()> {
         if let TurnRenderer::Text(view) = &mut self.view {
             view.end_line(&mut *console.out)?;
@@ -233,7 +233,7 @@ impl TurnView {
         Ok(())
     }
 
-    /// The record goes on in another ACP session.
+    /// The record continues in another ACP session.
     fn enter(&mut self, session: &str, inner: Option<&str>) {
         if let (Some(identity), Ok(session)) = (&mut self.session, AcpSessionId::new(session)) {
             identity.session = session;
@@ -241,7 +241,7 @@ impl TurnView {
         }
     }
 
-    /// Tells programs of something beside the lines of the agent.
+    /// Reports a notice to programs, in addition to the agent's lines.
     fn tell(&self, news: &TurnNotice, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
             TurnRenderer::Json(_) => {
@@ -253,7 +253,7 @@ impl TurnView {
     }
 }
 
-/// The error of an agent's answer.
+/// The error of an agent's reply.
 fn error_of(event: &WatchedEvent) -> Option<Box<str>> {
     let line = event.message.get();
     if event.direction != Direction::FromAgent || !line.contains(r#""error""#) {
@@ -262,7 +262,7 @@ fn error_of(event: &WatchedEvent) -> Option<Box<str>> {
     RpcMessage::parse(line).ok()?.error().map(Into::into)
 }
 
-/// The result, behind an error line as npm acpx writes it, unless the agent's own error was shown already.
+/// Writes the result, after an error line in npm acpx's form unless the agent's own error was already shown.
 fn finish_json(result: &PromptResult, shown: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
     let is_shown = |report: &ErrorReport| report.acp.as_ref().is_some_and(|acp| Some(acp.get()) == shown);
     if let Some(report) = result.report().filter(|report| !is_shown(report)) {
@@ -271,7 +271,7 @@ fn finish_json(result: &PromptResult, shown: Option<&str>, out: &mut dyn Write) 
     json_line(result, out)
 }
 
-/// A fact that is of interest only to those who want to know what is being done.
+/// The text of a fact that only verbose output shows.
 fn detail(fact: &Fact) -> Option<String> {
     match fact {
         Fact::TurnStarted { turn, request_id, .. } => {
@@ -299,7 +299,7 @@ fn detail(fact: &Fact) -> Option<String> {
     }
 }
 
-/// What a fresh session knows of the time before it.
+/// What a fresh session knows of the earlier conversation.
 fn knows_before(carried: Option<HistoryExtent>) -> &'static str {
     match carried {
         None => "does not remember what came before",
@@ -310,7 +310,7 @@ fn knows_before(carried: Option<HistoryExtent>) -> &'static str {
     }
 }
 
-/// What became of a session meanwhile.
+/// A change of the session during the turn.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum TurnNotice {
@@ -324,7 +324,7 @@ enum TurnNotice {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<RestoreError>,
     },
-    /// The agent has not got these servers.
+    /// The agent did not get these servers.
     McpServersLeftOut {
         names: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -332,11 +332,11 @@ enum TurnNotice {
     },
     /// The agent cannot load the session before this moment.
     LoadDelayed { until: Timestamp },
-    /// The way to the agent, on another machine, is gone and looked for.
+    /// The connection to the remote agent is lost and being restored.
     AgentAway {},
-    /// It is there again.
+    /// The connection is restored.
     AgentBack {},
-    /// A setting is not as it was wished.
+    /// A setting differs from the requested value.
     SettingNotRestored {
         #[serde(skip_serializing_if = "Option::is_none")]
         option: Option<String>,
@@ -358,7 +358,7 @@ impl TurnNotice {
     }
 }
 
-/// The same with the ids of its session.
+/// A notice with the ids of its session.
 #[derive(Serialize)]
 struct TurnNoticeObject<'a> {
     action: &'static str,
@@ -368,7 +368,7 @@ struct TurnNoticeObject<'a> {
     news: &'a TurnNotice,
 }
 
-/// So many lines, in words.
+/// A number of lines, in words.
 fn counted(lines: u64) -> String {
     if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") }
 }

@@ -1,5 +1,4 @@
-//! A turn for those who want the answer alone: the agent's words on stdout once it is done, what it used and
-//! what went wrong on stderr.
+//! Renders only the answer: the agent's words on stdout once the turn is done, usage and errors on stderr.
 
 use std::io;
 
@@ -45,7 +44,7 @@ impl QuietView {
     }
 }
 
-/// The agent's words, if an update is that.
+/// The agent's words in an update, if it has any.
 fn words(update: Update) -> Option<Box<str>> {
     match update {
         Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } => Some(text),

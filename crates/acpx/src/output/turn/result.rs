@@ -17,10 +17,10 @@ use crate::output::errand::brief;
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "action", rename = "prompt_result", rename_all = "camelCase")]
 pub(crate) struct PromptResult {
-    /// The ids, as far as there are any.
+    /// The known ids.
     #[serde(flatten)]
     pub(crate) ids: ResultIds,
-    /// The client's name for the prompt.
+    /// The client's request id of the prompt.
     #[serde(rename = "requestId")]
     pub(crate) request: RequestId,
     pub(crate) status: TurnStatus,
@@ -30,13 +30,13 @@ pub(crate) struct PromptResult {
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ResultError>,
-    /// What it used, as the agent told it.
+    /// What it used, as the agent reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Box<RawValue>>,
     /// From the prompt's acceptance to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<u64>,
-    /// What became of the permissions the agent asked for, if it asked for any.
+    /// How many permissions were approved and rejected, if the agent requested any.
     #[serde(skip_serializing_if = "is_none_asked", serialize_with = "write_count")]
     pub(crate) permissions: PermissionCount,
 }
@@ -60,13 +60,13 @@ impl From<SessionIdentity> for ResultIds {
     }
 }
 
-/// How a turn ended, in one word.
+/// A turn's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TurnStatus {
     /// The agent answered.
     Completed,
-    /// It was told to stop, and did.
+    /// It was cancelled.
     Cancelled,
     /// Something went wrong.
     Failed,
@@ -74,7 +74,7 @@ pub(crate) enum TurnStatus {
     Interrupted,
 }
 
-/// What went wrong with a turn, in the words of an error line.
+/// A turn's error, with the members of an error line.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResultError {
@@ -95,7 +95,7 @@ pub(crate) struct ResultError {
 }
 
 impl ResultError {
-    /// An error of this code. What a person can do is the program's own hint, where it has one.
+    /// An error of this code. acpx's own hint for the code wins over the given one.
     pub(crate) fn new(code: &str, message: String, hint: Option<&str>, acp: Option<&str>) -> Self {
         Self {
             code: code.to_owned(),
@@ -107,7 +107,7 @@ impl ResultError {
         }
     }
 
-    /// The time of a turn with this agent was over.
+    /// The turn with this agent timed out.
     pub(crate) fn timed_out(agent: &str, limit: Duration) -> Self {
         let TurnError { code, message, .. } = TurnError::took_too_long(agent, limit);
         Self::new(&code, message.into(), Some(MORE_TIME), None)
@@ -119,16 +119,16 @@ impl ResultError {
         Self::new("INTERRUPTED", message, Some(hint), None)
     }
 
-    /// The code of a turn whose agent was allowed nothing.
+    /// The code of a turn whose agent was denied every permission.
     pub(crate) const PERMISSION_DENIED: &'static str = "PERMISSION_DENIED";
 
-    /// What was denied, and what would have allowed it, is for whoever has seen the turn to add.
+    /// The caller that has seen the turn adds what was denied, and what would have allowed it.
     fn denied() -> Self {
         let message = "every permission that the agent asked for was denied".to_owned();
         Self::new(Self::PERMISSION_DENIED, message, None, None)
     }
 
-    /// Names what was denied: the first thing, and how many came after it.
+    /// Names what was denied: the first tool use, and how many followed.
     pub(crate) fn name_denied(&mut self, tool: &ToolUse, more: usize) {
         let named = brief(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()));
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
@@ -138,14 +138,14 @@ impl ResultError {
 
 impl From<&TurnError> for ResultError {
     fn from(error: &TurnError) -> Self {
-        // A turn keeps what happened; what can be done about it now is for whoever tells it to add.
+        // A stored turn has no hint; the hint depends on the present.
         let hint = AgentError::hint_of(&error.code);
         Self::new(&error.code, error.message.to_string(), hint, error.acp.as_deref())
     }
 }
 
 impl PromptResult {
-    /// The result of a prompt of which nothing but this is known.
+    /// A result of which only this is known.
     pub(crate) fn new(ids: ResultIds, request: RequestId, status: TurnStatus) -> Self {
         Self {
             ids,
@@ -159,7 +159,7 @@ impl PromptResult {
         }
     }
 
-    /// The result of a turn as it is kept.
+    /// The result of a stored turn.
     pub(crate) fn of_turn(ids: ResultIds, turn: &Turn, duration_ms: Option<u64>) -> Self {
         let (status, stop_reason, error) = match &turn.state {
             TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
@@ -170,7 +170,7 @@ impl PromptResult {
             TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => {
                 (TurnStatus::Failed, None, Some(ResultError::from(error)))
             }
-            // A turn that is shown as over and is not can only have lost its host.
+            // A turn that ended here and is open in the store has lost its host.
             TurnState::Interrupted { .. } | TurnState::Queued | TurnState::Dispatched { .. } => {
                 (TurnStatus::Interrupted, None, Some(ResultError::interrupted(turn)))
             }
@@ -181,9 +181,8 @@ impl PromptResult {
         Self { stop_reason, error, usage, duration_ms, permissions, ..known }
     }
 
-    /// Says why a turn that was answered ends with an exit code of its own: the agent was allowed nothing of what
-    /// it asked for. Only this turn counts; permissions of an earlier one are its own. There are agents that stop as
-    /// if they were cancelled when they are refused something.
+    /// Adds the error of an answered turn whose agent was denied every permission it requested, which has its own exit
+    /// code. Only this turn's permissions count. Some agents stop as if cancelled when a permission is rejected.
     pub(crate) fn explained(mut self) -> Self {
         let PermissionCount { approved, rejected } = self.permissions;
         let is_answered = matches!(self.status, TurnStatus::Completed | TurnStatus::Cancelled);
@@ -193,7 +192,7 @@ impl PromptResult {
         self
     }
 
-    /// What went wrong, as an error line tells it. That an agent was denied everything it asked for is none.
+    /// The error as an error line. A turn that was denied every permission has none.
     pub(super) fn report(&self) -> Option<ErrorReport> {
         let error = self.error.as_ref().filter(|error| error.code != ResultError::PERMISSION_DENIED)?;
         let ResultIds { record, session, agent_session } = self.ids.clone();
@@ -211,7 +210,7 @@ impl PromptResult {
         })
     }
 
-    /// How the command ends.
+    /// The exit code of the command.
     pub(crate) fn exit(&self) -> CliExit {
         match (self.status, &self.error) {
             (TurnStatus::Cancelled | TurnStatus::Completed, None) => CliExit::Success,

@@ -1,7 +1,7 @@
-//! What an agent has been heard of in a turn, so that the end of its time can say what was missing: any sign of the agent,
-//! or a person's answer.
+//! Tracks an agent's activity in a turn, so that a timeout can report what was missing: any activity, or a person's
+//! answer.
 //!
-//! It is read from the messages themselves. What an agent says may have the name of any method in it.
+//! It parses the messages, because an agent's text may contain the name of any method.
 
 use acpx_core::model::Direction;
 use acpx_core::wire::RpcMessage;
@@ -10,9 +10,9 @@ use crate::output::errand::UnansweredRequests;
 
 /// The requests that a person answers.
 const QUESTIONS: [&str; 2] = ["session/request_permission", "elicitation/create"];
-/// What tells the agent to stop.
+/// The method that cancels a turn.
 const CANCEL: &str = "session/cancel";
-/// What a line has in it that is a request or an answer.
+/// Every request and every reply contains this.
 const ID: &str = r#""id""#;
 
 /// What was missing when the time of a turn was over.
@@ -20,24 +20,24 @@ const ID: &str = r#""id""#;
 pub(crate) enum TimeoutCause {
     /// Any sign that the agent works on the prompt.
     Sign,
-    /// The answer of a person whom it had asked.
+    /// A person's answer to a request.
     Answer,
 }
 
-/// Gathers what is heard of the agent until it is told to stop. What it reports after that, its usage for instance, is no
-/// work on the prompt, and whatever is open is answered then.
+/// Tracks the agent's activity until the turn is cancelled. Later messages, such as usage, are no work on the prompt,
+/// and open requests are answered by the cancel.
 #[derive(Debug, Default)]
 pub(super) struct AgentActivity {
     is_heard: bool,
     is_over: bool,
-    /// The questions that are not answered.
+    /// The unanswered requests.
     open: UnansweredRequests<()>,
 }
 
 impl AgentActivity {
     /// Takes the next line.
     pub(super) fn take(&mut self, direction: Direction, line: &str) {
-        // Most lines are pieces of a message, and one of them is a sign as well as all of them.
+        // Most lines are message chunks, and one of them suffices as a sign.
         if self.is_over || (self.is_heard && !line.contains(ID) && !line.contains(CANCEL)) {
             return;
         }
@@ -55,7 +55,7 @@ impl AgentActivity {
         }
     }
 
-    /// What is missing by now, or was when the agent was told to stop.
+    /// What is missing now, or was when the turn was cancelled.
     pub(super) fn missing(&self) -> Option<TimeoutCause> {
         match (self.open.is_empty(), self.is_heard) {
             (false, _) => Some(TimeoutCause::Answer),
@@ -108,11 +108,11 @@ mod tests {
             r#"{"method":"session/update","params":{"text":"a \"method\": session/request_permission"}}"#;
         let file = r#"{"id":2,"result":{"content":"cancel, session/cancel and elicitation/create"}}"#;
         assert_eq!(missing(&[(FromAgent, quoted), STOP]), None);
-        // A question is open until it is answered itself, whatever else is.
+        // A request stays open until its own reply arrives.
         let reading = [UPDATE, ASK, READ, (ToAgent, file)];
         assert_eq!(missing(&reading), Some(TimeoutCause::Answer));
         assert_eq!(missing(&[&reading[..], &[YES, STOP]].concat()), None);
-        // A policy that has no option to refuse with says so; nobody was waited for.
+        // A policy without an option to reject replies `cancelled`; no person was involved.
         assert_eq!(missing(&[ASK, CANCELLED, UPDATE, STOP]), None);
         let prompt = (ToAgent, r#"{"id":7,"method":"session/prompt","params":{"text":"session/cancel"}}"#);
         assert_eq!(missing(&[UPDATE, prompt, ASK, STOP]), Some(TimeoutCause::Answer));

@@ -1,4 +1,4 @@
-//! Whole turns as they are shown, from the lines exchanged with an agent.
+//! The output of whole turns, from the lines exchanged with an agent.
 
 use acpx_core::model::{
     AcpSessionId, PermissionCount, ProtocolVersion, RequestId, Seq, StopReason, TurnError, TurnId,
@@ -49,7 +49,7 @@ fn completed() -> PromptResult {
     PromptResult::of_turn(record().identity().into(), &turn(1, state), Some(12))
 }
 
-/// What is shown of a turn on stdout and on stderr.
+/// The output of a turn on stdout and on stderr.
 fn shown(mode: OutputMode, lines: &[(Direction, String)], result: &PromptResult) -> (String, String) {
     written(mode, |console| {
         let mut view = TurnView::new(mode, Some(record().identity()));
@@ -114,7 +114,7 @@ and more
 ";
     let used = "[acpx] context: 1 of 2 tokens\n".to_owned();
     assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), used));
-    // How the session was set up is for those who want to know what is being done.
+    // Only verbose output shows how the session was set up.
     let set_up = "[client] initialize (running)\n\n[client] session/load (running)\n\n";
     let verbose = OutputMode { verbose: true, ..mode(Format::Text) };
     assert_eq!(shown(verbose, &lines, &completed()).0, format!("{set_up}{expected}"));
@@ -382,7 +382,7 @@ fn a_failed_turn_says_why_and_what_to_do() {
         r#""detailCode":"AGENT_DIED","origin":"acp","retryable":true,"hint":"prompt again","#
     );
     assert!(json.starts_with(error) && json.lines().count() == 2, "{json}");
-    // An error that the agent's answer has told already is told once.
+    // An error that was shown with the agent's reply is not repeated.
     let answer = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"boom"}}"#;
     let json = shown(mode(Format::Json), &[line(FromAgent, answer)], &failed).0;
     let lines: Vec<&str> = json.lines().collect();

@@ -1,4 +1,4 @@
-//! A turn for people: sections with a blank line between them, the agent's words as they come.
+//! Renders a turn for people: sections separated by blank lines, the agent's words as they arrive.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -24,9 +24,9 @@ use crate::output::errand::shown as shown_words;
 
 /// How much of a thought is shown.
 const THOUGHT_CHARS: usize = 900;
-/// The request for a permission.
+/// The method of a permission request.
 const PERMISSION: &str = "session/request_permission";
-/// Requests that are no section of their own: the turn itself.
+/// Methods without a section: they are the turn itself.
 const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"];
 
 /// What has been shown so far.
@@ -39,19 +39,19 @@ pub(super) struct TextView {
     thought: String,
     tools: HashMap<Box<str>, ToolCallView>,
     terminals: TerminalTexts,
-    /// What the agent has done for it.
+    /// Client requests of the agent.
     work: HostWork,
-    /// Whether it is shown how the session is set up.
+    /// Whether to show how the session is set up.
     verbose: bool,
-    /// Whether permissions are asked for on the terminal, which shows them itself.
+    /// Whether the terminal asks for permissions, and shows them itself.
     is_asked_here: bool,
-    /// What the agent has told that the session used.
+    /// The usage that the agent reported.
     used: UsageTracker,
-    /// The last compaction, and how far it was when it was shown.
+    /// The last compaction, and its status when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
 
-/// What stands at the end of the output.
+/// What the output ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum OutputPosition {
     /// Nothing.
@@ -59,24 +59,24 @@ enum OutputPosition {
     Start,
     /// A section, its line ended.
     Section,
-    /// A thought, its line ended. Words of the agent follow it closely.
+    /// A thought, its line ended. Words of the agent follow without a blank line.
     Thought,
     /// Words of the agent, their line not ended.
     Words,
     /// Words of the agent, their line ended.
     WordsLine,
-    /// Words of the user that the agent has told, their line not ended, and so many ends of lines after them: whether
-    /// these are within the words is not known before more come.
+    /// User words that the agent reported, their line not ended, followed by this many line breaks: whether these are
+    /// part of the words is unknown until more arrive.
     User { ends: usize },
 }
 
 impl TextView {
-    /// Nothing is shown yet. How a session is set up is shown to those who want to know what is being done.
+    /// An empty view. Verbose output shows how a session is set up.
     pub(super) fn new(verbose: bool) -> Self {
         Self { verbose, ..Self::default() }
     }
 
-    /// Permissions are asked for on the terminal.
+    /// The terminal asks for permissions.
     pub(super) fn ask_here(&mut self) {
         self.is_asked_here = true;
     }
@@ -110,7 +110,7 @@ impl TextView {
         }
     }
 
-    /// Shows sections that are written already.
+    /// Writes rendered sections.
     fn sections(
         &mut self,
         sections: impl IntoIterator<Item = String>,
@@ -122,7 +122,7 @@ impl TextView {
         })
     }
 
-    /// Shows how the turn ended, and for people what it used.
+    /// Shows how the turn ended, and what it used.
     pub(super) fn finish(mut self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         self.end(result, &mut *console.out)?;
         console.flush()?;
@@ -134,7 +134,7 @@ impl TextView {
         let rest = self.work.rest(&self.terminals);
         self.sections(rest, out)?;
         self.section(out)?;
-        // A turn that was answered is done, whatever is to be said about it.
+        // An answered turn is done, even with an error.
         if result.error.is_none() || result.status == TurnStatus::Completed {
             writeln!(out, "[done] {}", shown_words(result.stop_reason.as_deref().unwrap_or("-")))?;
         }
@@ -145,12 +145,12 @@ impl TextView {
         Ok(())
     }
 
-    /// Takes a fact of ours: what terminals show is shown with the tool calls that refer to them.
+    /// Takes a fact of acpx: terminal output is shown with the tool calls that refer to it.
     pub(super) fn fact(&mut self, fact: &Fact) {
         self.terminals.take(fact);
     }
 
-    /// Shows what the user asked, in which turn, which can be named by that, and with which client.
+    /// Shows the user's prompt, with its turn and client.
     pub(super) fn prompt(
         &mut self,
         turn: Option<TurnId>,
@@ -163,7 +163,7 @@ impl TextView {
         writeln!(out, "{label}{}", words.replace('\n', &line_end_below(&label)))
     }
 
-    /// Shows how a turn ended. What comes next belongs to another.
+    /// Shows how a turn ended. Later events belong to another turn.
     pub(super) fn turn_ended(
         &mut self,
         stop_reason: Option<&str>,
@@ -181,7 +181,7 @@ impl TextView {
         }
     }
 
-    /// Shows that the agent does not remember what came before, and what it was told of that.
+    /// Shows that the agent lost its memory, and what of the history it was sent.
     pub(super) fn reset(
         &mut self,
         reason: &str,
@@ -192,7 +192,7 @@ impl TextView {
         line(out, format_args!("[reset] {reason}: from here on the agent {}", knows_before(carried)))
     }
 
-    /// Shows that the agent is back in an earlier ACP session.
+    /// Shows that the agent returned to an earlier ACP session.
     pub(super) fn returned(&mut self, session: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
         line(out, format_args!("[returned] from here on the agent knows what was said in {session}"))
@@ -204,7 +204,7 @@ impl TextView {
         line(out, format_args!("[agent] {words}"))
     }
 
-    /// Ends the line that stands there.
+    /// Ends the current line.
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         self.place = match self.place {
@@ -240,7 +240,7 @@ impl TextView {
                 Ok(())
             }
             Update::Compaction { id, status, error } => self.compaction(id, &status, error.as_deref(), out),
-            // Only version 2 tells messages whole and content in pieces, and that is translated.
+            // Only version 2 has whole messages and content chunks, and these were translated.
             Update::Message { .. }
             | Update::ToolContent { .. }
             | Update::Title(_)
@@ -249,7 +249,7 @@ impl TextView {
         }
     }
 
-    /// Shows a piece of a message, or the beginning of one.
+    /// Shows a message chunk, which may begin a message.
     fn piece(
         &mut self,
         kind: MessageKind,
@@ -261,19 +261,19 @@ impl TextView {
         match kind {
             MessageKind::Agent => self.words(text, begins, out),
             MessageKind::Thought => {
-                // More would not be shown, so it is not gathered either.
+                // Text beyond what is shown is not collected.
                 if self.thought.len() < THOUGHT_CHARS * 4 + 64 {
                     self.thought.push_str(text);
                 }
                 Ok(())
             }
-            // Within a turn of ours the user has spoken already: agents echo the prompt.
+            // In a turn of ours the prompt is shown already: agents echo it.
             MessageKind::User if turn.is_some() => Ok(()),
             MessageKind::User => self.user(text, begins, out),
         }
     }
 
-    /// Shows that the agent makes its memory shorter: when it begins, and what came of it.
+    /// Shows a compaction of the agent's memory: its begin, and its result.
     fn compaction(
         &mut self,
         id: Box<str>,
@@ -297,13 +297,13 @@ impl TextView {
         )
     }
 
-    /// A line of its own about something beside the conversation.
+    /// Shows a line that is not part of the conversation.
     fn beside(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
         writeln!(out, "[{what}] {}", cut(&on_one_line(words), THOUGHT_CHARS))
     }
 
-    /// Shows words of the agent. They follow a thought closely.
+    /// Shows words of the agent, without a blank line after a thought.
     fn words(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         match self.place {
@@ -320,7 +320,7 @@ impl TextView {
         out.write_all(text.as_bytes())
     }
 
-    /// Shows words of the user that no prompt of ours has.
+    /// Shows user words that are no prompt of ours.
     fn user(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
         let label = user_label(None, None);
         let line_end = line_end_below(&label);
@@ -367,7 +367,7 @@ impl TextView {
         Ok(())
     }
 
-    /// Ends whatever stands there, so that a section can begin.
+    /// Ends the current output, so that a section can begin.
     fn section(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         match self.place {
@@ -381,7 +381,7 @@ impl TextView {
         Ok(())
     }
 
-    /// Shows the thought that has been gathered, if there is one.
+    /// Shows the collected thought, if there is one.
     fn end_thought(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let thought = std::mem::take(&mut self.thought);
         let thought = cut(thought.trim(), THOUGHT_CHARS);
@@ -394,7 +394,7 @@ impl TextView {
     }
 }
 
-/// A piece of a message as text.
+/// A message chunk as text.
 fn shown(content: ChunkContent) -> String {
     match content {
         ChunkContent::Text(text) => text.into(),
@@ -402,7 +402,7 @@ fn shown(content: ChunkContent) -> String {
     }
 }
 
-/// The first characters of a text, and a sign if that is not all.
+/// The first characters of a text, with a mark if it is cut.
 pub(super) fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

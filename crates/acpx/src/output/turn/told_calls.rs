@@ -1,8 +1,8 @@
-//! What an agent has told of its last tool calls, for questions on a terminal that do not repeat what they are about.
+//! Remembers an agent's last tool calls, for permission requests on a terminal that do not repeat the call's members.
 //!
-//! It is what `pending` shows and what a policy decides by: updates of this conversation alone, as version 1 has them, and
-//! of a call that was begun again nothing from before. So many calls are remembered, and a member that is too long is
-//! left out and named: nobody is to take what was said before it for what is said now.
+//! They match what `pending` shows and what a policy decides by: only updates of this conversation, in version 1 form,
+//! and nothing from before a call was restarted. The number of calls is bounded. A member that is too long is omitted
+//! and named, so that its old value is not mistaken for the current one.
 
 use std::collections::VecDeque;
 
@@ -19,14 +19,14 @@ const MEMBERS: [&str; 4] = ["title", "kind", "rawInput", "content"];
 /// How long one of them may be, as JSON.
 const MEMBER_BYTES: usize = 256 << 10;
 
-/// The last tool calls, the one that was spoken of last at the end.
+/// The last tool calls, most recently updated last.
 #[derive(Debug, Default)]
 pub(crate) struct RecentToolCalls {
     updates: UpdateReader,
     calls: VecDeque<(Box<str>, RecentToolCall)>,
 }
 
-/// What was told of a call.
+/// The known members of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RecentToolCall {
     /// Its members.
@@ -36,9 +36,9 @@ pub(crate) struct RecentToolCall {
 }
 
 impl RecentToolCalls {
-    /// Takes the next event, whatever it is.
+    /// Takes the next event of any kind.
     pub(crate) fn take(&mut self, event: &WatchedEvent) {
-        // Few lines are about a tool call. A member's name may be written in more than one way.
+        // Few lines concern a tool call. The name of a member may contain escapes.
         let line = event.message.get();
         if !line.contains("toolCallId") && !line.contains("\\u") {
             return;
@@ -52,7 +52,7 @@ impl RecentToolCalls {
         }
     }
 
-    /// What was told of this call.
+    /// The known members of this call.
     pub(crate) fn get(&self, call: &str) -> Option<&RecentToolCall> {
         self.calls.iter().find(|(id, _)| &**id == call).map(|(_, told)| told)
     }
@@ -60,7 +60,7 @@ impl RecentToolCalls {
     fn told(&mut self, call: &str, fields: Map<String, Value>) {
         let known = self.calls.iter().position(|(known, _)| &**known == call);
         let known = known.and_then(|index| self.calls.remove(index)).map(|(_, told)| told);
-        // A policy decides by the call that was begun last under an id, and that is shown.
+        // A policy decides by the latest call under an id, so that is the one shown.
         let is_new = fields.get("sessionUpdate").is_some_and(|what| what == "tool_call");
         let mut told = known.filter(|_| !is_new).unwrap_or_default();
         told.take(fields);
@@ -72,7 +72,7 @@ impl RecentToolCalls {
 }
 
 impl RecentToolCall {
-    /// Takes what is told of the call now. A member that is null is told to be unchanged.
+    /// Merges an update of the call. A null member is unchanged.
     fn take(&mut self, mut fields: Map<String, Value>) {
         for name in MEMBERS {
             let Some(value) = fields.remove(name).filter(|value| !value.is_null()) else { continue };

@@ -1,4 +1,4 @@
-//! A tool call as text: once when it is first seen, once when it is over.
+//! Renders a tool call as text: once when it is first seen, once when it has ended.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ const FILES: usize = 5;
 const OUTPUT_LINES: usize = 28;
 const OUTPUT_CHARS: usize = 2000;
 
-/// A tool call with every field told of it.
+/// A tool call with its merged fields.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallView {
     fields: Map<String, Value>,
@@ -33,10 +33,10 @@ pub(super) enum ToolCallPhase {
 }
 
 impl ToolCallView {
-    /// Takes an update of the call; says whether there is something to show.
+    /// Merges an update of the call; returns what there is to show.
     pub(super) fn told(&mut self, fields: &str) -> Option<ToolCallPhase> {
         let Ok(Value::Object(told)) = serde_json::from_str(fields) else { return None };
-        // A field that is told as null is told to be unchanged.
+        // A null field is unchanged.
         self.fields.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
         let ends = matches!(self.text("status"), Some("completed" | "failed"));
         if ends && !self.is_over {
@@ -52,7 +52,7 @@ impl ToolCallView {
         [self.head(), self.input(), self.files()].concat()
     }
 
-    /// The section of a call that is over.
+    /// The section of a call that has ended.
     pub(super) fn over(&self, terminals: &TerminalTexts) -> String {
         let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {}\n", shown(kind)));
         [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
@@ -114,14 +114,14 @@ impl ToolCallView {
         output(&parts.join("\n"))
     }
 
-    /// Whether what it gave is, or is also, what this terminal shows.
+    /// Whether its content refers to this terminal.
     pub(super) fn refers_to(&self, terminal: &str) -> bool {
         let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         content.iter().any(|item| item.get("terminalId").and_then(Value::as_str) == Some(terminal))
     }
 }
 
-/// What something gave, as much of it as is shown.
+/// The output of a tool, shortened.
 pub(super) fn output(text: &str) -> String {
     let text = cut(text.trim_end(), OUTPUT_CHARS);
     if text.is_empty() {
@@ -141,7 +141,7 @@ pub(super) fn output(text: &str) -> String {
     shown
 }
 
-/// The command line that an input has.
+/// The command line in an input.
 pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
     let words = |name: &str| match input.get(name) {
         Some(Value::String(word)) => vec![word.clone()],
@@ -153,13 +153,13 @@ pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
     Some(acpx_core::model::command_line(command, args.iter().map(String::as_str)))
 }
 
-/// The first thing an input names.
+/// The first path, URL or query in an input.
 pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
     let names = ["path", "file", "filePath", "file_path", "filepath", "url", "query"];
     names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
 }
 
-/// One piece of what a tool gave.
+/// One part of a tool's content.
 fn part(content: &Value, terminals: &TerminalTexts) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match text("type") {
@@ -182,7 +182,7 @@ fn part(content: &Value, terminals: &TerminalTexts) -> String {
     }
 }
 
-/// What a terminal shows.
+/// A terminal's output.
 pub(super) fn terminal(TerminalText { command, output, exit }: &TerminalText) -> String {
     let exit = exit.as_ref().map(|exit| format!("[{exit}]"));
     let parts = [Some(format!("$ {command}")), Some(output.trim_end().to_owned()), exit];

@@ -1,4 +1,4 @@
-//! What an agent says in a session, as version 1 has it: views know no other version, whatever the agent speaks.
+//! Reads an agent's updates as version 1, whichever version the agent uses: views know no other.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use serde_json::value::RawValue;
 
 use crate::output::WatchedEvent;
 
-/// How many ACP sessions of a record are told apart. What an agent says after its process is gone belongs to none.
+/// How many ACP sessions of a record are tracked. Updates after the end of an agent's process belong to none.
 const SESSIONS: usize = 8;
 
-/// Reads updates one after the other. Each ACP session has ids of its own.
+/// Reads updates in order. Each ACP session has its own ids.
 #[derive(Debug, Default)]
 pub(super) struct UpdateReader {
     sessions: HashMap<Box<str>, UpdatesToV1>,
 }
 
 impl UpdateReader {
-    /// What an event reports; nothing if it is no update of the agent, or none of this conversation.
+    /// The updates in an event; none if it is not an update of the agent in this conversation.
     pub(super) fn read(&mut self, event: &WatchedEvent) -> Vec<Update> {
         if event.direction != Direction::FromAgent || event.is_aside {
             return Vec::new();

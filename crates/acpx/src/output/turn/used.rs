@@ -1,5 +1,4 @@
-//! What a turn used, as people are told on stderr when it is done: the lines of npm acpx for its tokens and its cost, and
-//! how full the agent's memory is.
+//! Reports on stderr what a turn used: npm acpx's lines for tokens and cost, and how full the agent's context is.
 
 use std::fmt::Write as _;
 
@@ -11,18 +10,18 @@ use crate::cli::Format;
 use crate::output::Console;
 use crate::output::errand::shown;
 
-/// What the agent has told in the turn.
+/// The usage that the agent reported in the turn.
 #[derive(Debug, Default)]
 pub(super) struct UsageTracker(Option<SessionUsage>);
 
 impl UsageTracker {
-    /// Takes what the session has used so far.
+    /// Takes the session's usage so far.
     pub(super) fn tell(&mut self, usage: SessionUsage, cost_stands: bool) {
         let before = self.0.take().and_then(|before| before.cost).filter(|_| cost_stands);
         self.0 = Some(SessionUsage { cost: usage.cost.or(before), ..usage });
     }
 
-    /// Says what was used. Those who want the answer alone are told what npm acpx tells them.
+    /// Prints the usage. Quiet output prints only what npm acpx prints.
     pub(super) fn say(&self, result: &PromptResult, console: &mut Console<'_>) {
         if console.mode.format == Format::Json {
             return;
@@ -36,7 +35,7 @@ impl UsageTracker {
     }
 }
 
-/// The counts that are told, by their names in the protocol.
+/// The printed counts, by their names in the protocol.
 const COUNTS: [(&str, &str); 5] = [
     ("inputTokens", "input"),
     ("outputTokens", "output"),
@@ -45,7 +44,7 @@ const COUNTS: [(&str, &str); 5] = [
     ("cachedWriteTokens", "cache_write"),
 ];
 
-/// The line about tokens, if the agent told any.
+/// The line about tokens, if the agent reported any.
 fn tokens(usage: &RawValue) -> Option<String> {
     let usage: serde_json::Value = serde_json::from_str(usage.get()).ok()?;
     let mut line = String::from("tokens:");

@@ -1,5 +1,5 @@
-//! What passes between a talk and the person at its desk, if one is there: questions that are no permission, and what the
-//! person says. Without a person the agent is told so, and is not left waiting.
+//! Passes elicitation requests to the person at the terminal, and the answers back. Without a person a request is
+//! declined at once, so that the agent does not wait.
 
 use acpx_core::client::HostClient;
 use acpx_core::wire::RpcId;
@@ -10,7 +10,7 @@ use crate::output::TerminalForm;
 use crate::terminal::prompt::{TerminalAnswer, TerminalPrompter};
 
 impl HostSession<'_> {
-    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
+    /// Shows a form request to the person; without a person it is declined with a notice.
     pub(super) async fn elicited(
         &mut self,
         client: &HostClient,
@@ -30,8 +30,8 @@ impl HostSession<'_> {
         Ok(())
     }
 
-    /// Sends the typed answer and shows the next question. A terminal that is gone answers nothing:
-    /// the host keeps the question pending, unless it is in this process and ends with it.
+    /// Sends the typed answer and shows the next request. A closed terminal answers nothing: the request stays pending
+    /// in the host, unless the host is in this process and ends with it.
     pub(super) async fn answer(
         &mut self,
         client: &HostClient,
@@ -50,7 +50,7 @@ impl HostSession<'_> {
     }
 }
 
-/// What the person at the desk says next; never, where nobody is.
+/// The person's next answer; never resolves without a person.
 pub(super) async fn answered(desk: Option<&mut TerminalPrompter>) -> TerminalAnswer {
     match desk {
         Some(desk) => desk.answered().await,

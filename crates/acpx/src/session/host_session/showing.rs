@@ -1,5 +1,5 @@
-//! What a talk shows of a session: one turn or everything, for as long as stdout can be written. What cannot be shown is
-//! no reason to stop; it is remembered why, and told when the work is done.
+//! Shows one turn or a whole session while stdout can be written. A write error does not stop the work; it is stored,
+//! and reported when the work is done.
 
 use std::io;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::error::InterruptReason;
 use crate::output::{self, FollowView, TurnView};
 use crate::terminal::prompt::TerminalPrompter;
 
-/// What is shown of a session.
+/// The part of a session to show.
 pub(super) struct SessionDisplay<'a> {
     what: DisplayScope<'a>,
     /// The first event that was not seen yet.
     pub(super) next: Seq,
 }
 
-/// How much of it.
+/// One turn or everything.
 enum DisplayScope<'a> {
     /// One turn.
     Turn {
         view: &'a mut TurnView,
-        /// The name of our prompt; by it its turn is known.
+        /// The request id of our prompt, which identifies its turn.
         request: RequestId,
         turn: Option<TurnId>,
     },
@@ -40,13 +40,13 @@ enum DisplayScope<'a> {
 }
 
 impl<'a> HostSession<'a> {
-    /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
+    /// Shows the turn of one prompt; `next` is the first event of its record to show.
     pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
         let what = DisplayScope::Turn { view, request, turn: None };
         Self { shown: Some(SessionDisplay { what, next }), ..self }
     }
 
-    /// The same talk about everything that happens in a record, from an event on. The store is that of the record.
+    /// Shows everything that happens in a record, from an event on. `store` is the record's store.
     pub(crate) fn following(
         self,
         view: &'a mut FollowView,
@@ -57,8 +57,8 @@ impl<'a> HostSession<'a> {
         Self { shown: Some(SessionDisplay { what: DisplayScope::All { view, record, store }, next }), ..self }
     }
 
-    /// The turn whose prompt is shown before an event: where everything is followed, one that is over without an agent
-    /// having been sent it.
+    /// The turn whose prompt is to be shown before this event: when following a record, a turn that ended before any
+    /// agent was sent its prompt.
     pub(super) async fn unsent(&self, event: &WatchedEvent) -> Result<Option<Turn>, CliError> {
         match self.shown.as_ref().map(|shown| &shown.what) {
             Some(DisplayScope::All { view, record, store }) => {
@@ -68,8 +68,7 @@ impl<'a> HostSession<'a> {
         }
     }
 
-    /// Says that the record that is followed was closed, if it was by this event. A delete closes it too, and is told by
-    /// itself.
+    /// Reports that the followed record was closed by this event. A delete also closes it, and is reported separately.
     pub(super) async fn say_if_closed(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
         let Some(DisplayScope::All { record, store, .. }) = self.shown.as_ref().map(|shown| &shown.what)
         else {
@@ -80,25 +79,25 @@ impl<'a> HostSession<'a> {
         }
         let kept = store.record(record.clone()).await?;
         let is_there = |record: &Record| !matches!(record.lifecycle, Lifecycle::Deleted { .. });
-        // What was said before it is seen before it.
+        // Write pending output first.
         if kept.as_ref().is_some_and(is_there) && self.flushed() {
             output::watched_closed(self.console);
         }
         Ok(())
     }
 
-    /// Shows what has been written; false if that is no longer possible.
+    /// Flushes stdout; false if it can no longer be written.
     pub(super) fn flushed(&mut self) -> bool {
         self.console.flush().map_err(|error| self.give_stdout_up(error)).is_ok()
     }
 
-    /// Shows nothing more on stdout.
+    /// Stops writing to stdout.
     pub(super) fn give_stdout_up(&mut self, error: io::Error) {
         self.console.give_stdout_up();
         self.unwritable = Some(error);
     }
 
-    /// What a reason to stop comes to: whose terminal is gone has only nobody left to show anything to.
+    /// Turns an interrupt into the next event. A lost terminal only means that nothing can be shown any more.
     pub(super) fn stop(&mut self, stop: InterruptReason) -> HostSessionEvent {
         if stop != InterruptReason::HungUp {
             return HostSessionEvent::Stop(stop);
@@ -107,19 +106,19 @@ impl<'a> HostSession<'a> {
         HostSessionEvent::Unwritable
     }
 
-    /// Why stdout could not be written, if it could not.
+    /// Why stdout could not be written, if so.
     pub(crate) fn trouble_with_stdout(&mut self) -> Option<io::Error> {
         self.unwritable.take()
     }
 
-    /// A turn has failed: sees whether all of it was shown.
+    /// Stores whether a failed turn has events that were not shown.
     pub(super) fn note_unshown(&mut self, refusal: &HostErrorResponse) {
         let last = refusal.turn().and_then(|turn| turn.seq).map(Seq);
         let next = self.shown.as_ref().map(|shown| shown.next);
         self.unshown = next.filter(|next| Some(*next) <= last);
     }
 
-    /// The first event that is not shown of a turn whose time was over, if there is one.
+    /// The first event of a timed-out turn that was not shown.
     pub(crate) fn unshown(&self) -> Option<Seq> {
         self.unshown
     }
@@ -135,8 +134,8 @@ impl<'a> HostSession<'a> {
         matches!(shown, Some(DisplayScope::Turn { turn: Some(_), .. }))
     }
 
-    /// Shows what belongs to our turn, and how the agent was brought back for it, which belongs to none. Where everything is
-    /// followed, a prompt may stand before it.
+    /// Shows the events of our turn, and how the agent was restored for it, which belongs to no turn. When following a
+    /// record, the prompt of `unsent` comes first.
     pub(super) fn show(&mut self, event: &WatchedEvent, unsent: Option<&Turn>) -> io::Result<()> {
         let before = self.console.shown();
         let written = self.write(event, unsent);
@@ -172,8 +171,8 @@ impl<'a> HostSession<'a> {
     }
 }
 
-/// Whether an event of no turn is part of the conversation all the same: what was said where this host was not. It is no
-/// answer to anything that is asked here.
+/// Whether an event without a turn is part of the conversation: a message from a time when this host did not run. It
+/// answers nothing that was asked here.
 fn is_conversation(event: &WatchedEvent) -> bool {
     let Ok(message) = RpcMessage::parse(event.message.get()) else { return false };
     let is_update = event.direction == Direction::FromAgent && message.method() == Some("session/update");
@@ -185,7 +184,7 @@ fn is_conversation(event: &WatchedEvent) -> bool {
         }
 }
 
-/// Whether the record is closed by an event.
+/// Whether the event closes the record.
 fn is_close(event: &WatchedEvent) -> bool {
     event.direction == Direction::Ours
         && matches!(Fact::from_body(event.message.get()), Some(Fact::Closed {}))

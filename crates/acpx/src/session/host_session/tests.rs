@@ -1,4 +1,4 @@
-//! Talks with a host that is slow, accepts no other client, or is lost.
+//! Exchanges with a host that is slow, accepts no other client, or disconnects.
 
 use std::io::sink;
 use std::os::unix::fs::PermissionsExt;
@@ -19,8 +19,8 @@ use crate::session::host_locator::HostLocator;
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::prompt_request::PromptSubmission;
 
-/// A host that accepts one client. It answers `initialize` and so many requests for its status, and then the prompt. What
-/// it was asked comes out when the client is gone.
+/// A host that accepts one client. It answers `initialize` and `probes` status requests, then the prompt. Returns the
+/// received requests when the client has disconnected.
 fn slow_host(reach: &HostLocator, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
     let (lock, listener) = listening(reach, socket);
     tokio::spawn(async move {
@@ -64,7 +64,7 @@ fn listening(reach: &HostLocator, socket: PathBuf) -> (HostLock, UnixListener) {
     (lock, listener)
 }
 
-/// The way to the host of a new home, and a path for its socket.
+/// A locator for the host of a new home, and a path for its socket.
 fn reach(home: &Path) -> (HostLocator, PathBuf) {
     let run = home.join("run");
     std::fs::create_dir(&run).unwrap();
@@ -74,7 +74,7 @@ fn reach(home: &Path) -> (HostLocator, PathBuf) {
     (reach, run.join("s"))
 }
 
-/// Prompts a host that answers so many probes, each in this time; what came of it, and what the host was asked.
+/// Prompts a host that answers a number of probes, each in this time; returns the outcome and the received requests.
 async fn prompted(
     probes: usize,
     patience: Duration,
@@ -116,7 +116,7 @@ async fn a_sigterm_before_acceptance_detaches_from_the_next_host_too() {
     let home = tempfile::tempdir().unwrap();
     let (reach, socket) = reach(home.path());
     let (_lock, listener) = listening(&reach, socket);
-    // The first connection is lost at the prompt, and the second accepts it.
+    // The first connection is lost at the prompt, and the second host accepts it.
     let host = tokio::spawn(async move {
         for accepts in [false, true] {
             let (source, mut target) = listener.accept().await.unwrap().0.into_split();

@@ -1,5 +1,5 @@
-//! The prompt of a turn that was cancelled, or had failed, before any agent was sent it: no event has its words, and only
-//! the store tells them to those who are shown a session.
+//! The prompt of a turn that was cancelled or failed before an agent was sent it. No event contains its text; the views
+//! get it from the store.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use acpx_core::store::{Store, StoreError};
 
 use crate::output::FollowView;
 
-/// The turn of such a prompt, if it ends with this event and its words would be shown.
+/// The turn of such a prompt, if it ends with this event and the view would show its text.
 pub(crate) async fn unsent_turn(
     view: &FollowView,
     event: &WatchedEvent,
@@ -19,7 +19,7 @@ pub(crate) async fn unsent_turn(
 ) -> Result<Option<Turn>, StoreError> {
     let Some((turn, is_begun)) = view.ends_unasked(event) else { return Ok(None) };
     let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
-    // What was begun before the view began was sent, for all that is known.
+    // A turn that began before the view did is taken as sent.
     if !is_begun && kept.has_begun(turn).await? {
         return Ok(None);
     }

@@ -1,16 +1,16 @@
-//! What a command waits for that has asked for an agent, in words: as the host knows it, and until it has been asked
-//! that an agent has to start.
+//! Texts for what a command waits for while an agent starts: the host's wait reason, or by default that the agent is
+//! starting.
 
 use acpx_core::protocol::meta::WaitReasonAnswer;
 
 use crate::output::awaited;
 
-/// What is said where an agent takes long to start.
+/// Shown when an agent takes long to start.
 pub(crate) fn waiting_for(agent: &str) -> String {
     format!("waiting for the agent {agent} to start")
 }
 
-/// The same as the host's answer to `_acpx/waiting` has it; `None` where that is nothing else.
+/// The wait reason in the host's answer to `_acpx/waiting`; `None` if it only says that the agent is starting.
 pub(super) fn waiting_as_told(answer: &str, agent: &str) -> Option<String> {
     let waiting = serde_json::from_str::<WaitReasonAnswer>(answer).ok()?.waiting_for?;
     match (waiting.what.as_str(), waiting.method.as_deref()) {

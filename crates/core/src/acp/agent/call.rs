@@ -1,4 +1,4 @@
-//! Requests as typed calls. A call that exists has passed every check; a handler never sees a bad one.
+//! Parses client requests into typed calls. A call that exists has passed every check, so handlers never see a bad one.
 
 use super::error::CallError;
 use super::offer::{Feature, Offer};
@@ -9,44 +9,43 @@ use crate::wire::RpcId;
 mod blocks;
 mod servers;
 
-/// `session/new`.
+/// Params of `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCall {
-    /// Where the session works.
+    /// The working directory.
     pub cwd: AbsolutePath,
-    /// Further roots; only where offered.
+    /// Additional roots; only if the feature is offered.
     pub additional_directories: Vec<AbsolutePath>,
-    /// The servers to connect to; only transports that are offered.
+    /// The MCP servers to connect to; only offered transports.
     pub mcp_servers: Vec<McpServer>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
-    /// Members of the params that are not known here, as received and without the braces: for a service that passes
-    /// them on.
+    /// Unknown members of the params, as received and without the braces; a service may forward them.
     pub unknown: Option<Box<str>>,
 }
 
-/// `session/load` or `session/resume`.
+/// Params of `session/load` or `session/resume`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreCall {
-    /// The session to bring back.
+    /// The session to restore.
     pub session: AcpSessionId,
-    /// Where the session works.
+    /// The working directory.
     pub cwd: AbsolutePath,
-    /// Further roots; only where offered.
+    /// Additional roots; only if the feature is offered.
     pub additional_directories: Vec<AbsolutePath>,
-    /// The servers to connect to; only transports that are offered. In version 1 a resume need not say.
+    /// The MCP servers to connect to; only offered transports. A version 1 resume may omit them.
     pub mcp_servers: Option<Vec<McpServer>>,
-    /// From where on a resume replays: an object with a `type`, as received. Only version 2 says it, and what
-    /// it means is for the service to judge. Without it nothing is replayed.
+    /// Where a resume starts its replay: an object with a `type`, as received. Only version 2 has it, and the service
+    /// interprets it.
+    /// Without it nothing is replayed.
     pub replay_from: Option<Box<str>>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
-    /// Members of the params that are not known here, as received and without the braces: for a service that passes
-    /// them on.
+    /// Unknown members of the params, as received and without the braces; a service may forward them.
     pub unknown: Option<Box<str>>,
 }
 
-/// `session/list`.
+/// Params of `session/list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListCall {
     /// Only sessions of this directory.
@@ -57,138 +56,135 @@ pub struct ListCall {
     pub meta: Option<Box<str>>,
 }
 
-/// `session/set_mode`.
+/// Params of `session/set_mode`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetModeCall {
-    /// Whose mode.
+    /// The session.
     pub session: AcpSessionId,
-    /// The mode wanted.
+    /// The requested mode.
     pub mode: String,
-    /// The whole params, as received, for a service that passes them on.
+    /// The whole params, as received; a service may forward them.
     pub params: Box<str>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
 
-/// `session/set_model`, of version 1 alone.
+/// Params of `session/set_model`; version 1 only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetModelCall {
-    /// Whose model.
+    /// The session.
     pub session: AcpSessionId,
-    /// The model wanted.
+    /// The requested model.
     pub model: String,
-    /// The whole params, as received, for a service that passes them on.
+    /// The whole params, as received; a service may forward them.
     pub params: Box<str>,
 }
 
-/// `session/set_config_option`.
+/// Params of `session/set_config_option`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetOptionCall {
-    /// Whose option.
+    /// The session.
     pub session: AcpSessionId,
     /// The option's id.
     pub option: String,
-    /// The value wanted.
+    /// The requested value.
     pub value: OptionValue,
-    /// The whole params, as received, for a service that passes them on.
+    /// The whole params, as received; a service may forward them.
     pub params: Box<str>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
 
-/// What an option shall be.
+/// A requested option value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionValue {
     /// The choice with this id.
     Id(String),
     /// On or off.
     Boolean(bool),
-    /// A value of a type that we do not know, which is in the params.
+    /// A value of an unknown type; the params contain it.
     Other,
 }
 
-/// `authenticate`, or `auth/login` in version 2.
+/// Params of `authenticate`, or of `auth/login` in version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginCall {
-    /// The way to log in.
+    /// The id of the login method.
     pub method: String,
-    /// What is said beside it.
+    /// Its `_meta` and unknown members.
     pub aside: CallExtras,
 }
 
-/// `session/fork`.
+/// Params of `session/fork`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForkCall {
-    /// The session to begin another from.
+    /// The session to fork.
     pub session: AcpSessionId,
-    /// Where the new one works.
+    /// The working directory of the new session.
     pub cwd: AbsolutePath,
-    /// Further roots; only where offered.
+    /// Additional roots; only if the feature is offered.
     pub additional_directories: Vec<AbsolutePath>,
-    /// The servers to connect to; only transports that are offered.
+    /// The MCP servers to connect to; only offered transports.
     pub mcp_servers: Vec<McpServer>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
-    /// Members of the params that are not known here, as received and without the braces: for a service that passes
-    /// them on.
+    /// Unknown members of the params, as received and without the braces; a service may forward them.
     pub unknown: Option<Box<str>>,
 }
 
-/// What a message says beside the session that it names, of those that name nothing else.
+/// The `_meta` and unknown members of a message that has no other typed params than its session or login method.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallExtras {
-    /// The version of the protocol that it is said in.
+    /// The protocol version of the message.
     pub version: ProtocolVersion,
     /// Its `_meta` object, as received.
     pub meta: Option<Box<str>>,
-    /// Members of the params that are not known here, as received and without the braces: for a service that passes
-    /// them on.
+    /// Unknown members of the params, as received and without the braces; a service may forward them.
     pub unknown: Option<Box<str>>,
 }
 
-/// `session/prompt`.
+/// Params of `session/prompt`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptCall {
-    /// The session it goes to.
+    /// The session.
     pub session: AcpSessionId,
-    /// Its content blocks, each as received; only kinds that are offered.
+    /// Its content blocks, each as received; only offered kinds.
     pub blocks: Vec<Box<str>>,
-    /// The text of its text blocks, one after another, a line each.
+    /// The text of its text blocks, joined with newlines.
     pub text: String,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
-    /// Members of the params that are not known here, as received and without the braces: for a service that passes
-    /// them on.
+    /// Unknown members of the params, as received and without the braces; a service may forward them.
     pub unknown: Option<Box<str>>,
 }
 
-/// `tool_call/cancel` or `terminal/cancel`, of version 2 alone.
+/// Params of `tool_call/cancel` or `terminal/cancel`; version 2 only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopCall {
-    /// The session that it goes on in.
+    /// The session in which it runs.
     pub session: AcpSessionId,
     /// The method.
     pub method: &'static str,
-    /// The tool call or the terminal.
+    /// The id of the tool call or the terminal.
     pub target: String,
     /// The whole params, as received.
     pub params: Box<str>,
 }
 
-/// A method of the service's own: its name begins with an underscore.
+/// An extension method of the service; its name begins with an underscore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionCall {
     /// Its name.
     pub method: String,
-    /// Its params, as received. Nobody has checked them.
+    /// Its params, as received and unchecked.
     pub params: Option<Box<str>>,
 }
 
-/// What requests that set a session up say in the protocol's own words.
+/// The members that the protocol defines for session setup requests.
 const SETUP_MEMBERS: [&str; 6] =
     ["sessionId", "cwd", "mcpServers", "additionalDirectories", "replayFrom", "_meta"];
 
-/// Any request but `initialize`, checked.
+/// Any checked request except `initialize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClientCall {
     New(NewCall),
@@ -208,7 +204,7 @@ pub(super) enum ClientCall {
     Extension(ExtensionCall),
 }
 
-/// What was agreed on with the client: what it may ask for, and in which version.
+/// The offer and the protocol version negotiated with the client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NegotiatedOffer<'a> {
     pub(super) offer: &'a Offer,
@@ -222,14 +218,14 @@ impl NegotiatedOffer<'_> {
         self.version == ProtocolVersion::V2
     }
 
-    /// What is wrong with a value whose feature is not offered.
+    /// Describes a value whose feature is not offered.
     fn not_offered(self, given: &str, feature: Feature) -> String {
         format!("{given}, and this agent does not advertise {}", feature.capability(self.version))
     }
 }
 
 impl ClientCall {
-    /// Reads a request, or says why it cannot be one on these terms.
+    /// Parses a request, or returns why these terms do not allow it.
     pub(super) fn read(
         method: &str,
         params: Option<&str>,
@@ -272,7 +268,7 @@ impl ClientCall {
         is_offered.then_some(read)
     }
 
-    /// To offer sessions at all is to offer resume, list and close.
+    /// Version 2 has no flags for resume, list and close: an agent with sessions always offers them.
     fn reader_v2(method: &str, offer: &Offer) -> Option<CallParser> {
         let has_options = offer.has(Feature::ConfigOptions) || offer.has(Feature::Modes);
         let (is_offered, read): (bool, CallParser) = match method {
@@ -319,7 +315,7 @@ fn read_delete(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<Cl
     Ok(ClientCall::Delete(only_session(params)?, aside(params, terms.version)?))
 }
 
-/// Whatever the params are, they keep nobody from logging out.
+/// Invalid params do not prevent a logout.
 fn logout(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> CallExtras {
     aside(params, terms.version).unwrap_or_default()
 }
@@ -350,7 +346,7 @@ fn stop(
     Ok(ClientCall::Stop(StopCall { session, method, target, params: params.json().into() }))
 }
 
-/// The session that `session/cancel` names, and what it says beside that.
+/// The session that `session/cancel` names, with its `_meta` and unknown members.
 pub(super) fn cancelled_session(
     params: Option<&str>,
     version: ProtocolVersion,
@@ -359,14 +355,14 @@ pub(super) fn cancelled_session(
     Ok((only_session(&params)?, aside(&params, version)?))
 }
 
-/// The request that `$/cancel_request` names. A notification that cannot be read tells nothing.
+/// The request that `$/cancel_request` names; `None` if the notification is invalid.
 pub(super) fn withdrawn_request(params: Option<&str>) -> Option<RpcId> {
     let params = ParamField::params(params);
     let [request] = params.members(["requestId"]).ok()?;
     RpcId::from_raw(request.required().ok()?.json())
 }
 
-/// In version 1 a session is begun with a list of servers, even if it is empty.
+/// Version 1 requires the list of servers, even if it is empty.
 fn new(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<NewCall, ParamProblem> {
     let [cwd, servers, directories, meta] =
         params.members(["cwd", "mcpServers", "additionalDirectories", "_meta"])?;
@@ -383,14 +379,14 @@ fn new(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<NewCall, P
     })
 }
 
-/// Unlike `session/resume`, a load must say which servers there are.
+/// Unlike `session/resume`, a load requires the list of servers.
 fn load(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<RestoreCall, ParamProblem> {
     let [servers] = params.members(["mcpServers"])?;
     servers.required()?.array()?;
     resume(params, terms)
 }
 
-/// In version 2 no list of servers is an empty one.
+/// In version 2 a missing list of servers is an empty one.
 fn resume(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<RestoreCall, ParamProblem> {
     let [session, cwd, servers, directories, meta] =
         params.members(["sessionId", "cwd", "mcpServers", "additionalDirectories", "_meta"])?;
@@ -457,7 +453,7 @@ fn set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<Set
     Ok(SetOptionCall { session, option, value, params: params.json().into(), meta: meta.object() })
 }
 
-/// A prompt of version 2 says something.
+/// Version 2 requires at least one content block.
 fn prompt(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<PromptCall, ParamProblem> {
     let [session, prompt, meta] = params.members(["sessionId", "prompt", "_meta"])?;
     let session = session_id(&session)?;

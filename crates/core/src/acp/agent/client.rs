@@ -1,7 +1,7 @@
-//! Who the client is, as it said in `initialize`, and which version of the protocol is spoken with it.
+//! Parses a client's `initialize` request and negotiates the protocol version.
 //!
-//! Only the version decides how the rest is read. Capabilities are read as an agent's are: an object or `true`
-//! is one, anything else is none, and whatever cannot be read is never a reason to refuse.
+//! The negotiated version alone decides how the other members are read. A capability is advertised by an object or by
+//! `true`. Unreadable capabilities count as absent and never cause a refusal.
 
 use serde_json::Value;
 
@@ -11,75 +11,75 @@ use crate::acp::ExtraParams;
 use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
 
-/// Where a client's capabilities say that it wants `data.acpx` in errors.
+/// Pointer, inside a client's capabilities, to its request for `data.acpx` in errors.
 const ERROR_DATA: &str = "/_meta/acpx/errorData";
-/// The capabilities that acpx answers for itself, towards an agent.
+/// The capabilities that acpx answers for itself and does not forward to an agent.
 const OURS: [&str; 6] = ["fs", "terminal", "session", "auth", "elicitation", "_meta"];
-/// How long capabilities may be that are passed on.
+/// Maximum size of forwarded capabilities, in bytes.
 const MAX_PASSED: usize = 64 << 10;
 
-/// What a client said of itself.
+/// What a client reported in `initialize`.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientFacts {
-    /// The version of the protocol that is spoken with it.
+    /// The negotiated protocol version.
     pub protocol: ProtocolVersion,
-    /// Its name, if it said one.
+    /// Its name, if given.
     pub name: Option<String>,
-    /// Its version, if it said one.
+    /// Its version, if given.
     pub version: Option<String>,
-    /// It shows notices. In version 2 every client does.
+    /// It renders notices. Every version 2 client does.
     pub notices: bool,
-    /// It shows that a conversation was compacted. In version 2 every client does.
+    /// It renders compactions of the conversation. Every version 2 client does.
     pub compaction: bool,
-    /// It shows options that are on or off. In version 2 every client does.
+    /// It renders boolean options. Every version 2 client does.
     pub boolean_options: bool,
-    /// How it lets its user be asked for more than a permission.
+    /// The kinds of elicitation it supports.
     pub elicitation: Elicitation,
-    /// What it does to files for an agent.
+    /// The file operations it performs for an agent.
     pub fs: FileAccess,
     /// It runs commands for an agent.
     pub terminal: bool,
-    /// Which logins it runs in a terminal.
+    /// The terminal logins it can run.
     pub terminal_login: TerminalLogin,
-    /// It wants all that is known of an error, in `data.acpx`.
+    /// It wants the full `data.acpx` in errors.
     pub error_data: bool,
-    /// It shows terminals of an agent's own, whose output comes in `_meta` of tool calls.
+    /// It renders the agent's own terminals, whose output arrives in `_meta` of tool calls.
     pub terminal_output: bool,
-    /// It shows the sessions of sub-agents. In version 2 every client does.
+    /// It renders sessions of sub-agents. Every version 2 client does.
     pub subagents: bool,
-    /// What its capabilities say that only an agent understands: their `_meta`, and those that are not known here.
+    /// The capabilities to forward to the agent: their `_meta` and the unknown ones.
     pub capabilities: Option<ExtraParams>,
     /// The `_meta` object of its `initialize`, as received.
     pub meta: Option<Box<str>>,
-    /// The ways to log in that it was offered, a list of JSON.
+    /// The login methods offered to it, as a JSON list.
     pub logins: Option<Box<str>>,
-    /// What its user can do where a login is missing.
+    /// Hint for its user if a login is missing.
     pub login_hint: Option<Box<str>>,
 }
 
-/// Which logins a client runs in a terminal.
+/// Which logins a client can run in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TerminalLogin {
     /// None.
     #[default]
     No,
-    /// Those that tell their whole command in `_meta["terminal-auth"]`, as Zed did before the protocol had them.
+    /// Logins with a whole command in `_meta["terminal-auth"]`, which Zed used before the protocol had terminal logins.
     WholeCommand,
     /// All: it runs the agent's command with the arguments of the login.
     Any,
 }
 
-/// How a client lets its user be asked.
+/// The kinds of elicitation a client supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Elicitation {
-    /// By a form.
+    /// Forms.
     pub form: bool,
-    /// By sending the user to an address.
+    /// URLs that the user opens.
     pub url: bool,
 }
 
-/// What a client does to files for an agent.
+/// The file operations a client performs for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileAccess {
     /// It reads them.
@@ -88,20 +88,20 @@ pub struct FileAccess {
     pub write: bool,
 }
 
-/// The version to speak with a client that asks for this one, if `latest` is the latest we offer.
+/// The version to use with a client that requests `asked`, if `latest` is the latest we offer.
 pub(super) fn negotiate(asked: u16, latest: ProtocolVersion) -> Result<ProtocolVersion, CallError> {
     let spoken = asked.min(latest.number());
     match ProtocolVersion::from_number(spoken) {
         Some(version) => Ok(version),
-        // Whoever speaks version 1 alone answers with that, whatever it was asked for.
+        // An agent that supports only version 1 replies with version 1 to any request.
         None if latest == ProtocolVersion::V1 => Ok(latest),
         None => Err(CallError::UnsupportedVersion { requested: asked, latest }),
     }
 }
 
 impl ClientFacts {
-    /// Reads the params of `initialize`. Only the version must be there, and in version 2 the client's name;
-    /// one that asks for more than we offer may have put it elsewhere, and goes unnamed.
+    /// Parses the params of `initialize`. Only the version is required, and in version 2 the client's name and version.
+    /// A client that requests a newer version may have renamed those, so it may omit them.
     pub(super) fn read(params: Option<&str>, latest: ProtocolVersion) -> Result<Self, CallError> {
         let params = ParamField::params(params);
         let [version, meta] = params.members(["protocolVersion", "_meta"])?;
@@ -167,15 +167,15 @@ impl ClientFacts {
     }
 }
 
-/// A member's value; null if there is none that can be read.
+/// A member's value; null if it is missing or unreadable.
 fn value(member: &ParamMember<'_>) -> Value {
     member.optional().and_then(|field| serde_json::from_str(field.json()).ok()).unwrap_or_default()
 }
 
-/// What an agent is told of a client's capabilities: all but those that acpx answers for itself.
+/// The capabilities to forward to an agent: all except those that acpx answers for itself.
 fn passed(capabilities: &ParamMember<'_>, version: ProtocolVersion) -> Option<ExtraParams> {
     let field = capabilities.optional().filter(|field| field.json().len() <= MAX_PASSED)?;
-    // What cannot be read here may not be readable to the agent either.
+    // The agent may not be able to read what is unreadable here.
     if !value(capabilities).is_object() {
         return None;
     }

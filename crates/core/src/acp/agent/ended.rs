@@ -1,26 +1,25 @@
-//! The news that something is over. It is given by dropping, so whatever ends it gives it: an answer, a panic or
-//! the end of the connection.
+//! A completion signal, sent by dropping a guard. A reply, a panic and the end of the connection all send it.
 
 use tokio::sync::watch;
 
-/// Dropped when it is over.
+/// Signals completion when dropped.
 #[derive(Debug)]
 pub(super) struct EndGuard {
     _sender: watch::Sender<()>,
 }
 
-/// Tells when it is over. Clones wait for the same end.
+/// Waits for the guard's drop. Clones wait for the same one.
 #[derive(Debug, Clone)]
 pub(super) struct EndSignal(Option<watch::Receiver<()>>);
 
 impl EndSignal {
-    /// An end that is still to come.
+    /// A signal for a later end.
     pub(super) fn later() -> (EndGuard, Self) {
         let (sender, receiver) = watch::channel(());
         (EndGuard { _sender: sender }, Self(Some(receiver)))
     }
 
-    /// The end of what never began.
+    /// A signal that has already been given.
     pub(super) fn already() -> Self {
         Self(None)
     }
@@ -31,7 +30,7 @@ impl EndSignal {
 
     pub(super) async fn wait(self) {
         let Some(mut end) = self.0 else { return };
-        // Nothing is ever sent: the only news is that the sender is gone.
+        // No value is ever sent; only the drop of the sender matters.
         while end.changed().await.is_ok() {}
     }
 }

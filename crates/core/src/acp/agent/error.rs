@@ -1,4 +1,4 @@
-//! Why a call was refused, and the one table from reason to JSON-RPC error.
+//! Why a call was refused, and the single mapping from reasons to JSON-RPC errors.
 
 use std::error::Error;
 
@@ -16,66 +16,66 @@ pub enum CallError {
     /// A parameter is missing or wrong.
     #[error("invalid params")]
     InvalidParams(#[from] ParamProblem),
-    /// The method does not exist, or belongs to a feature that is not offered.
+    /// The method does not exist, or its feature is not offered.
     #[error("there is no method {0}")]
     UnknownMethod(String),
     /// The session does not exist, or is not active on this connection.
     #[error("there is no session {0}")]
     UnknownSession(AcpSessionId),
-    /// Something other than `initialize` came first.
+    /// A request other than `initialize` came first.
     #[error("{0} came before initialize")]
     NotInitialized(String),
-    /// The client speaks only versions of the protocol that are older than all of ours.
+    /// The client supports only protocol versions older than all of ours.
     #[error("version {requested} of the protocol is not supported")]
     UnsupportedVersion {
-        /// The version it asked for.
+        /// The requested version.
         requested: u16,
-        /// The latest one that is spoken here.
+        /// The latest supported version.
         latest: ProtocolVersion,
     },
-    /// The client asks to initialize what it has initialized, in the version that it speaks since.
+    /// The client sent `initialize` again after this version was negotiated.
     #[error("version {0} of the protocol is spoken already")]
     VersionSettled(u16),
-    /// It asks for something in a way that no request can.
+    /// The message is malformed.
     #[error("this is no request")]
     Malformed(#[source] Malformed),
-    /// The client has more requests under way than one connection may have.
+    /// The client has more concurrent requests than one connection may have.
     #[error("{0} requests are under way already")]
     TooManyRequests(usize),
-    /// The handler of this method ended without a result. What it said in dying is not for the client.
+    /// The handler of this method ended without a result. Its panic message is not sent to the client.
     #[error("the handler of {0} has failed")]
     HandlerFailed(String),
-    /// What is kept of a session cannot be read.
+    /// A stored session cannot be read.
     #[error("cannot read the session {session}")]
     NotRead {
         /// The session.
         session: AcpSessionId,
-        /// What the storage said.
+        /// The storage error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// What happened in a session cannot be kept.
+    /// Events of a session cannot be persisted.
     #[error("cannot keep the session {session}")]
     NotKept {
         /// The session.
         session: AcpSessionId,
-        /// What the storage said.
+        /// The storage error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A session cannot be taken out of the list.
+    /// A session cannot be deleted.
     #[error("cannot delete the session {session}")]
     NotDeleted {
         /// The session.
         session: AcpSessionId,
-        /// What the storage said.
+        /// The storage error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The sessions there are cannot be read.
+    /// The sessions cannot be listed.
     #[error("cannot list the sessions")]
     NotListed {
-        /// What the storage said.
+        /// The storage error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// What the client must hear before the answer could not be sent.
+    /// A message that must precede the reply could not be sent.
     #[error("cannot tell the client of the session {session}")]
     NotTold {
         /// The session.
@@ -83,18 +83,18 @@ pub enum CallError {
         /// Why it could not be sent.
         source: WireError,
     },
-    /// An error of someone else's, passed on as it is.
+    /// A forwarded error of another peer, unchanged.
     #[error("{0}")]
     PassedOn(RpcError),
-    /// The agent goes away with the request undone. There is no answer: the client finds the connection ended,
-    /// and asks whoever comes next.
+    /// The agent shuts down before it handled the request. The dispatcher sends no reply: the client sees the
+    /// connection end and sends the request to the next agent process.
     #[error("the agent is leaving")]
     Unanswered,
 }
 
 impl CallError {
-    /// The error as a client receives it that wants all data of an error or not. One that a service passes on without
-    /// anything of ours in it stays as it is.
+    /// The error as sent to the client; `wants_data` keeps all its data. A forwarded error without data of ours stays
+    /// unchanged.
     pub(super) fn for_client(&self, wants_data: bool) -> RpcError {
         match self {
             Self::PassedOn(error) if !told_error::has_ours(error) => error.clone(),
@@ -162,7 +162,7 @@ impl CallError {
     }
 }
 
-/// The error and what caused it, in one line.
+/// The error and its causes, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,7 +1,7 @@
-//! A prompt on its way into a conversation, and the link its turn speaks through.
+//! A prompt that waits to be inserted into its conversation, and the link of its turn.
 //!
-//! In version 2 the answer to a prompt says that it was inserted, and whatever becomes of it after that is told
-//! as a state. So the answer goes out once, at the moment the service says so.
+//! In version 2 the reply to a prompt confirms its insertion, and state updates report everything later. The reply is
+//! sent exactly once, when the service reports the insertion.
 
 use std::any::Any;
 use std::fmt;
@@ -16,22 +16,22 @@ use super::states;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::RpcId;
 
-/// The way back to the client of a turn. Clones are the same turn's.
+/// The link to the client of a turn. Clones belong to the same turn.
 #[derive(Debug, Clone)]
 pub struct TurnLink {
     link: ClientLink,
     insertion: Arc<PromptInsertion>,
 }
 
-/// A prompt that is to be inserted.
+/// A prompt that waits to be inserted.
 pub(super) struct PromptInsertion {
     request: RpcId,
     session: AcpSessionId,
     blocks: Vec<Box<str>>,
     is_inserted: AtomicBool,
-    /// Whoever waits for the insertion waits for the end of this.
+    /// Ends when the prompt is queued, inserted or abandoned; the next prompt waits for it.
     waited_for: Mutex<Option<EndGuard>>,
-    /// What is dropped when the client has the turn's end.
+    /// Values to drop once the reply that ends the turn is sent.
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
@@ -57,33 +57,32 @@ impl TurnLink {
         Self { link, insertion }
     }
 
-    /// Says that a service which queues prompts itself has this one in its queue: the next may come.
+    /// Reports that the service, which queues prompts itself, has queued this one; the next prompt may come.
     pub fn queued(&self) {
         self.insertion.over();
     }
 
-    /// Keeps something until the answer that ends the turn is on its way: whatever is sent after it was dropped comes
-    /// after that answer.
+    /// Holds a value until the reply that ends the turn is sent. Messages sent after its drop follow that reply.
     pub fn keep_until_answered(&self, value: impl Send + 'static) {
         self.insertion.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(value));
     }
 
-    /// Says that the prompt is part of the conversation, as the user's message with this id. It is said once.
+    /// Reports that the prompt is part of the conversation, as the user message with this id. Later calls do nothing.
     ///
-    /// To a client of version 2 this is the answer to its prompt, with this `_meta`; unless the service tells
-    /// states itself, the client is also told the message, and that the session is running.
+    /// A version 2 client receives this as the reply to its prompt, with this `_meta`. It also receives the message and
+    /// a running state, unless the service sends states itself.
     pub async fn inserted(&self, message: &str, meta: &Meta) {
         self.inserted_as(message, meta, None).await;
     }
 
-    /// The same, with what somebody else answered to the prompt in version 2: it is passed on with this id and `_meta`.
+    /// Like [`Self::inserted`], but forwards another agent's version 2 reply to the prompt with this id and `_meta`.
     pub async fn inserted_as(&self, message: &str, meta: &Meta, answer: Option<&str>) {
         let insertion = &*self.insertion;
         if insertion.is_inserted.swap(true, Ordering::AcqRel) {
             return;
         }
         if self.link.client().protocol == ProtocolVersion::V2 {
-            // A client that is gone misses it, and its turn goes on.
+            // A disconnected client misses it, and its turn continues.
             self.link.respond(&insertion.request, &inserted_answer(message, meta, answer)).await.ok();
             self.link.speech().begin_turn(&insertion.session);
             if self.link.says_states() {
@@ -112,12 +111,12 @@ impl PromptInsertion {
         self.is_inserted.load(Ordering::Acquire)
     }
 
-    /// The answer that ends the turn is on its way.
+    /// Drops the held values; the reply that ends the turn is sent.
     pub(super) fn answered(&self) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Whoever waited for it waits no longer: it has its place, or never will.
+    /// Releases the requests that wait for the insertion: the prompt is inserted, or never will be.
     pub(super) fn over(&self) {
         self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -1,4 +1,4 @@
-//! The way back to the client, for handlers: updates, and questions that wait for an answer.
+//! The handlers' link to the client: sends updates, and requests that wait for a reply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,36 +17,35 @@ use crate::acp::translate::permission_to_v2;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId, RpcMessage, WireError, encode};
 
-/// The client at the other end of a connection. Clones speak to the same one.
+/// The client of a connection. Clones share the connection.
 ///
-/// What is sent through one link arrives in the order it was sent, and before the answer of the handler that
-/// sent it.
+/// Messages sent through one link arrive in order, and before the reply of the handler that sent them.
 #[derive(Debug, Clone)]
 pub struct ClientLink {
     peer: Peer,
     questions: Arc<Mutex<ReplyWaiters>>,
     client: Arc<ClientFacts>,
-    /// Whether the service leaves it to us to tell a client of version 2 which state a session is in.
+    /// Whether the dispatcher, not the service, sends session states to a version 2 client.
     tells_states: bool,
-    /// Whether what is said has been said before.
+    /// Whether the updates are a replay.
     is_replay: bool,
     speech: Arc<SessionTranslations>,
 }
 
-/// Why a question has no answer.
+/// Why a request to the client has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientRequestError {
-    /// The question could not be sent.
+    /// The request could not be sent.
     #[error("cannot ask the client")]
     NotSent(#[source] WireError),
-    /// The client is gone.
+    /// The client disconnected.
     #[error("the client is gone and leaves a question open")]
     Gone,
     /// The client answered with an error.
     #[error("the client refused the question")]
     Refused(#[source] RpcError),
-    /// The client's answer is no answer to this question.
+    /// The client's result has the wrong shape.
     #[error("the client's answer cannot be read")]
     Unreadable,
 }
@@ -54,7 +53,7 @@ pub enum ClientRequestError {
 #[derive(Debug)]
 enum ReplyWaiters {
     Open(HashMap<RpcId, oneshot::Sender<RpcMessage>>),
-    /// No answer will come any more.
+    /// No reply can arrive any more.
     Closed,
 }
 
@@ -65,12 +64,12 @@ impl ClientLink {
         Self { peer, questions, client, tells_states: false, is_replay: false, speech }
     }
 
-    /// The same link to a client of whom this is known.
+    /// The same link, with what the client reported in `initialize`.
     pub(super) fn to(&self, client: ClientFacts, tells_states: bool) -> Self {
         Self { client: Arc::new(client), tells_states, ..self.clone() }
     }
 
-    /// The same link for what has been said before.
+    /// The same link, for replayed updates.
     pub(super) fn replaying(&self) -> Self {
         Self { is_replay: true, ..self.clone() }
     }
@@ -79,17 +78,17 @@ impl ClientLink {
         &self.speech
     }
 
-    /// Whether it is for us to tell the client which state a session is in. Version 1 knows none.
+    /// Whether the dispatcher sends session states to this client. Version 1 has none.
     pub(super) fn says_states(&self) -> bool {
         self.client.protocol == ProtocolVersion::V2 && self.tells_states
     }
 
-    /// What the client said of itself.
+    /// What the client reported in `initialize`.
     pub fn client(&self) -> Arc<ClientFacts> {
         Arc::clone(&self.client)
     }
 
-    /// Sends a `session/update`, in the client's version. Waits while the client does not read.
+    /// Sends a `session/update` in the client's version. Waits while the client does not read.
     pub async fn update(&self, session: &AcpSessionId, update: &UpdateBody) -> Result<(), WireError> {
         if self.client.protocol == ProtocolVersion::V1 {
             return self.tell(session, update.as_json()).await;
@@ -100,18 +99,18 @@ impl ClientLink {
         Ok(())
     }
 
-    /// Sends a `session/update` whose `update` object is in the client's version already.
+    /// Sends a `session/update` whose `update` object already has the client's version.
     pub(crate) async fn tell(&self, session: &AcpSessionId, update: &str) -> Result<(), WireError> {
         let params = format!(r#"{{"sessionId":{},"update":{update}}}"#, to_json(session));
         self.peer.notify("session/update", &params).await
     }
 
-    /// Answers a request of the client's.
+    /// Replies to a request of the client.
     pub(super) async fn respond(&self, request: &RpcId, result: &str) -> Result<(), WireError> {
         self.peer.respond(request, result).await
     }
 
-    /// Waits until the client has taken nothing of what it is told for this long, or up to twice as long.
+    /// Waits until messages have been pending for this long, or up to twice as long, and the client has read none.
     pub(crate) async fn takes_nothing_for(&self, time: Duration) {
         self.peer.takes_nothing_for(time).await;
     }
@@ -121,21 +120,21 @@ impl ClientLink {
         self.peer.notify(method, params).await
     }
 
-    /// Sends a line as it is.
+    /// Sends a line unchanged.
     pub async fn pass_on(&self, line: String) -> Result<(), WireError> {
         self.peer.send(line).await
     }
 
-    /// Asks the client what somebody else asks: a request with these params, as they are. Its result comes
-    /// back as the client gave it. Dropping this withdraws the question with `$/cancel_request`.
+    /// Forwards a request to the client with unchanged params, and returns the client's result unchanged. Dropping the
+    /// future cancels the request with `$/cancel_request`.
     pub async fn ask(&self, method: &str, params: &str) -> Result<Box<str>, ClientRequestError> {
         let question = ClientRequestGuard { link: self, id: self.peer.mint_id() };
         let answer = question.answer(method, params).await?;
         result(&answer).map(Into::into)
     }
 
-    /// Asks the user what somebody else asks: the params of a `session/request_permission`, as they are.
-    /// What was chosen comes back with the whole result. Dropping this withdraws the question.
+    /// Forwards the params of a `session/request_permission` unchanged. Returns the outcome and the whole result.
+    /// Dropping the future cancels the request.
     pub async fn pass_on_question(
         &self,
         params: &str,
@@ -144,8 +143,8 @@ impl ClientLink {
         Ok((chosen(&result)?, result))
     }
 
-    /// Asks the user. Once the turn is cancelled the question is withdrawn and counts as cancelled, whether or
-    /// not the client says so too.
+    /// Sends a permission request. When the turn is cancelled, the request is withdrawn and its outcome is `Cancelled`,
+    /// even if the client never replies.
     pub async fn request_permission(
         &self,
         ask: &ToolPermissionRequest,
@@ -155,7 +154,7 @@ impl ClientLink {
             self.tell(&ask.session, states::REQUIRES_ACTION).await.map_err(ClientRequestError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
-        // A turn that is cancelled ends without going on.
+        // A cancelled turn ends without running again.
         if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
             self.tell(&ask.session, states::RUNNING).await.map_err(ClientRequestError::NotSent)?;
         }
@@ -182,24 +181,24 @@ impl ClientLink {
         }
     }
 
-    /// Writes what has been sent and ends our half of the connection. Waits until the client has taken it all.
+    /// Writes all queued messages and ends our half of the connection. Waits until everything is written.
     pub async fn close(&self) -> Result<(), WireError> {
         self.peer.close().await
     }
 
-    /// Hands a response to whoever asked.
+    /// Passes a response to the task that sent the request.
     pub(super) fn answered(&self, id: &RpcId, message: RpcMessage) {
         let waiting = match &mut *self.questions() {
             ReplyWaiters::Open(waiting) => waiting.remove(id),
             ReplyWaiters::Closed => None,
         };
         if let Some(waiting) = waiting {
-            // Whoever asked may have stopped waiting; then nobody misses the answer.
+            // The task may have stopped waiting.
             waiting.send(message).ok();
         }
     }
 
-    /// The client is gone: every open question fails, and every later one.
+    /// The client disconnected: every pending request fails, and every later one.
     pub(super) fn disconnected(&self) {
         *self.questions() = ReplyWaiters::Closed;
     }
@@ -210,7 +209,7 @@ impl ClientLink {
     }
 }
 
-/// The client's answer, unless it is an error.
+/// The client's result, unless it replied with an error.
 fn result(answer: &RpcMessage) -> Result<&str, ClientRequestError> {
     match answer.error() {
         Some(error) => Err(ClientRequestError::Refused(RpcError::read(error))),
@@ -218,12 +217,12 @@ fn result(answer: &RpcMessage) -> Result<&str, ClientRequestError> {
     }
 }
 
-/// What the user chose.
+/// Parses the user's choice.
 fn chosen(result: &str) -> Result<PermissionOutcome, ClientRequestError> {
     PermissionOutcome::read(result).ok_or(ClientRequestError::Unreadable)
 }
 
-/// One open question. Dropped without its answer, it is withdrawn from the client.
+/// One pending request to the client. Dropping it before the reply withdraws it from the client.
 struct ClientRequestGuard<'a> {
     link: &'a ClientLink,
     id: RpcId,
@@ -251,7 +250,7 @@ impl Drop for ClientRequestGuard<'_> {
         if let ReplyWaiters::Open(waiting) = &mut *self.link.questions() {
             waiting.remove(&self.id);
         }
-        // Sends nothing if the answer is here.
+        // Sends nothing if the reply has arrived.
         self.link.peer.cancel(&self.id);
     }
 }

@@ -1,9 +1,9 @@
 //! The agent side of ACP, versions 1 and 2: a dispatcher that turns a connection's messages into calls of a service.
 //!
-//! [`serve`] owns what every agent must get right and no agent should write twice: `initialize` comes first,
-//! parameters are checked before any handler runs, a turn runs beside other requests and ends exactly once,
-//! a cancelled turn is never an error, updates go out before the answer they belong to. What the agent *does*
-//! is an [`AgentService`]; it sees plain values and never the protocol's own types.
+//! [`serve`] keeps the rules that every agent must follow. `initialize` comes first, params are checked before a
+//! handler runs, a turn runs concurrently with other requests and ends exactly once, a cancelled turn is never an
+//! error, and updates precede their reply. The agent's behaviour is an [`AgentService`], which sees plain values and
+//! never the protocol's own types.
 
 mod call;
 mod client;

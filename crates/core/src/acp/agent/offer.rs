@@ -1,7 +1,7 @@
-//! What an agent offers in its answer to `initialize`. A method that is not offered cannot be called.
+//! The capabilities that acpx advertises in its reply to `initialize`. Methods that are not offered cannot be called.
 //!
-//! An agent that speaks for another passes on what that one says of itself, as it says it, as far as it is served here;
-//! what may be sent is then read from those values, so that what is told and what is allowed are the same.
+//! An agent that fronts another one forwards that agent's own capabilities, unchanged, as far as they are served here.
+//! Allowed requests are derived from the same values, so the advertised and the accepted features agree.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::model::ProtocolVersion;
 mod answer;
 mod behind;
 
-/// Something an agent may offer beyond what every agent must do.
+/// An optional feature of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// `session/load`.
@@ -31,19 +31,19 @@ pub enum Feature {
     List,
     /// `session/delete`.
     Delete,
-    /// `session/set_mode`; clients learn of it from the modes in a setup answer. In version 2 modes are an option.
+    /// `session/set_mode`; clients learn of it from the modes in a setup reply. In version 2 modes are an option.
     Modes,
-    /// `session/set_model`; clients learn of it from the models in a setup answer. In version 2 models are an option.
+    /// `session/set_model`; clients learn of it from the models in a setup reply. In version 2 models are an option.
     Models,
-    /// `session/set_config_option`; clients learn of it from the options in a setup answer.
+    /// `session/set_config_option`; clients learn of it from the options in a setup reply.
     ConfigOptions,
     /// `session/fork`.
     Fork,
-    /// `logout`. In version 2 whoever lets its user log in lets it log out.
+    /// `logout`. In version 2 every agent with a login has it.
     Logout,
-    /// Roots beside the working directory.
+    /// Roots in addition to the working directory.
     AdditionalDirectories,
-    /// MCP servers that are programs. In version 1 every agent takes them.
+    /// MCP servers over stdio. In version 1 every agent accepts them.
     McpStdio,
     /// MCP servers over HTTP.
     McpHttp,
@@ -58,7 +58,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// The capability that says it, as this version of the protocol names it.
+    /// The name of its capability in this protocol version.
     pub fn capability(self, version: ProtocolVersion) -> &'static str {
         match version {
             ProtocolVersion::V1 => self.capability_v1(),
@@ -106,7 +106,7 @@ impl Feature {
     }
 }
 
-/// Who the agent is and what it offers.
+/// The agent's name, version and features.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     name: String,
@@ -119,26 +119,26 @@ pub struct Offer {
     passed_on: ForwardedOffer,
 }
 
-/// What another agent says of itself.
+/// The capabilities of another agent that this one fronts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ForwardedOffer {
     info: Option<Box<str>>,
     prompt: Option<Box<str>>,
     mcp: Option<Box<str>>,
     auth_methods: Option<Box<str>>,
-    /// Which logins the client runs in a terminal.
+    /// Which logins the client can run in a terminal.
     terminal_login: TerminalLogin,
-    /// What the client's user can do where a login is missing.
+    /// Hint for the client's user if a login is missing.
     login_hint: Option<Box<str>>,
-    /// Whether it and the client speak version 2, whose lists of content and of servers are open: what it takes of kinds
-    /// that nobody here knows is offered too.
+    /// Whether both the agent and the client use version 2, whose lists of content and server kinds are open. Then
+    /// kinds unknown to acpx are offered too.
     is_open: bool,
-    /// What its answer says beside what we know, by the path it is said at.
+    /// Unknown members of its reply, each with its path.
     besides: Vec<(Vec<Box<str>>, Box<str>)>,
 }
 
 impl Offer {
-    /// An agent that speaks version 1 and offers these features, and MCP servers that are programs.
+    /// An agent that speaks version 1 and offers these features and MCP servers over stdio.
     pub fn new(
         name: impl Into<String>,
         version: impl Into<String>,
@@ -156,49 +156,48 @@ impl Offer {
         }
     }
 
-    /// The same offer with more to say in the answer's `_meta`.
+    /// Sets the `_meta` of the reply.
     #[must_use]
     pub fn with_meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
         self
     }
 
-    /// The same offer up to this version of the protocol. What is said of a client's version in
-    /// [`AgentService::offer`](super::AgentService::offer) comes too late: it is agreed on by then.
+    /// Sets the latest protocol version. A version set in [`AgentService::offer`](super::AgentService::offer) has no
+    /// effect: the version is negotiated before that.
     #[must_use]
     pub fn up_to(mut self, latest: ProtocolVersion) -> Self {
         self.latest = latest;
         self
     }
 
-    /// The same offer by a service that queues prompts itself and tells its clients of version 2 what they say
-    /// and which state a session is in. Its prompts come one after the other, each as soon as the one before is
-    /// [queued](super::TurnLink::queued) or [inserted](super::TurnLink::inserted), and the dispatcher only answers
-    /// them.
+    /// Marks a service that queues prompts itself and sends user messages and session states to version 2 clients. The
+    /// dispatcher only replies to its prompts. It delivers the next prompt as soon as the previous one is
+    /// [queued](super::TurnLink::queued) or [inserted](super::TurnLink::inserted).
     #[must_use]
     pub fn tells_states(mut self) -> Self {
         self.tells_states = true;
         self
     }
 
-    /// The same offer by a service that refuses MCP servers that are programs, each with its reason: none are offered to
-    /// a client of version 2, and a request that names one reaches the service all the same.
+    /// Marks a service that refuses every MCP server over stdio with a reason. They are not advertised to a version 2
+    /// client, but a request that names one still reaches the service.
     #[must_use]
     pub fn without_telling_program_servers(mut self) -> Self {
         self.tells_program_servers = false;
         self
     }
 
-    /// The same offer with the name and version of an agent behind this one: the object `agentInfo` (version 1)
-    /// or `info` (version 2), as that one gave it.
+    /// Sets the name and version of the agent behind this one: its `agentInfo` (version 1) or `info` (version 2)
+    /// object, unchanged.
     #[must_use]
     pub fn with_info(mut self, info: &RawValue) -> Self {
         self.passed_on.info = Some(info.get().into());
         self
     }
 
-    /// The same offer with what an agent behind this one takes in prompts: the object `promptCapabilities`
-    /// (version 1) or `capabilities.session.prompt` (version 2).
+    /// Sets the prompt content that the agent behind this one accepts: its `promptCapabilities` (version 1) or
+    /// `capabilities.session.prompt` (version 2) object.
     #[must_use]
     pub fn with_prompt_capabilities(mut self, capabilities: &RawValue) -> Self {
         self.read(
@@ -213,8 +212,8 @@ impl Offer {
         self
     }
 
-    /// The same offer with the MCP servers that an agent behind this one takes: the object `mcpCapabilities`
-    /// (version 1, where programs are always taken) or `capabilities.session.mcp` (version 2).
+    /// Sets the MCP servers that the agent behind this one accepts: its `mcpCapabilities` (version 1, which always has
+    /// stdio) or `capabilities.session.mcp` (version 2) object.
     #[must_use]
     pub fn with_mcp_capabilities(mut self, capabilities: &RawValue) -> Self {
         self.read(
@@ -225,34 +224,34 @@ impl Offer {
         self
     }
 
-    /// The same offer with ways to log in: the list `authMethods`, as an agent behind this one gave it. One
-    /// that is not empty offers `authenticate` (version 1), or `auth/login` and `auth/logout` (version 2).
+    /// Sets the login methods: the `authMethods` list of the agent behind this one. A list that is not empty offers
+    /// `authenticate` (version 1), or `auth/login` and `auth/logout` (version 2).
     #[must_use]
     pub fn with_auth_methods(mut self, methods: &RawValue) -> Self {
         self.passed_on.auth_methods = Some(methods.get().into());
         self
     }
 
-    /// The same offer to a client that runs such logins in a terminal; the agent's other ways in a terminal are left out.
+    /// Sets which terminal logins the client can run; the agent's other terminal logins are left out.
     #[must_use]
     pub fn with_terminal_login(mut self, terminal_login: TerminalLogin) -> Self {
         self.passed_on.terminal_login = terminal_login;
         self
     }
 
-    /// The same offer with what the client's user can do where a login is missing.
+    /// Sets the hint for the client's user if a login is missing.
     #[must_use]
     pub fn with_login_hint(mut self, hint: Option<&str>) -> Self {
         self.passed_on.login_hint = hint.map(Into::into);
         self
     }
 
-    /// What the client's user can do where a login is missing.
+    /// The hint for the client's user if a login is missing.
     pub fn login_hint(&self) -> Option<&str> {
         self.passed_on.login_hint.as_deref()
     }
 
-    /// The ways to log in, as they are told: a list of JSON.
+    /// The advertised login methods, as a JSON list.
     pub fn login_methods(&self) -> Option<&str> {
         self.passed_on.auth_methods.as_deref()
     }
@@ -262,19 +261,19 @@ impl Offer {
         self.features.contains(&feature)
     }
 
-    /// The same offer without what only the agent behind this one understands.
+    /// The same offer without kinds that only the agent behind this one knows.
     #[must_use]
     pub fn of_known_kinds(mut self) -> Self {
         self.passed_on.is_open = false;
         self
     }
 
-    /// Whether content of a kind that is not known here may stand in a prompt.
+    /// Whether a prompt may contain content of this kind, which acpx does not know.
     pub(super) fn takes_content(&self, kind: &str) -> bool {
         self.takes(self.passed_on.prompt.as_deref(), kind)
     }
 
-    /// Whether MCP servers may be reached in a way that is not known here.
+    /// Whether MCP servers may use this transport, which acpx does not know.
     pub(super) fn takes_servers(&self, kind: &str) -> bool {
         self.takes(self.passed_on.mcp.as_deref(), kind)
     }
@@ -285,19 +284,19 @@ impl Offer {
         told.get(kind).is_some_and(advertised)
     }
 
-    /// Whether there is a way to log in.
+    /// Whether there is a login method.
     pub fn has_login(&self) -> bool {
         let methods = self.passed_on.auth_methods.as_deref();
         let methods = methods.and_then(|methods| serde_json::from_str::<Vec<&RawValue>>(methods).ok());
         methods.is_some_and(|methods| !methods.is_empty())
     }
 
-    /// The latest version of the protocol that is spoken.
+    /// The latest supported protocol version.
     pub fn latest(&self) -> ProtocolVersion {
         self.latest
     }
 
-    /// Whether the service tells states itself.
+    /// Whether the service sends states itself.
     pub(super) fn service_tells_states(&self) -> bool {
         self.tells_states
     }

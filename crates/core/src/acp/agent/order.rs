@@ -1,9 +1,8 @@
-//! Which requests about one session wait for which.
+//! Per-session ordering: close and delete are exclusive, load and resume serial, everything else concurrent.
 //!
-//! A close or a delete has the session to itself: it begins when every request that came before it is answered,
-//! and what comes after it begins when it is answered itself. Those that bring a session back come one after the other,
-//! so that no replay is within another. All others run beside each other. Places are taken as requests are read, so the
-//! order is the client's, whatever the tasks do.
+//! An exclusive request starts when all earlier requests are answered, and later ones wait for its reply. Serial
+//! restores keep replays from interleaving. Tickets are taken in the order in which requests are read, so the client's
+//! order holds.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,25 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ended::{EndGuard, EndSignal};
 use crate::model::AcpSessionId;
 
-/// The requests under way on one connection, by session. Clones speak of the same ones.
+/// The active requests of one connection, by session. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionLanes {
     lanes: Arc<Mutex<HashMap<AcpSessionId, Lane>>>,
 }
 
-/// The requests about one session that others may have to wait for.
+/// The requests of one session that others may have to wait for.
 #[derive(Debug, Default)]
 struct Lane {
-    /// The last that has the session to itself. It ends after everything before it, so nobody behind it needs
-    /// to know of that.
+    /// The last exclusive request. It ends after everything before it, so later requests wait for it alone.
     alone: Option<EndSignal>,
-    /// Those behind it.
+    /// The requests after it.
     beside: Vec<EndSignal>,
-    /// Those of them that bring the session back.
+    /// Those of them that restore the session.
     restoring: Vec<EndSignal>,
 }
 
-/// A request's place in the order, until it is dropped.
+/// A request's place in the order; dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct LaneTicket {
     order: SessionLanes,
@@ -39,7 +37,7 @@ pub(super) struct LaneTicket {
 }
 
 impl SessionLanes {
-    /// A place for a request that runs beside others of its kind.
+    /// A ticket for a request that runs concurrently with others of its kind.
     pub(super) fn beside(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
             lane.beside.push(ended);
@@ -47,10 +45,10 @@ impl SessionLanes {
         })
     }
 
-    /// A place for a request that brings the session back. Whoever takes it waits until it is reached.
+    /// A ticket for a request that restores the session. The holder waits until it is reached.
     pub(super) fn restoring(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
-            // Each of those ahead: one may have been withdrawn while it waited.
+            // Waits for all of them: the last may be withdrawn while it waits.
             let ahead = lane.alone.iter().chain(&lane.restoring).cloned().collect();
             lane.beside.push(ended.clone());
             lane.restoring.push(ended);
@@ -58,10 +56,10 @@ impl SessionLanes {
         })
     }
 
-    /// A place for a request that has the session to itself. Whoever takes it waits until it is reached.
+    /// A ticket for an exclusive request. The holder waits until it is reached.
     pub(super) fn alone(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
-            // A request beside may have been withdrawn while it waited, so its end does not say that of the last.
+            // Waits for all of them: a concurrent request may be withdrawn while it waits.
             lane.restoring.clear();
             lane.alone.replace(ended).into_iter().chain(lane.beside.drain(..)).collect()
         })
@@ -84,7 +82,7 @@ impl SessionLanes {
 }
 
 impl LaneTicket {
-    /// Waits until nothing is ahead any more.
+    /// Waits until all earlier requests have ended.
     pub(super) async fn reached(&self) {
         for ended in &self.ahead {
             ended.clone().wait().await;
@@ -157,7 +155,7 @@ mod tests {
         let third = order.restoring(&session);
         let reached = || [&beside, &third].map(is_reached);
         assert!(is_reached(&first) && !is_reached(&second));
-        // One that is withdrawn while it waits lets nobody pass the first.
+        // A request withdrawn while it waits does not let later ones overtake the first.
         drop(second);
         assert_eq!(reached(), [true, false]);
         drop(first);

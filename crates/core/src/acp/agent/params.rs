@@ -1,9 +1,8 @@
-//! Reads parameters as received, and says which field is wrong and how.
+//! Reads request params and reports which field is wrong and how.
 //!
-//! Values stay raw until a check asks for them, so what nobody asks for (unknown fields, `_meta` of any shape)
-//! can never be a reason to refuse, and what is passed on is passed on byte for byte. What is asked for may be
-//! there once: of two, which one counts would be anyone's guess. Nothing grows with the number of values but
-//! what a check has accepted: items are checked as they are met, and a path is written only into a problem.
+//! Values stay raw until a check reads them. Unread members (unknown fields, any `_meta`) therefore never cause a
+//! refusal, and forwarded values keep their bytes. A member that is read must occur only once. Memory grows only with
+//! accepted values: items are checked as they are read, and a path is formatted only for a problem.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,10 +12,10 @@ use serde_json::value::RawValue;
 
 use crate::model::AbsolutePath;
 
-/// The one member whose shape is never a reason to refuse.
+/// The only member that never causes a refusal.
 const META: &str = "_meta";
 
-/// What is wrong with one field, in words that follow its name.
+/// What is wrong with one field; the text follows the field's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct ParamProblem {
@@ -33,7 +32,7 @@ impl ParamProblem {
     }
 }
 
-/// Where a value was found.
+/// The path of a value.
 #[derive(Debug, Clone, Copy)]
 enum Path<'a> {
     Params,
@@ -41,14 +40,14 @@ enum Path<'a> {
     Item(&'a Path<'a>, usize),
 }
 
-/// One value and where it was found.
+/// A value and its path.
 #[derive(Debug)]
 pub(super) struct ParamField<'a> {
     path: Path<'a>,
     json: &'a str,
 }
 
-/// The place in an object where a value may be.
+/// A member of an object, which may be missing.
 #[derive(Debug)]
 pub(super) struct ParamMember<'a> {
     path: Path<'a>,
@@ -67,26 +66,26 @@ impl fmt::Display for Path<'_> {
 }
 
 impl<'a> ParamMember<'a> {
-    /// A value that must be there. A null is there: its type is what is wrong with it.
+    /// Requires the member. A null passes here and fails at the type check.
     pub(super) fn required(&self) -> Result<ParamField<'a>, ParamProblem> {
         let field = |json| ParamField { path: self.path, json };
         self.json.map(field).ok_or_else(|| ParamProblem::new(self.path.to_string(), "is missing"))
     }
 
-    /// A value that may be left out; null says the same as leaving it out.
+    /// The member's value; `None` if it is missing or null.
     pub(super) fn optional(&self) -> Option<ParamField<'a>> {
         let json = self.json.filter(|json| *json != "null")?;
         Some(ParamField { path: self.path, json })
     }
 
-    /// The object as received, or nothing if there is none or it is none: for `_meta`.
+    /// The object as received; `None` if it is missing or not an object. Used for `_meta`.
     pub(super) fn object(&self) -> Option<Box<str>> {
         self.json.filter(|json| json.starts_with('{')).map(Into::into)
     }
 }
 
 impl<'a> ParamField<'a> {
-    /// The params of a message; left out or null, they have no members.
+    /// The params of a message; missing or null params have no members.
     pub(super) fn params(json: Option<&'a str>) -> Self {
         Self { path: Path::Params, json: json.filter(|json| *json != "null").unwrap_or("{}") }
     }
@@ -99,7 +98,7 @@ impl<'a> ParamField<'a> {
     /// The value as text.
     pub(super) fn string(&self) -> Result<String, ParamProblem> {
         serde_json::from_str(self.json).map_err(|_| {
-            // Half a surrogate pair can be written in JSON and is no text.
+            // A lone surrogate is valid JSON but not text.
             if self.json.starts_with('"') {
                 self.problem("is not valid text")
             } else {
@@ -108,17 +107,17 @@ impl<'a> ParamField<'a> {
         })
     }
 
-    /// The value as a number of 16 bits, as protocol versions are.
+    /// The value as a 16-bit number, the type of protocol versions.
     pub(super) fn version(&self) -> Result<u16, ParamProblem> {
         serde_json::from_str(self.json).map_err(|_| self.must_be("a whole number from 0 to 65535"))
     }
 
-    /// The value as yes or no.
+    /// The value as a boolean.
     pub(super) fn boolean(&self) -> Result<bool, ParamProblem> {
         serde_json::from_str(self.json).map_err(|_| self.must_be("a boolean"))
     }
 
-    /// Nothing, if the value is an array.
+    /// Checks that the value is an array.
     pub(super) fn array(&self) -> Result<(), ParamProblem> {
         if self.json.starts_with('[') { Ok(()) } else { Err(self.must_be("an array")) }
     }
@@ -130,7 +129,7 @@ impl<'a> ParamField<'a> {
             .map_err(|_| self.problem(format!("must be an absolute path, not {text:?}")))
     }
 
-    /// What `check` makes of the items of an array. The first problem ends it: the rest is not looked at.
+    /// Maps the items of an array with `check`. Stops at the first problem.
     pub(super) fn items<T>(
         &self,
         mut check: impl FnMut(ParamField<'_>) -> Result<T, ParamProblem>,
@@ -152,7 +151,7 @@ impl<'a> ParamField<'a> {
         }
     }
 
-    /// The members of an object that have these names. Every other is passed over, whatever it is.
+    /// The members with these names. All others are ignored.
     pub(super) fn members<const N: usize>(
         &self,
         names: [&'static str; N],
@@ -174,8 +173,7 @@ impl<'a> ParamField<'a> {
         }))
     }
 
-    /// The members of an object that have none of these names, as received and without the braces; `None` if there are
-    /// none.
+    /// The members with other names, as received and without the braces; `None` if there are none.
     pub(super) fn others(&self, known: &[&str]) -> Option<Box<str>> {
         let mut others = String::new();
         let each = |name: &str, value: &str| {
@@ -190,7 +188,7 @@ impl<'a> ParamField<'a> {
         (!others.is_empty()).then(|| others.into())
     }
 
-    /// What is wrong with this value.
+    /// A problem with this value.
     pub(super) fn problem(&self, problem: impl Into<String>) -> ParamProblem {
         ParamProblem::new(self.path.to_string(), problem)
     }
@@ -199,7 +197,7 @@ impl<'a> ParamField<'a> {
         self.problem(format!("must be {wanted}, not {}", self.described()))
     }
 
-    /// What the value is; its first byte tells. Numbers are short and worth showing, the rest may be long or
+    /// The value's type, from its first byte. Numbers are shown because they are short; other values may be long or
     /// secret.
     fn described(&self) -> String {
         match self.json.as_bytes().first() {
@@ -213,7 +211,7 @@ impl<'a> ParamField<'a> {
     }
 }
 
-/// Hands over the raw text of each item, as long as more are wanted.
+/// Passes the raw text of each item to the function until it returns false.
 struct Items<F>(F);
 
 impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for Items<F> {
@@ -233,7 +231,7 @@ impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for Items<F> {
     }
 }
 
-/// Hands over the raw name and value of each member.
+/// Passes the raw name and value of each member to the function.
 struct Entries<F>(F);
 
 impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Entries<F> {
@@ -251,7 +249,7 @@ impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Entries<F> {
     }
 }
 
-/// Whether an object has a member of one name.
+/// How often an object has a member.
 #[derive(Debug, Clone, Copy)]
 enum MemberOccurrence<'a> {
     Nothing,
@@ -259,7 +257,7 @@ enum MemberOccurrence<'a> {
     Repeatedly,
 }
 
-/// Finds the members of these names.
+/// Finds the members with these names.
 struct NamedMembersVisitor<const N: usize>([&'static str; N]);
 
 impl<'de, const N: usize> Visitor<'de> for NamedMembersVisitor<N> {
@@ -286,8 +284,8 @@ impl<'de, const N: usize> Visitor<'de> for NamedMembersVisitor<N> {
     }
 }
 
-/// Which of the names a member has, if any. Names are compared as bytes: half a surrogate pair in one that
-/// nobody asks for is no reason to refuse the rest.
+/// The index of a member's name, if it is one of these. Names are compared as bytes, so a lone surrogate in an unknown
+/// name does not fail the object.
 struct MemberNameSeed<'s>(&'s [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for MemberNameSeed<'_> {

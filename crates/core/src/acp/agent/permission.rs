@@ -1,53 +1,53 @@
-//! Asking the client's user before a tool call: what is asked, and what may come back.
+//! Permission requests to the client's user, and their outcomes.
 
 use agent_client_protocol_schema::{v1 as acp, v2};
 
 use super::update::ToolReport;
 use crate::model::AcpSessionId;
 
-/// A question whether a tool call may go ahead.
+/// A permission request for a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPermissionRequest {
-    /// The session that asks.
+    /// The session.
     pub session: AcpSessionId,
-    /// The tool call in question.
+    /// The tool call.
     pub tool_call: ToolReport,
-    /// What the user may choose from.
+    /// The user's options.
     pub options: Vec<PermissionOption>,
 }
 
-/// One choice.
+/// One option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionOption {
-    /// Its id, which comes back when it is chosen.
+    /// Its id, returned when it is chosen.
     pub id: String,
-    /// Its name, for a person.
+    /// Its display name.
     pub name: String,
     /// What it means.
     pub kind: PermissionOptionKind,
 }
 
-/// What a choice means.
+/// What an option means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionOptionKind {
-    /// Yes, this time.
+    /// Allow once.
     AllowOnce,
-    /// Yes, and do not ask again.
+    /// Allow, and do not ask again.
     AllowAlways,
-    /// No, this time.
+    /// Reject once.
     RejectOnce,
-    /// No, and do not ask again.
+    /// Reject, and do not ask again.
     RejectAlways,
 }
 
-/// What came back.
+/// The outcome of a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionOutcome {
-    /// The option with this id was chosen.
+    /// The user chose the option with this id.
     Selected(String),
-    /// Nobody chose: the turn was cancelled, or whoever was asked did not want to.
+    /// The turn was cancelled, or the user dismissed the request.
     Cancelled,
-    /// Something that the protocol as we know it has no word for. It chooses nothing.
+    /// An unknown outcome. It grants nothing.
     Unknown,
 }
 
@@ -70,7 +70,7 @@ impl ToolPermissionRequest {
 }
 
 impl PermissionOutcome {
-    /// Reads the client's answer; `None` if it is none. Both versions say what is known in the same words.
+    /// Parses the client's result; `None` if it is invalid. The known outcomes are the same in both versions.
     pub(crate) fn read(result: &str) -> Option<Self> {
         let response: v2::RequestPermissionResponse = serde_json::from_str(result).ok()?;
         match response.outcome {

@@ -1,7 +1,7 @@
-//! What happens to a prompt, from its acceptance until its turn is over.
+//! Runs a prompt from its acceptance to the end of its turn.
 //!
-//! In version 1 the answer is the turn's end. In version 2 the answer is the insertion; an error is an answer only
-//! before that, and what comes after is told as a state, last of all that the session is idle.
+//! In version 1 the reply marks the end of the turn. In version 2 the reply confirms the insertion; errors are replies
+//! only before it. After it, state updates report the turn, and the last one is idle.
 
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ use crate::model::{AcpSessionId, ProtocolVersion, StopReason};
 use crate::wire::{RpcError, RpcId};
 
 impl<S: AgentService> RequestWorker<S> {
-    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it; what it says of
-    /// the turn is told all the same, for whoever follows goes on after that. One that goes unanswered has not stopped: it may run when its client asks again.
+    /// Runs a turn. After a cancellation an error becomes the stop reason `cancelled`, as the protocol requires, and
+    /// keeps the turn's `_meta`, which followers use to continue. [`CallError::Unanswered`] stays an error: the prompt
+    /// may run when its client sends it again.
     pub(super) async fn turn(
         self,
         id: RpcId,
@@ -57,12 +58,12 @@ impl<S: AgentService> RequestWorker<S> {
             Err(CallError::Unanswered) => return,
             Err(error) => states::failed(error, self.link.client().error_data),
         };
-        // A client that is gone misses it.
+        // A disconnected client misses it.
         self.link.tell(session, &state).await.ok();
     }
 }
 
-/// What an error says of its turn, where an answer to the prompt says it.
+/// The turn's metadata in an error, in the form that a reply to the prompt has.
 fn turn_meta(error: &CallError) -> Meta {
     let CallError::PassedOn(RpcError { data: Some(data), .. }) = error else { return Meta::new() };
     let data: Value = serde_json::from_str(data.get()).unwrap_or_default();
@@ -70,7 +71,7 @@ fn turn_meta(error: &CallError) -> Meta {
     turn.map(|turn| ("acpx".to_owned(), turn)).into_iter().collect()
 }
 
-/// The answer to a prompt that never became part of its conversation.
+/// The reply to a prompt that was never inserted.
 fn not_inserted(ended: Result<PromptReply, CallError>) -> CallError {
     match ended {
         Err(error) => error,

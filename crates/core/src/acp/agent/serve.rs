@@ -1,8 +1,7 @@
-//! The dispatcher: one loop that reads, checks and starts work, and never waits for any of it.
+//! The dispatcher: one loop that reads and checks requests and spawns their handlers, and never waits for a handler.
 //!
-//! Every request becomes a task of the loop's own; the loop itself writes only the answer to `initialize`,
-//! before which nothing else may happen, and refusals to a client that floods it. So a cancellation is read
-//! while turns run, whatever they wait for.
+//! Every request runs in its own task. The loop itself writes only the reply to `initialize`, which must come first,
+//! and refusals to a client that floods it. So it reads cancellations while turns run.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -28,15 +27,14 @@ use crate::model::AcpSessionId;
 use crate::model::ProtocolVersion;
 use crate::wire::{InboundMessage, InboundStream, Peer, RpcId, RpcMessage, UnreadableLine};
 
-/// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
+/// Maximum number of concurrent requests per connection, which bounds memory. More are refused.
 const MAX_REQUESTS: usize = 1024;
 
-/// Serves one client until it is gone. It is offered what every client is, or what the service
-/// [makes of that](AgentService::offer) for it. Requests under way then have `grace` to end, turns being told so; what
-/// they answered is still written, within another `grace`.
+/// Serves one client until it disconnects. The service may [change the offer](AgentService::offer) for it. After the
+/// disconnect, turns are cancelled and active requests have `grace` to end. Their replies are written within another
+/// `grace`.
 ///
-/// A service that [leaves](AgentService::leaving) ends by itself what is under way; nothing more is read
-/// meanwhile.
+/// A service that [leaves](AgentService::leaving) ends its active requests itself; the loop reads nothing more.
 pub async fn serve<S: AgentService>(
     peer: Peer,
     mut incoming: InboundStream,
@@ -62,15 +60,15 @@ pub async fn serve<S: AgentService>(
 struct ConnectionServer<S> {
     worker: RequestWorker<S>,
     to_everybody: Offer,
-    /// What this client is offered; nothing before it is initialized.
+    /// The offer to this client; `None` before `initialize`.
     offer: Option<Offer>,
-    /// How long what is under way may take once the client is gone.
+    /// How long active requests may take after the client disconnected.
     grace: Duration,
     tasks: JoinSet<()>,
     requests: HashMap<Id, ActiveRequest>,
 }
 
-/// A request that a handler is at work on.
+/// A request with a running handler.
 struct ActiveRequest {
     request: RpcId,
     withdrawal: Withdrawal,
@@ -78,17 +76,17 @@ struct ActiveRequest {
 
 /// What `$/cancel_request` does to a request.
 enum Withdrawal {
-    /// Nothing: it changes something and must be seen through.
+    /// Nothing: the request changes something and must complete.
     No,
-    /// It is dropped and answered with -32800.
+    /// Drops it and replies with -32800.
     Drop(oneshot::Sender<()>),
-    /// It is cancelled as by `session/cancel`, and ends as a turn does. In version 2 it is answered at its
-    /// insertion, and then there is nothing to withdraw.
+    /// Cancels the turn like `session/cancel`. In version 2 the insertion replies to the prompt, and then there is
+    /// nothing to withdraw.
     Turn(Arc<CancelSignal>, Arc<PromptInsertion>),
 }
 
 impl ActiveRequest {
-    /// Whether the client has its answer, though the work goes on.
+    /// Whether the client has its reply while the work continues.
     fn is_answered(&self, version: ProtocolVersion) -> bool {
         match &self.withdrawal {
             Withdrawal::Turn(_, insertion) => version == ProtocolVersion::V2 && insertion.is_inserted(),
@@ -120,8 +118,7 @@ impl<S: AgentService> ConnectionServer<S> {
         }
     }
 
-    /// What asks for something in a way that no request can has one answer, which names the request if that could be
-    /// seen.
+    /// Replies to a malformed message with one error, with the request's id if it is readable.
     async fn refuse_malformed(&mut self, UnreadableLine { problem, id }: UnreadableLine) {
         let error = CallError::Malformed(problem);
         if self.tasks.len() >= MAX_REQUESTS {
@@ -157,8 +154,8 @@ impl<S: AgentService> ConnectionServer<S> {
         }
     }
 
-    /// Answered before anything else is taken, so whatever follows comes after the answer. What was agreed on stays:
-    /// a client that asks again is refused.
+    /// Replies before the next message is read, so every other message follows the reply. The negotiated version is
+    /// final: a second `initialize` is refused.
     async fn initialize(&mut self, id: RpcId, params: Option<&str>) {
         let agreed = self.agree(params).await;
         self.worker.answer(id, agreed).await;
@@ -170,7 +167,7 @@ impl<S: AgentService> ConnectionServer<S> {
         }
         let client = ClientFacts::read(params, self.to_everybody.latest())?;
         let version = client.protocol;
-        // A refusal is told as the client wants errors.
+        // A refusal uses the error format that the client asked for.
         self.worker.link = self.worker.link.to(client.clone(), false);
         let service = Arc::clone(&self.worker.service);
         let offer = async { service.offer(&client, self.to_everybody.clone()).await };
@@ -180,7 +177,7 @@ impl<S: AgentService> ConnectionServer<S> {
         };
         let offer = tokio::select! {
             offer = caught("initialize", offer) => offer?,
-            // Nobody waits for what would be offered.
+            // The client disconnected, so the offer has no recipient.
             () = gone => return Err(CallError::Unanswered),
         };
         let answer = offer.answer(version);
@@ -218,7 +215,7 @@ impl<S: AgentService> ConnectionServer<S> {
         let Some(under_way) = self.requests.values_mut().find(is_meant) else { return };
         match std::mem::replace(&mut under_way.withdrawal, Withdrawal::No) {
             Withdrawal::No => {}
-            // The request may just have ended; then it has its answer.
+            // The request may just have ended and have its reply.
             Withdrawal::Drop(signal) => drop(signal.send(())),
             Withdrawal::Turn(signal, _) => signal.give(CancelCause::Asked),
         }
@@ -333,7 +330,7 @@ impl<S: AgentService> ConnectionServer<S> {
         self.worker.sessions.disconnected();
         self.worker.link.disconnected();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        // Whatever has not ended by then is dropped, and a client that does not read gets no more.
+        // Tasks that have not ended by then are dropped. A client that does not read receives nothing more.
         timeout(grace, ended).await.ok();
         self.tasks.shutdown().await;
         timeout(grace, self.worker.peer.close()).await.ok();

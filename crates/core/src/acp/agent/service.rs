@@ -1,4 +1,4 @@
-//! What an agent does, call by call.
+//! The trait that an agent implements: one method per call.
 
 use std::future::{Future, pending, ready};
 
@@ -17,23 +17,22 @@ use super::turn::Cancellation;
 use crate::model::AcpSessionId;
 use crate::wire::RpcId;
 
-/// An agent behind one connection. Every call has been checked. Calls run at the same time, but for two rules
-/// within one session: its prompts come one after the other (see [`Offer::tells_states`]), and a close or a
-/// delete runs alone. Such a call comes when whatever was asked before it has been answered, and whatever is
-/// asked after it waits for its answer.
+/// An agent behind one connection. Every call has been checked. Calls run concurrently, with two exceptions within a
+/// session: its prompts run one after the other (see [`Offer::tells_states`]), and a close or a delete runs alone. It
+/// starts when all earlier requests are answered, and later ones wait for its reply.
 ///
-/// A session is active on a connection from the answer to new, load, resume or fork until it is closed or
-/// deleted; [`prompt`](Self::prompt), [`set_mode`](Self::set_mode) and [`set_option`](Self::set_option) come for
-/// active sessions only. Methods with a default body belong to features that need not be offered.
+/// A session is active on a connection from the reply to new, load, resume or fork until it is closed or deleted.
+/// [`prompt`](Self::prompt), [`set_mode`](Self::set_mode) and [`set_option`](Self::set_option) are called only for
+/// active sessions. Methods with a default body belong to optional features.
 ///
-/// The client may speak version 1 or 2 of the protocol ([`ClientLink::client`] says which). Typed values are told
-/// in its version; values that are raw JSON are passed on as they are, so they must be in its version already.
+/// The client uses version 1 or 2 of the protocol (see [`ClientLink::client`]). Typed values are translated to its
+/// version. Raw JSON is forwarded unchanged, so it must have the client's version.
 ///
-/// A future is dropped when its request is cancelled (load, resume, list, login, a method of its own) or when the
-/// connection has been gone for a while.
+/// A future is dropped when its request is cancelled (new, load, resume, list, login, extension methods), or some time
+/// after the client disconnected.
 pub trait AgentService: Send + Sync + 'static {
-    /// What this client is offered, given what every client is. Nothing else of the client is read until this
-    /// has returned, so it must return in bounded time.
+    /// The offer to this client, derived from the offer to every client. The dispatcher reads nothing from the client
+    /// until this returns, so it must return in bounded time.
     fn offer(
         &self,
         client: &ClientFacts,
@@ -43,8 +42,8 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Ok(to_everybody))
     }
 
-    /// Answers a request that comes before `initialize`, which is for whoever stands between a client and this agent.
-    /// Nothing else is read until this has returned.
+    /// Replies to a request that precedes `initialize`; proxies between the client and this agent send such requests.
+    /// The dispatcher reads nothing until this returns.
     fn before_initialize(
         &self,
         call: ExtensionCall,
@@ -52,17 +51,17 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::NotInitialized(call.method)))
     }
 
-    /// Begins a session. Dropped, it takes back what it has begun: the client has withdrawn its request.
+    /// Creates a session. Dropping the future must undo the creation: the client has withdrawn its request.
     fn new_session(
         &self,
         call: NewCall,
         link: ClientLink,
     ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send;
 
-    /// Runs a turn. It says [`inserted`](TurnLink::inserted) when the prompt is part of the conversation, which
-    /// is the answer in version 2. Once `cancellation` asks, the turn sends what it still has to say and returns
-    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled), without inserting a prompt that was not;
-    /// an error after that moment is told as `cancelled` too, but for [`CallError::Unanswered`].
+    /// Runs a turn. It calls [`inserted`](TurnLink::inserted) when the prompt is part of the conversation, which sends
+    /// the version 2 reply. After `cancellation`, the turn sends its remaining updates and returns
+    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled), and no longer inserts its prompt. An error after
+    /// that is also reported as `cancelled`, except [`CallError::Unanswered`].
     fn prompt(
         &self,
         call: PromptCall,
@@ -70,12 +69,12 @@ pub trait AgentService: Send + Sync + 'static {
         link: TurnLink,
     ) -> impl Future<Output = Result<PromptReply, CallError>> + Send;
 
-    /// Why nothing can be asked of a session that is not active on this connection.
+    /// The error for a request on a session that is not active on this connection.
     fn not_active(&self, session: AcpSessionId) -> impl Future<Output = CallError> + Send {
         ready(CallError::UnknownSession(session))
     }
 
-    /// Brings a session back and replays it: every update is sent through `link` before this returns.
+    /// Restores a session and replays it: every update is sent through `link` before this returns.
     fn load_session(
         &self,
         call: RestoreCall,
@@ -85,8 +84,8 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Brings a session back without a word, or with a replay from where the call says. Then every update is
-    /// sent through `link` before this returns.
+    /// Restores a session, with a replay only if the call requests one. Its updates are sent through `link` before this
+    /// returns.
     fn resume_session(
         &self,
         call: RestoreCall,
@@ -96,7 +95,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Begins a session that knows what another one does.
+    /// Creates a session with the conversation of another one.
     fn fork_session(
         &self,
         call: ForkCall,
@@ -106,7 +105,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Logs the user in. What is asked of the client meanwhile may name its request, which is `request`.
+    /// Logs the user in. Requests to the client during the login may refer to its request id, `request`.
     fn login(
         &self,
         call: LoginCall,
@@ -123,28 +122,27 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownMethod("logout".into())))
     }
 
-    /// Lists the sessions there are, active or not.
+    /// Lists all sessions, active or not.
     fn list_sessions(&self, call: ListCall) -> impl Future<Output = Result<SessionPage, CallError>> + Send {
         drop(call);
         ready(Ok(SessionPage { sessions: Vec::new(), next_cursor: None, meta: Meta::new() }))
     }
 
-    /// Comes with `session/close`, also of a session that is not active on this connection: cancels its turns as by
-    /// `session/cancel`, as far as they are the client's to close, and waits until they are over. Turns on this connection
-    /// have had their signal.
+    /// Handles the first step of `session/close`, also for a session that is not active on this connection. Cancels the
+    /// turns that the client may close, like `session/cancel`, and waits until they end. Turns on this connection
+    /// already have the signal.
     fn cancel_for_close(&self, session: AcpSessionId) -> impl Future<Output = ()> + Send {
         drop(session);
         ready(())
     }
 
-    /// Frees what an active session holds. Its turn, if it had one, has ended and been answered.
+    /// Frees the resources of an active session. Its turns have ended and been answered.
     fn close_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), CallError>> + Send {
         drop(session);
         ready(Ok(()))
     }
 
-    /// Takes a session, active or not, out of the list for good. An unknown one is gone already. What it returns is the
-    /// `_meta` of the answer.
+    /// Deletes a session, active or not. An unknown session counts as deleted. Returns the `_meta` of the reply.
     fn delete_session(
         &self,
         session: AcpSessionId,
@@ -154,7 +152,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Ok(Meta::new()))
     }
 
-    /// Answers a method of the service's own with a JSON object. What it is called with is for it to check.
+    /// Replies to an extension method with a JSON object. The service checks the params.
     fn extension(
         &self,
         call: ExtensionCall,
@@ -164,14 +162,14 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownMethod(call.method)))
     }
 
-    /// Comes when the agent takes no more requests, though its client is still there. What is under way is
-    /// answered, and then the connection ends.
+    /// Resolves when the agent accepts no more requests while its client is still connected. Active requests are
+    /// answered, then the connection ends.
     fn leaving(&self) -> impl Future<Output = ()> + Send {
         pending()
     }
 
-    /// `session/cancel` of an active session: ends what the client may end beside the turns whose prompts it waits for
-    /// on this connection. Those have had their signal.
+    /// Handles `session/cancel` of an active session: ends all other turns that the client may end, such as those of a
+    /// disconnected client. Turns that wait for a reply on this connection already have the signal.
     fn cancel_turns(
         &self,
         session: AcpSessionId,
@@ -182,7 +180,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(())
     }
 
-    /// Stops a tool call or a terminal of an active session. The answer is a JSON object.
+    /// Cancels a tool call or a terminal of an active session. Returns a JSON object.
     fn stop(
         &self,
         call: StopCall,
@@ -192,7 +190,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownMethod(call.method.into())))
     }
 
-    /// Puts an active session into a mode. The answer is a JSON object.
+    /// Sets the mode of an active session. Returns a JSON object.
     fn set_mode(
         &self,
         call: SetModeCall,
@@ -202,7 +200,7 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Chooses the model of an active session, of a service that tells `models`. The answer is a JSON object.
+    /// Sets the model of an active session, for a service that reports `models`. Returns a JSON object.
     fn set_model(
         &self,
         call: SetModelCall,
@@ -212,9 +210,8 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Sets an option of an active session. The answer is a JSON object with all its `configOptions`. In version
-    /// 2 the modes that a service tells as [`Modes`](super::Modes) are an option, which
-    /// [`set_mode`](Self::set_mode) sets.
+    /// Sets an option of an active session. Returns a JSON object with all its `configOptions`. In version 2 the
+    /// [`Modes`](super::Modes) of a service are an option, which [`set_mode`](Self::set_mode) sets.
     fn set_option(
         &self,
         call: SetOptionCall,

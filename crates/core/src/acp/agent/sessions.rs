@@ -1,9 +1,8 @@
-//! Which sessions are active on a connection, and the turns each one has.
+//! The active sessions of a connection, and their turns.
 //!
-//! A session is active from the answer to new, load or resume until it is closed or deleted. Its prompts come one
-//! after the other, in the order they were sent: the next one when the turn before it has ended or, for a service
-//! that queues them itself, when that has the prompt before it. Whoever must come after the answer itself (a close)
-//! waits for the turn's [`EndSignal`].
+//! A session is active from the reply to new, load, resume or fork until it is closed or deleted. Its prompts start in
+//! the order in which they were sent. Each waits for the end of the previous turn or, if the service queues prompts
+//! itself, until the previous prompt is queued. A close waits for the turn's [`EndSignal`], which follows the reply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,26 +19,26 @@ pub(super) struct Sessions {
     active: Mutex<HashMap<AcpSessionId, Vec<TurnSlot>>>,
 }
 
-/// A turn that has not ended, as others see it.
+/// A turn that has not ended, as other requests see it.
 #[derive(Debug)]
 struct TurnSlot {
-    /// The client's name for its prompt, if it gave one.
+    /// The client's id for its prompt, if it gave one.
     name: Option<String>,
     signal: Arc<CancelSignal>,
     inserted: EndSignal,
     ended: EndSignal,
 }
 
-/// A turn, from the acceptance of its prompt until it is over.
+/// A turn, from the acceptance of its prompt to its end.
 #[derive(Debug)]
 pub(super) struct ActiveTurn {
     pub(super) cancellation: Cancellation,
     pub(super) signal: Arc<CancelSignal>,
-    /// What it begins after.
+    /// It starts when this has ended.
     pub(super) before: EndSignal,
-    /// Dropped when its prompt is inserted, or queued by a service that does that.
+    /// Dropped when the prompt is inserted, or queued by the service.
     pub(super) insertion: Option<EndGuard>,
-    /// Dropped with the turn, which is how others learn of its end.
+    /// Dropped with the turn, which signals its end.
     _end: EndGuard,
 }
 
@@ -52,7 +51,7 @@ impl Sessions {
         self.active().contains_key(session)
     }
 
-    /// Takes the session out and tells its turns to stop; `None` if it was not active.
+    /// Removes the session and cancels its turns; `None` if it was not active.
     pub(super) fn deactivate(&self, session: &AcpSessionId) -> Option<Vec<EndSignal>> {
         let turns = self.active().remove(session)?;
         let stop = |turn: TurnSlot| {
@@ -62,8 +61,8 @@ impl Sessions {
         Some(turns.into_iter().map(stop).collect())
     }
 
-    /// Begins a turn if the session is active; `None` if it is not. It waits for the turn before it, or only until that one's prompt is
-    /// queued if the service queues prompts itself.
+    /// Creates a turn; `None` if the session is not active. It waits for the end of the previous turn, or only until
+    /// that turn's prompt is queued if the service queues prompts itself.
     pub(super) fn begin_turn(&self, call: &PromptCall, service_queues: bool) -> Option<ActiveTurn> {
         let mut active = self.active();
         let turns = active.get_mut(&call.session)?;
@@ -79,13 +78,13 @@ impl Sessions {
         Some(ActiveTurn { cancellation, signal, before, insertion: Some(insertion), _end: end })
     }
 
-    /// Whether a prompt of the session is inserted and its turn has not ended.
+    /// Whether an inserted prompt of the session has a turn that has not ended.
     pub(super) fn has_work(&self, session: &AcpSessionId) -> bool {
         let works = |turn: &TurnSlot| turn.inserted.is_over() && !turn.ended.is_over();
         self.active().get(session).is_some_and(|turns| turns.iter().any(works))
     }
 
-    /// Tells the session's turns on this connection to stop, or the one that the client names; whether it is active.
+    /// Cancels the session's turns on this connection, or only the named one. Returns whether the session is active.
     pub(super) fn cancel(&self, session: &AcpSessionId, aside: &CallExtras) -> bool {
         let named = prompt_name(aside.meta.as_deref());
         let mut active = self.active();
@@ -97,7 +96,7 @@ impl Sessions {
         true
     }
 
-    /// The client is gone.
+    /// The client disconnected.
     pub(super) fn disconnected(&self) {
         for turn in self.active().values().flatten() {
             turn.signal.give(CancelCause::Disconnected);
@@ -110,7 +109,7 @@ impl Sessions {
     }
 }
 
-/// The name of a prompt in the `_meta` of a request or of a cancel, if it has one.
+/// The prompt's id in the `_meta` of a request or of a cancel, if it has one.
 fn prompt_name(meta: Option<&str>) -> Option<String> {
     let meta = meta?;
     let range = locate(meta, &["acpx", "requestId"].map(PathStep::Key))?;

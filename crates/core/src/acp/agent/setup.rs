@@ -1,4 +1,4 @@
-//! What a service answers, as plain values, and the protocol's form of each. A result is an object, never null.
+//! The results that a service returns, as plain values, and their JSON. A result is an object, never null.
 
 use std::sync::Arc;
 
@@ -11,59 +11,59 @@ use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, ProtocolVersion, 
 use crate::wire::encode::json_string;
 use crate::wire::splice::put;
 
-/// What a message says beside the protocol, by name.
+/// The members of a `_meta` object.
 pub type Meta = serde_json::Map<String, serde_json::Value>;
 
-/// Something to be done once the client has the answer. It is dropped undone if the client never gets it.
+/// Runs once the reply is written to the connection. It is dropped without a call if the reply is never written.
 pub type DeliveryCallback = Box<dyn FnOnce() + Send>;
 
-/// A session that is ready: the answer to new, load and resume.
+/// A session that is ready: the reply to new, load, resume and fork.
 pub struct SessionSetup {
     /// The session.
     pub session: AcpSessionId,
-    /// The harness's own id for it, if it has one: told as `_meta.agentSessionId`.
+    /// The harness's own id for it, if it has one; sent as `_meta.agentSessionId`.
     pub agent_session: Option<AgentSessionId>,
     /// Its modes, if it has any.
     pub modes: Option<Modes>,
-    /// What somebody else answered for it, passed on as it is: a JSON object in the client's version of the protocol, in
-    /// the place of any modes that are typed. What is said here of the session and in `_meta` is put in.
+    /// Another agent's reply, to forward: a JSON object in the client's protocol version. It replaces typed modes; our
+    /// session id and `_meta` are merged into it.
     pub passed_on: Option<String>,
-    /// What else the answer's `_meta` says.
+    /// Further members of the reply's `_meta`.
     pub meta: Meta,
-    /// Updates that go out right after the answer.
+    /// Updates to send right after the reply.
     pub afterwards: Vec<UpdateBody>,
-    /// What is done when these are out.
+    /// Called when the reply and these updates are written.
     pub once_told: Option<DeliveryCallback>,
 }
 
-/// The answer to a prompt.
+/// The reply to a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptReply {
-    /// Why the turn stopped. The set is open: a service may pass on a reason we do not know.
+    /// Why the turn stopped. The set is open: a service may forward an unknown reason.
     pub reason: StopReason,
-    /// What the turn used, as a JSON object.
+    /// The usage of the turn, as a JSON object.
     pub usage: Option<Arc<str>>,
-    /// The answer's `_meta`.
+    /// The reply's `_meta`.
     pub meta: Meta,
-    /// What somebody else answered, passed on as it is in version 1, with the reason and the `_meta` put in.
+    /// Another agent's reply, forwarded in version 1 with our stop reason and `_meta` merged in.
     pub passed_on: Option<Arc<str>>,
 }
 
 /// The modes of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modes {
-    /// The id of the one in force.
+    /// The id of the current mode.
     pub current: String,
-    /// All there are.
+    /// All modes.
     pub available: Vec<SessionMode>,
 }
 
-/// One way of working.
+/// One mode of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMode {
     /// Its id.
     pub id: String,
-    /// Its name, for a person.
+    /// Its display name.
     pub name: String,
 }
 
@@ -74,7 +74,7 @@ pub struct SessionPage {
     pub sessions: Vec<SessionSummary>,
     /// Where the next page begins, if there is one.
     pub next_cursor: Option<String>,
-    /// The answer's `_meta`.
+    /// The reply's `_meta`.
     pub meta: Meta,
 }
 
@@ -83,17 +83,17 @@ pub struct SessionPage {
 pub struct SessionSummary {
     /// The session.
     pub session: AcpSessionId,
-    /// Where it works.
+    /// Its working directory.
     pub cwd: AbsolutePath,
-    /// Its roots beside that.
+    /// Its additional roots.
     pub additional_directories: Vec<AbsolutePath>,
-    /// What it is about.
+    /// Its title.
     pub title: Option<String>,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,
     /// The row's `_meta`.
     pub meta: Meta,
-    /// The whole row as somebody else wrote it, passed on in the place of the above; both versions write it alike.
+    /// The whole row of another agent, forwarded instead of the fields above. Rows are the same in both versions.
     pub passed_on: Option<Box<str>>,
 }
 
@@ -109,18 +109,18 @@ struct SetupResult<'a> {
 }
 
 impl SessionSetup {
-    /// A session of which there is nothing more to say.
+    /// A session without optional members.
     pub fn new(session: AcpSessionId) -> Self {
         let (meta, afterwards) = (Meta::new(), Vec::new());
         Self { session, agent_session: None, modes: None, passed_on: None, meta, afterwards, once_told: None }
     }
 
-    /// The answer to whatever began the session, which says its id.
+    /// The reply to a request that created the session; contains its id.
     pub(super) fn begun(&self, version: ProtocolVersion) -> String {
         self.answer(Some(self.session.as_str()), version)
     }
 
-    /// The answer to whatever brought it back.
+    /// The reply to a request that restored it.
     pub(super) fn restored(&self, version: ProtocolVersion) -> String {
         self.answer(None, version)
     }
@@ -135,7 +135,7 @@ impl SessionSetup {
         to_json(&SetupResult { session_id, modes, meta })
     }
 
-    /// Whether it has modes that nobody has put into words of any version.
+    /// Whether it has typed modes and no forwarded reply.
     pub(super) fn has_own_modes(&self) -> bool {
         self.modes.is_some() && self.passed_on.is_none()
     }
@@ -186,17 +186,17 @@ impl SessionSummary {
     }
 }
 
-/// An answer of somebody else's with this in its `_meta`, which keeps what else it has.
+/// Merges `meta` into the `_meta` of a forwarded reply.
 fn with_meta(answer: String, meta: &Meta) -> String {
     let Some(whole) = (!meta.is_empty()).then(|| to_json(meta)) else { return answer };
     let spliced = meta
         .iter()
         .try_fold(answer.clone(), |told, (name, value)| put(&told, &["_meta", name], &value.to_string()));
-    // A `_meta` that is no object says nothing, and ours takes its place.
+    // A `_meta` that is not an object is replaced.
     spliced.or_else(|| put(&answer, &["_meta"], &whole)).unwrap_or(answer)
 }
 
-/// What there is to say beside the protocol, if there is anything.
+/// The `_meta` object, unless it is empty.
 fn some_meta(meta: &Meta) -> Option<Meta> {
     (!meta.is_empty()).then(|| meta.clone())
 }
@@ -227,13 +227,13 @@ impl PromptReply {
         }
     }
 
-    /// What the turn used, if that is JSON.
+    /// The usage of the turn, if it is valid JSON.
     pub(super) fn usage(&self) -> Option<&RawValue> {
         self.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok())
     }
 }
 
-/// The answer to a prompt of version 2: what somebody else answered, with the id and the `_meta` put in, or our own.
+/// The version 2 reply to a prompt: another agent's reply with this id and `_meta` merged in, or our own.
 pub(super) fn inserted_answer(message: &str, meta: &Meta, passed_on: Option<&str>) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

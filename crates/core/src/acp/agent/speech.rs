@@ -1,7 +1,7 @@
-//! What a service says in the words of version 1, for a client of version 2: sessions as that client sees them.
+//! Translates the version 1 updates of a service for a version 2 client.
 //!
-//! A service that passes on what somebody else says never comes here; one that makes its own updates need not know
-//! the client's version. What is remembered of a session goes with it when it is closed or deleted.
+//! A service that forwards another agent's updates does not use this. A service that builds its own need not know the
+//! client's version. The state of a session is dropped when it is closed or deleted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::acp::update as read_update;
 use crate::model::{AcpSessionId, MessageKind, Update};
 use crate::wire::encode::json_string;
 
-/// The sessions of one connection, as its client of version 2 has been told of them.
+/// The sessions of one connection, as its version 2 client knows them.
 #[derive(Debug, Default)]
 pub(super) struct SessionTranslations {
     sessions: Mutex<HashMap<AcpSessionId, SessionTranslation>>,
@@ -20,40 +20,40 @@ pub(super) struct SessionTranslations {
 #[derive(Debug, Default)]
 struct SessionTranslation {
     translation: UpdatesToV2,
-    /// The message that pieces without an id belong to, if one is being said.
+    /// The current message of chunks without an id.
     unnamed: Option<(MessageKind, String)>,
-    /// The message that was last begun in a replay.
+    /// The last message that began in a replay.
     replayed: Option<(MessageKind, Box<str>)>,
 }
 
 impl SessionTranslations {
-    /// The update objects of version 2 that say what this one says. In a replay a message begins with nothing
-    /// said, since its client may know it already.
+    /// The equivalent version 2 update objects. In a replay each message begins with empty content, because the client
+    /// may already have it.
     pub(super) fn update(&self, session: &AcpSessionId, update: &str, is_replay: bool) -> Vec<Box<str>> {
         self.with(session, |told| told.update(update, is_replay))
     }
 
-    /// Another turn begins, and with it other messages.
+    /// Starts a turn; later chunks belong to new messages.
     pub(super) fn begin_turn(&self, session: &AcpSessionId) {
         self.with(session, |told| told.unnamed = None);
     }
 
-    /// The answer that sets a session up, from that of version 1.
+    /// Translates a version 1 setup reply.
     pub(super) fn setup_answer(&self, session: &AcpSessionId, answer: &str) -> String {
         self.with(session, |told| told.translation.setup_answer(answer).into())
     }
 
-    /// Whether the client was told modes of ours as an option.
+    /// Whether the client received typed modes as an option.
     pub(super) fn has_modes(&self, session: &AcpSessionId) -> bool {
         self.sessions().get(session).is_some_and(|told| told.translation.has_modes())
     }
 
-    /// The answer to a client that has changed the mode.
+    /// The reply to a client that has changed the mode.
     pub(super) fn mode_answer(&self, session: &AcpSessionId, mode: &str) -> String {
         self.with(session, |told| told.translation.mode_answer(mode).into())
     }
 
-    /// The session is no more.
+    /// Drops the state of a session.
     pub(super) fn forget(&self, session: &AcpSessionId) {
         self.sessions().remove(session);
     }
@@ -63,7 +63,7 @@ impl SessionTranslations {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, SessionTranslation>> {
-        // What a panic leaves of one session is at worst a message that is begun again.
+        // After a panic, at worst a message begins a second time.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,7 +87,7 @@ impl SessionTranslation {
         begun.into_iter().chain(self.translation.update(update, &id)).collect()
     }
 
-    /// The id of the message that a piece of this kind belongs to.
+    /// The id of the message to which a chunk of this kind belongs.
     fn unnamed(&mut self, kind: MessageKind) -> String {
         match &self.unnamed {
             Some((said, id)) if *said == kind => id.clone(),
@@ -99,7 +99,7 @@ impl SessionTranslation {
         }
     }
 
-    /// The beginning of a message, if it has not begun.
+    /// The update that begins a message, unless it has begun.
     fn begin(&mut self, kind: MessageKind, id: &str) -> Option<Box<str>> {
         if self.replayed.as_ref().is_some_and(|(last, name)| *last == kind && **name == *id) {
             return None;

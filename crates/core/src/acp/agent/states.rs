@@ -1,5 +1,4 @@
-//! What a client of version 2 is told of a session's state, as `update` objects: for services that leave it to
-//! the dispatcher.
+//! The state updates of version 2, as `update` objects, for services that leave them to the dispatcher.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,11 +8,11 @@ use super::setup::{Meta, PromptReply, to_json};
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 
-/// The session works.
+/// The session has a running turn.
 pub(super) const RUNNING: &str = r#"{"sessionUpdate":"state_update","state":"running"}"#;
 /// The session waits for its user.
 pub(super) const REQUIRES_ACTION: &str = r#"{"sessionUpdate":"state_update","state":"requires_action"}"#;
-/// The session has nothing to do.
+/// The session has no running turn.
 pub(super) const IDLE: &str = r#"{"sessionUpdate":"state_update","state":"idle"}"#;
 
 #[derive(Serialize)]
@@ -30,13 +29,13 @@ struct IdleUpdateBody<'a> {
     meta: Option<&'a Meta>,
 }
 
-/// A turn has stopped.
+/// The idle state after a turn stopped.
 pub(super) fn stopped(answer: &PromptReply) -> String {
     let meta = Some(&answer.meta).filter(|meta| !meta.is_empty());
     idle(answer.reason.as_str(), None, answer.usage(), meta)
 }
 
-/// A turn has failed, as a client reads that wants all data of an error or not.
+/// The idle state after a turn failed; `wants_data` keeps all data of the error.
 pub(super) fn failed(error: &CallError, wants_data: bool) -> String {
     idle("error", Some(error.for_client(wants_data)), None, None)
 }

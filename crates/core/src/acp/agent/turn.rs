@@ -1,19 +1,19 @@
-//! How a running turn learns that it shall stop.
+//! The cancellation signal of a running turn.
 
 use tokio::sync::watch;
 
 use super::call::CallExtras;
 
-/// Why a turn shall stop.
+/// Why a turn is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelCause {
     /// The client cancelled it, or closed or deleted its session.
     Asked,
-    /// The client is gone. Nobody will read the answer.
+    /// The client disconnected and cannot read the reply.
     Disconnected,
 }
 
-/// The turn's end of the signal. Clones wait for the same one.
+/// The turn's end of the signal. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Cancellation {
     cause: watch::Receiver<Option<(CancelCause, CallExtras)>>,
@@ -26,17 +26,17 @@ pub(super) struct CancelSignal {
 }
 
 impl Cancellation {
-    /// Why the turn shall stop, if it shall.
+    /// Why the turn is to stop; `None` if it is not.
     pub fn cause(&self) -> Option<CancelCause> {
         self.cause.borrow().as_ref().map(|(cause, _)| *cause)
     }
 
-    /// What the client said with `session/cancel` beside that; nothing, if that is not what it said.
+    /// The `_meta` and unknown params of `session/cancel`; empty for every other cause.
     pub fn aside(&self) -> CallExtras {
         self.cause.borrow().as_ref().map(|(_, aside)| aside.clone()).unwrap_or_default()
     }
 
-    /// Waits until the turn shall stop. A dispatcher that is gone takes the client with it.
+    /// Waits until the turn is to stop. A dropped dispatcher counts as a disconnect.
     pub async fn requested(&mut self) -> CancelCause {
         drop(self.cause.wait_for(Option::is_some).await);
         self.cause().unwrap_or(CancelCause::Disconnected)
@@ -49,12 +49,12 @@ impl CancelSignal {
         (Self { cause: sender }, Cancellation { cause: receiver })
     }
 
-    /// Gives the signal; only the first cause counts.
+    /// Sends the signal; only the first cause counts.
     pub(super) fn give(&self, cause: CancelCause) {
         self.give_with(cause, &CallExtras::default());
     }
 
-    /// Gives the signal with what the client says beside it.
+    /// Sends the signal with the `_meta` and unknown params of the client's message.
     pub(super) fn give_with(&self, cause: CancelCause, aside: &CallExtras) {
         self.cause.send_if_modified(|known| {
             let first = known.is_none();

@@ -1,7 +1,7 @@
-//! The `update` object of `session/update`, built once and then only carried.
+//! The `update` object of `session/update`, serialized once.
 //!
-//! An agent that keeps its conversation keeps these bytes and sends them again on load, so what is replayed is
-//! what was said.
+//! An agent that stores its conversation stores these bytes and sends them again on load, so a replay equals the
+//! original.
 
 use agent_client_protocol_schema::v1 as acp;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::wire::encode::json_string;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateBody(Box<str>);
 
-/// JSON that is no object, so no update.
+/// The JSON is not an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an update must be a JSON object")]
 pub struct NotAnUpdate;
@@ -23,24 +23,24 @@ pub struct NotAnUpdate;
 /// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanItem {
-    /// What is to be done.
+    /// The task.
     pub text: String,
-    /// How far it has come.
+    /// Its status.
     pub status: PlanStatus,
 }
 
-/// How far a step of a plan has come.
+/// The status of a plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Begun.
+    /// Started.
     InProgress,
     /// Done.
     Completed,
 }
 
-/// A command that the agent understands in prompts.
+/// A slash command for prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlashCommand {
     /// The word after the slash.
@@ -49,7 +49,7 @@ pub struct SlashCommand {
     pub description: String,
 }
 
-/// What is told of a tool call; what is left out stays as it was told before.
+/// A report of a tool call; omitted members keep their last reported value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReport {
     id: String,
@@ -61,65 +61,65 @@ pub struct ToolReport {
     raw_output: Option<Value>,
 }
 
-/// What sort of tool is called.
+/// The kind of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolCallKind {
     /// Reads files or data.
     Read,
     /// Changes files or data.
     Edit,
-    /// Something the protocol has no word for.
+    /// Any other kind.
     Other,
 }
 
-/// How far a tool call has come.
+/// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolCallStatus {
-    /// Not begun, or waiting for permission.
+    /// Not started, or waiting for permission.
     Pending,
     /// Running.
     InProgress,
     /// Done.
     Completed,
-    /// Not done.
+    /// Failed.
     Failed,
 }
 
-/// What a tool call produced.
+/// Output of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolOutput {
     /// Text.
     Text(String),
-    /// A content block as JSON. A value that is no content block of the protocol goes out as text.
+    /// A content block as JSON. An invalid block is sent as text.
     Block(Value),
     /// A change to a file.
     Diff {
         /// The file.
         path: AbsolutePath,
-        /// What it held; nothing for a new file.
+        /// The old content; `None` for a new file.
         old: Option<String>,
-        /// What it holds now.
+        /// The new content.
         new: String,
     },
 }
 
 impl UpdateBody {
-    /// A piece of the user's message: a content block, as received.
+    /// A chunk of the user's message: a content block, as received.
     pub fn user_block(block: &str) -> Result<Self, NotAnUpdate> {
         Self::from_json(format!(r#"{{"sessionUpdate":"user_message_chunk","content":{block}}}"#))
     }
 
-    /// A piece of the agent's answer.
+    /// A chunk of the agent's message.
     pub fn agent_text(text: impl Into<String>) -> Self {
         Self::of(&acp::SessionUpdate::AgentMessageChunk(text_chunk(text)))
     }
 
-    /// A piece of the agent's thinking.
+    /// A chunk of the agent's thinking.
     pub fn thought(text: impl Into<String>) -> Self {
         Self::of(&acp::SessionUpdate::AgentThoughtChunk(text_chunk(text)))
     }
 
-    /// The whole plan as it stands.
+    /// The whole current plan.
     pub fn plan(items: impl IntoIterator<Item = PlanItem>) -> Self {
         let entry = |item: PlanItem| {
             let status = match item.status {
@@ -159,14 +159,14 @@ impl UpdateBody {
         Self::of(&acp::SessionUpdate::CurrentModeUpdate(acp::CurrentModeUpdate::new(mode_id(mode))))
     }
 
-    /// The commands the agent understands.
+    /// The agent's slash commands.
     pub fn available_commands(commands: impl IntoIterator<Item = SlashCommand>) -> Self {
         let command = |command: SlashCommand| acp::AvailableCommand::new(command.name, command.description);
         let update = acp::AvailableCommandsUpdate::new(commands.into_iter().map(command).collect());
         Self::of(&acp::SessionUpdate::AvailableCommandsUpdate(update))
     }
 
-    /// The same update as a piece of the message with this id.
+    /// The same update as a chunk of the message with this id.
     #[must_use]
     pub fn in_message(self, id: &str) -> Self {
         let rest = self.0[1..].trim_ascii_start();
@@ -174,7 +174,7 @@ impl UpdateBody {
         Self(format!(r#"{{"messageId":{}{comma}{rest}"#, json_string(id)).into())
     }
 
-    /// An update kept earlier, as JSON. Its kind is not looked at.
+    /// A stored update, as JSON. Its kind is not checked.
     pub fn from_json(json: impl Into<Box<str>>) -> Result<Self, NotAnUpdate> {
         let json = json.into();
         let is_object = json.starts_with('{') && serde_json::from_str::<&RawValue>(&json).is_ok();
@@ -192,7 +192,7 @@ impl UpdateBody {
 }
 
 impl ToolReport {
-    /// A report of the tool call with this id, saying nothing yet.
+    /// An empty report of the tool call with this id.
     pub fn new(id: impl Into<String>) -> Self {
         let (title, kind, status, raw_input, raw_output) = (None, None, None, None, None);
         Self { id: id.into(), title, kind, status, output: Vec::new(), raw_input, raw_output }
@@ -203,42 +203,42 @@ impl ToolReport {
         &self.id
     }
 
-    /// What is being done, for a person.
+    /// Sets the display title.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// What sort of tool it is.
+    /// Sets the kind of the tool.
     #[must_use]
     pub fn kind(mut self, kind: ToolCallKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// How far it has come.
+    /// Sets the status.
     #[must_use]
     pub fn status(mut self, status: ToolCallStatus) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// What it produced, in addition to what the report has already.
+    /// Adds output.
     #[must_use]
     pub fn output(mut self, output: ToolOutput) -> Self {
         self.output.push(output);
         self
     }
 
-    /// The parameters that the tool is called with.
+    /// Sets the tool's parameters.
     #[must_use]
     pub fn raw_input(mut self, input: Value) -> Self {
         self.raw_input = Some(input);
         self
     }
 
-    /// What the tool returned, whole.
+    /// Sets the tool's whole result.
     #[must_use]
     pub fn raw_output(mut self, output: Value) -> Self {
         self.raw_output = Some(output);

@@ -1,8 +1,8 @@
-//! What happens to one request, from its checked call to its answer.
+//! Runs one request, from its checked call to its reply.
 //!
-//! The order of lines is made here: a handler's updates, then its answer, then what it left for afterwards; a
-//! turn's answer before the answer to the close that ended it; that before anything of whoever brings the
-//! session back. A handler that panics is one that failed: its answer keeps its place like any other.
+//! This module keeps the order of messages: a handler's updates, its reply, then its remaining updates. The reply of a
+//! turn precedes the reply to the close that ended it, which precedes all messages of a later restore. A panicking
+//! handler counts as failed, and its error reply keeps its place.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,10 +29,10 @@ use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
 
-/// The answer to whatever has nothing to say. A result is an object, never null.
+/// The reply of a request without a result. A result is an object, never null.
 const EMPTY: &str = "{}";
 
-/// What a task needs to do one request.
+/// What a task needs to run one request.
 #[derive(Debug)]
 pub(super) struct RequestWorker<S> {
     pub(super) peer: Peer,
@@ -42,12 +42,12 @@ pub(super) struct RequestWorker<S> {
     pub(super) order: SessionLanes,
 }
 
-/// A session on its way out: no prompt can reach it any more.
+/// A session that is being closed or deleted: it accepts no more prompts.
 #[derive(Debug)]
 pub(super) struct SessionTeardown {
     session: AcpSessionId,
     place: LaneTicket,
-    /// The ends of its turns; nothing if it was not active.
+    /// The ends of its turns; `None` if it was not active.
     turns: Option<Vec<EndSignal>>,
 }
 
@@ -67,7 +67,7 @@ impl<S: AgentService> RequestWorker<S> {
     pub(super) async fn new_session(self, id: RpcId, call: NewCall, withdrawn: oneshot::Receiver<()>) {
         let new = async { self.service.new_session(call, self.link.clone()).await };
         let setup = unless_withdrawn(caught("session/new", new), withdrawn).await;
-        // A close waits for what is sent after the answer, too.
+        // A close also waits for the updates after the reply.
         let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;
         drop(place);
@@ -116,7 +116,7 @@ impl<S: AgentService> RequestWorker<S> {
         let fork = async { self.service.fork_session(call, self.link.clone()).await };
         let setup = caught("session/fork", fork).await;
         drop(place);
-        // A close of the new session waits for what is sent after the answer, too.
+        // A close of the new session also waits for the updates after the reply.
         let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;
         drop(place);
@@ -151,7 +151,8 @@ impl<S: AgentService> RequestWorker<S> {
         drop(place);
     }
 
-    /// A client of version 2 knows the modes of a service as an option. What a service passes on is its own to set.
+    /// Sets a typed mode through the option that represents it in version 2. Forwarded options are the service's own to
+    /// set.
     async fn set_mode_as_option(&self, call: SetModeCall) -> Result<String, CallError> {
         let (session, mode) = (call.session.clone(), call.mode.clone());
         let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
@@ -201,7 +202,7 @@ impl<S: AgentService> RequestWorker<S> {
         drop(place);
     }
 
-    /// Ends what the client may end beside its own turns. A notification has no response, so failures are dropped.
+    /// Ends the other turns that the client may end. A notification has no response, so failures are dropped.
     pub(super) async fn cancel_turns(self, session: AcpSessionId, aside: CallExtras) {
         let cancel = async {
             self.service.cancel_turns(session, aside, self.link.clone()).await;
@@ -210,14 +211,14 @@ impl<S: AgentService> RequestWorker<S> {
         drop(caught("session/cancel", cancel).await);
     }
 
-    /// Tells the session's turns to stop. From here on the session is as good as closed to its client.
+    /// Cancels the session's turns and deactivates it, so later requests of the client find it closed.
     pub(super) fn leave(&self, session: AcpSessionId) -> SessionTeardown {
         let place = self.order.alone(&session);
         let turns = self.sessions.deactivate(&session);
         SessionTeardown { session, place, turns }
     }
 
-    /// A session that is not active is closed already.
+    /// A session that is not active counts as closed.
     pub(super) async fn close_session(self, id: RpcId, leave: SessionTeardown) {
         leave.place.reached().await;
         let close = async {
@@ -234,7 +235,7 @@ impl<S: AgentService> RequestWorker<S> {
         drop(leave.place);
     }
 
-    /// A session that does not exist is deleted already.
+    /// A session that does not exist counts as deleted.
     pub(super) async fn delete_session(self, id: RpcId, leave: SessionTeardown, aside: CallExtras) {
         self.left(&leave).await;
         let delete = async { self.service.delete_session(leave.session.clone(), aside).await };
@@ -244,10 +245,10 @@ impl<S: AgentService> RequestWorker<S> {
         drop(leave.place);
     }
 
-    /// Waits until nothing goes on in the session any more; whether it was active.
+    /// Waits until the session has no active request or turn. Returns whether it was active.
     async fn left(&self, leave: &SessionTeardown) -> bool {
         leave.place.reached().await;
-        // What restores a session may have been ahead, and its client may have prompted at once.
+        // An earlier request may have restored the session, and its client may have prompted at once.
         let again = self.sessions.deactivate(&leave.session);
         let mut was_active = false;
         for turns in [leave.turns.clone(), again].into_iter().flatten() {
@@ -272,7 +273,7 @@ impl<S: AgentService> RequestWorker<S> {
         self.answer(id, Err(error)).await;
     }
 
-    /// Sends the answer. A client that is gone misses it, and there is no one else to tell.
+    /// Sends the reply. A disconnected client misses it.
     pub(super) async fn answer(&self, id: RpcId, result: Result<String, CallError>) {
         match result {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
@@ -284,7 +285,7 @@ impl<S: AgentService> RequestWorker<S> {
         };
     }
 
-    /// Makes the session active before its client can know of it, so that no later request is too early.
+    /// Activates the session before its client learns its id, so that no later request finds it inactive.
     async fn set_up(
         self,
         id: RpcId,
@@ -297,7 +298,7 @@ impl<S: AgentService> RequestWorker<S> {
         };
         self.sessions.activate(&setup.session);
         let told = if self.version() == ProtocolVersion::V2 && setup.has_own_modes() {
-            // To a client of version 2 modes are an option like others.
+            // A version 2 client receives modes as an option.
             self.link.speech().setup_answer(&setup.session, &answer(&setup, ProtocolVersion::V1))
         } else {
             answer(&setup, self.version())
@@ -314,15 +315,15 @@ impl<S: AgentService> RequestWorker<S> {
     }
 }
 
-/// What the handler of this method says, or that it has failed. The panic's own words go where the process
-/// sends them, and not to the client.
+/// The handler's result, or an error if it panicked. The panic message goes to the process's panic hook, not to the
+/// client.
 pub(super) async fn caught<T>(
     method: &str,
     handler: impl Future<Output = Result<T, CallError>>,
 ) -> Result<T, CallError> {
     let mut handler = pin!(handler);
     poll_fn(|context| {
-        // After a panic the handler is never polled again, and the service has to keep its own state whole.
+        // After a panic the handler is never polled again. The service must keep its own state consistent.
         let polled = catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context)));
         polled.unwrap_or_else(|_| Poll::Ready(Err(CallError::HandlerFailed(method.into()))))
     })

@@ -1,4 +1,4 @@
-//! What an agent's answers mean. An answer may be `null`, `{}` or an object; what it lacks is not made up.
+//! Interprets an agent's responses. A result may be `null`, `{}` or an object; missing members are never invented.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use super::super::login::told_ways;
 use super::super::{StateUpdate, reading};
 use super::words::{Description, describe};
 
-/// An answer to a request of ours.
+/// A response to one of our requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentResponse {
     /// To `session/new`.
     Opened(Result<(AcpSessionId, Option<AgentSessionId>), AgentError>),
     /// To `session/load` or `session/resume`.
     Restored(Result<Option<AgentSessionId>, AgentError>),
-    /// To `session/prompt`, and in version 1 the whole result as the agent wrote it.
+    /// To `session/prompt`; in version 1 with the agent's whole result.
     Prompted(Result<TurnStop, AgentError>, Option<Arc<str>>),
-    /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done. The whole result, as
-    /// the agent wrote it.
+    /// To `session/prompt` of version 2: the agent accepted the prompt, and a state update will report its end. The
+    /// agent's whole result.
     Inserted(Arc<str>),
-    /// To a client's request: the result as the agent wrote it, and the line of an update that tells of a change which
-    /// the agent has told nobody else.
+    /// To a forwarded client request: the agent's result, and an update line for a change that the agent itself did not
+    /// report.
     Passed(PassId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
@@ -37,16 +37,16 @@ pub enum AgentResponse {
     Closed(Result<(), AgentError>),
     /// To `session/delete`. A session the agent does not know counts as deleted.
     Deleted(Result<(), AgentError>),
-    /// To `authenticate` or `logout`, whatever they are called in the version that is spoken.
+    /// To `authenticate` or `logout`, or to their version 2 counterparts.
     Login(Result<(), AgentError>),
-    /// To anything else.
+    /// To any other request.
     Other,
 }
 
 /// One page of an agent's sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage {
-    /// Its rows; one without an id is left out.
+    /// Its rows; rows without an id are left out.
     pub sessions: Vec<ListedSession>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
@@ -57,25 +57,25 @@ pub struct ListPage {
 pub struct ListedSession {
     /// Its id.
     pub session: AcpSessionId,
-    /// When it last changed, if the agent says so in a way that can be read.
+    /// When it last changed, if the agent gave a readable time.
     pub updated_at: Option<Timestamp>,
     /// Its title.
     pub title: Option<String>,
-    /// Where it works, as the agent says it.
+    /// Its working directory, as the agent reports it.
     pub cwd: Option<String>,
     /// The whole row, as the agent wrote it.
     pub row: Box<str>,
 }
 
-/// Who answers, and how it behaves.
+/// The agent that responds, and its profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerSource<'a> {
-    /// What to call it in a message to a person.
+    /// Its name in messages to the user.
     pub(super) agent: &'a str,
-    /// What is spoken with it.
+    /// The negotiated protocol version.
     pub(super) version: ProtocolVersion,
     pub(super) profile: &'a AgentProfile,
-    /// The ways to log in that it has told when it was asked to initialize, in words.
+    /// The login methods from its `initialize` reply, as text.
     pub(super) ways: Option<&'a str>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn read(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage
             let session = AcpSessionId::new(id).map_err(|_| bad("there is no sessionId"))?;
             Ok((session, inner_id(&result)))
         })),
-        // An agent that answers with a result has the session, whatever the shape of the result.
+        // An agent that replies with any result has the session.
         "session/load" | "session/resume" => {
             AgentResponse::Restored(result().map(|result| inner_id(&result)))
         }
@@ -112,7 +112,7 @@ pub(super) fn read(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage
         "session/list" => AgentResponse::Listed(
             result().and_then(|_| read_list(speaker.agent, message.result().unwrap_or("null"))),
         ),
-        // Whatever it is that is wrong, who wanted to log in is not logged in.
+        // Any failed login means that a login is still needed.
         "authenticate" | "auth/login" => {
             AgentResponse::Login(result().map(drop).map_err(|error| match error {
                 AgentError::Refused { agent, method, code, message, field, acp, .. } => {
@@ -129,7 +129,7 @@ pub(super) fn read(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage
     }
 }
 
-/// A page of an agent's sessions, from the result of `session/list`.
+/// Parses the result of `session/list`.
 fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
     let bad = || AgentError::BadAnswer {
         agent: agent.to_owned(),
@@ -148,7 +148,7 @@ fn member(object: &str, name: &str) -> Option<Arc<str>> {
     locate(object, &[PathStep::Key(name)]).map(|range| object[range].into())
 }
 
-/// The result, or the agent's error as ours.
+/// The result, or the agent's error as an [`AgentError`].
 pub(super) fn result(
     speaker: AnswerSource<'_>,
     method: &str,
@@ -165,7 +165,7 @@ pub(super) fn result(
     }
 }
 
-/// The agent's error as ours.
+/// The agent's error as an [`AgentError`].
 pub(super) fn refusal(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage) -> AgentError {
     refused(speaker, method, message.error().unwrap_or("null"))
 }
@@ -174,7 +174,7 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
     let error = RpcError::read(raw);
     let data: Value =
         error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
-    // An acpx elsewhere says what became of the turn as we do.
+    // A remote acpx reports an interrupted turn with our own code.
     if method == "session/prompt" && data.pointer("/acpx/code").is_some_and(|code| code == "INTERRUPTED") {
         let (agent, acp) = (speaker.agent.to_owned(), Arc::from(raw));
         return AgentError::InterruptedThere { agent, message: error.message, acp };
@@ -189,17 +189,17 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
         reading: reading_of(speaker.profile, method, &error, field.as_deref()),
         field,
     };
-    // Whoever logs in or out knows the ways.
+    // A client that logs in or out already knows the login methods.
     if matches!(method, "authenticate" | "auth/login" | "logout" | "auth/logout") {
         return refused;
     }
-    // Some agents tell the ways only when one is wanted.
+    // Some agents report their login methods only in the error that requires one.
     let told = ways_in_words(&told_ways(speaker.version, &data));
     refused.offering(told.as_deref().or(speaker.ways))
 }
 
-/// What an error means. One about a parameter of the request, or about something else that was not found, says nothing
-/// about the session.
+/// The meaning of an error. An error about a request parameter, or about some other missing resource, does not mean
+/// that the session is lost.
 fn reading_of(profile: &AgentProfile, method: &str, error: &RpcError, field: Option<&str>) -> ErrorMeaning {
     let parameters = ["cwd", "mcpServers", "additionalDirectories"];
     let is_parameter = field.is_some_and(|field| parameters.iter().any(|name| field.starts_with(name)));
@@ -209,8 +209,8 @@ fn reading_of(profile: &AgentProfile, method: &str, error: &RpcError, field: Opt
     }
 }
 
-/// Whether what an agent did not find is the session. A restore looks for nothing else; a prompt may also fail over a
-/// resource that it names, or over a model.
+/// Whether the missing resource is the session. A restore looks up nothing else; a prompt may also fail because of a
+/// resource or a model that it names.
 fn is_about_session(method: &str, error: &RpcError) -> bool {
     if matches!(method, "session/load" | "session/resume") {
         return true;
@@ -223,7 +223,7 @@ fn is_about_session(method: &str, error: &RpcError) -> bool {
     !names_resource && (error.code == RpcError::RESOURCE_NOT_FOUND || names_session)
 }
 
-/// A prompt that was dropped before the agent took it in was cancelled.
+/// A prompt withdrawn before the agent accepted it counts as cancelled.
 fn withdrawn(error: AgentError) -> Result<TurnStop, AgentError> {
     match error {
         AgentError::Refused { code: RpcError::REQUEST_CANCELLED, .. } => Ok(StopReason::cancelled().into()),
@@ -231,7 +231,7 @@ fn withdrawn(error: AgentError) -> Result<TurnStop, AgentError> {
     }
 }
 
-/// What the state of an agent means for its session. An agent that stopped over an error has refused the prompt.
+/// Maps an agent's state update. An agent that stopped with an error has refused the prompt.
 pub(super) fn state(speaker: AnswerSource<'_>, state: StateUpdate) -> AgentState {
     match state {
         StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
@@ -249,12 +249,12 @@ pub(super) fn state(speaker: AnswerSource<'_>, state: StateUpdate) -> AgentState
     }
 }
 
-/// The one key the inner id is read from; anything else than a text with something in it tells nothing.
+/// Reads the inner id from its only key; `None` unless it is a non-empty string.
 fn inner_id(result: &Value) -> Option<AgentSessionId> {
     AgentSessionId::from_agent(result.pointer("/_meta/agentSessionId")?.as_str()?)
 }
 
-/// What is not there need not be closed.
+/// A session that is not found counts as closed or deleted.
 fn done(result: Result<(), AgentError>) -> Result<(), AgentError> {
     match result {
         Err(AgentError::Refused { code: RpcError::RESOURCE_NOT_FOUND, .. }) => Ok(()),

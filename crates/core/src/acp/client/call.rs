@@ -1,4 +1,4 @@
-//! The calls we make, each with what the protocol requires and nothing it forbids.
+//! Builds the requests that we send to agents: everything the protocol requires and nothing it forbids.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::super::capabilities::UnsupportedBlock;
 use super::super::{ExtraParams, login_ways};
 use super::{AgentConnection, RedactedLine};
 
-/// A line to be kept and then sent, to the agent it was made for and no other.
+/// A line to persist and then send, only to the agent it was built for.
 pub struct OutgoingLine {
     pub(super) peer: Peer,
     pub(super) id: Option<RpcId>,
@@ -47,13 +47,13 @@ impl AgentConnection {
         self.capabilities.sessions.list.then_some(ListMethod(self))
     }
 
-    /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it.
+    /// `authenticate` with this method, or `auth/login` in version 2, if the agent has it.
     pub fn login(&self, way: &str, besides: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "authenticate",
             ProtocolVersion::V2 => "auth/login",
         };
-        // A way that is gone in a terminal is never asked for like this.
+        // Terminal logins never use this request.
         let is_meant =
             |known: &LoginMethod| known.id == way && !matches!(known.how, LoginMethodKind::Terminal { .. });
         login_ways(&self.answer).into_iter().find(is_meant)?;
@@ -73,8 +73,8 @@ impl AgentConnection {
         self.capabilities.logout.then(|| OutgoingLine::request(&self.peer, method, &params))
     }
 
-    /// `session/prompt`. The content blocks are a JSON array and go out as they are, if the agent takes
-    /// content of their types; so does what the client says besides.
+    /// `session/prompt`. The content blocks are a JSON array and are sent unchanged, if the agent accepts their types.
+    /// The client's extra params are forwarded.
     pub fn prompt(
         &self,
         session: &AcpSessionId,
@@ -96,7 +96,7 @@ impl AgentConnection {
         Err(AgentError::ContentUnsupported { agent, index, kind, capability })
     }
 
-    /// `session/cancel`, a notification, with what the client says besides.
+    /// `session/cancel`, a notification, with the client's extra params.
     pub fn cancel(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> OutgoingLine {
         let params = self.session_params(session, besides);
         self.kept_safely(OutgoingLine::notification(&self.peer, "session/cancel", &params), besides)
@@ -107,7 +107,7 @@ impl AgentConnection {
         format!(r#"{{"sessionId":{}{besides}}}"#, json(session))
     }
 
-    /// What a client says besides may hold what the agent was given in confidence, which is not kept.
+    /// Redacts the stored line: a client's extra params may repeat secrets that were given to the agent.
     fn kept_safely(&self, mut outgoing: OutgoingLine, besides: Option<&ExtraParams>) -> OutgoingLine {
         outgoing.kept = besides.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
         outgoing
@@ -122,7 +122,7 @@ impl CloseMethod<'_> {
 }
 
 impl DeleteMethod<'_> {
-    /// Takes a session out of the agent's list, with what the client says besides.
+    /// Deletes a session at the agent, with the client's extra params.
     pub fn request(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> OutgoingLine {
         let params = self.0.session_params(session, besides);
         self.0.kept_safely(OutgoingLine::request(&self.0.peer, "session/delete", &params), besides)
@@ -130,7 +130,7 @@ impl DeleteMethod<'_> {
 }
 
 impl ListMethod<'_> {
-    /// One page of the agent's sessions, of a directory or of all.
+    /// One page of the agent's sessions, of one directory or of all.
     pub fn request(&self, cwd: Option<&AbsolutePath>, cursor: Option<&str>) -> OutgoingLine {
         OutgoingLine::request(&self.0.peer, "session/list", &json(&ListParams { cwd, cursor }))
     }
@@ -154,14 +154,14 @@ impl OutgoingLine {
         Self { peer: peer.clone(), id: None, method: "".into(), line, kept: None, kind: EventKind::Response }
     }
 
-    /// The same request, whose line is kept with these parameters in the place of its own.
+    /// The same request; its stored line has these params instead of its own.
     #[must_use]
     pub fn kept_with(mut self, params: &str) -> Self {
         self.kept = self.id.as_ref().map(|id| encode::request(id, &self.method, params));
         self
     }
 
-    /// Sends it, now that it is kept. Waits while the agent has too much to read.
+    /// Sends it, after it is persisted. Waits while the agent's queue is full.
     pub async fn send(self) -> Result<(), WireError> {
         match self.id {
             Some(id) => self.peer.send_request(id, &self.method, self.line).await,
@@ -169,17 +169,17 @@ impl OutgoingLine {
         }
     }
 
-    /// How long it is.
+    /// Its length in bytes.
     pub fn bytes(&self) -> usize {
         self.line.len()
     }
 
-    /// What it asks for; an answer asks for nothing.
+    /// Its method; empty for a response.
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// The line as it is kept: without secret values.
+    /// The line as stored: without secret values.
     pub fn kept(&self) -> RedactedLine {
         let body = self.kept.as_deref().unwrap_or(&self.line).into();
         RedactedLine { direction: Direction::ToAgent, kind: self.kind, body }

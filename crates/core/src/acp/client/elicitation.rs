@@ -1,4 +1,4 @@
-//! Questions of an agent to the user that are no permission: a form to fill in, an address to open.
+//! Answers an agent's elicitations: forms to fill in and URLs to open.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ use super::call::json;
 use super::{AgentConnection, OutgoingLine, rpc_id};
 
 impl AgentConnection {
-    /// The line that answers an `elicitation/create` with these params: in the client's words where there are any. What
-    /// was typed as a secret is kept out of it, and out of what the agent says from then on.
+    /// The response to an `elicitation/create` with these params; forwards the client's result if there is one. Values
+    /// typed into secret fields are masked in the stored line, and learned as secrets for later lines.
     pub fn elicited(&mut self, ask: &AskId, params: &str, answer: &Permit) -> OutgoingLine {
         let result = match answer {
             Permit::Elicited(result) => result.to_string(),
@@ -38,8 +38,8 @@ impl AgentConnection {
     }
 }
 
-/// An answer without what was typed into secret fields, however short it is and however deep it stands, if there is
-/// any; and those texts.
+/// Masks the values of secret fields, of any length and at any depth. Returns the masked result, if anything was
+/// masked, and the secret texts.
 fn mask(params: &str, result: &str) -> (Option<String>, Vec<String>) {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let mut result: Value = serde_json::from_str(result).unwrap_or_default();
@@ -51,8 +51,8 @@ fn mask(params: &str, result: &str) -> (Option<String>, Vec<String>) {
     (is_masked.then(|| result.to_string()), found)
 }
 
-/// Masks every text and number of a secret value, and those within any other value whose names mark secrets. Whether
-/// there are any.
+/// Masks every text and number of a secret value, and members with secret names inside any other value. Returns whether
+/// it masked anything.
 fn mask_value(value: &mut Value, is_secret: bool, found: &mut Vec<String>) -> bool {
     match value {
         Value::String(text) if is_secret => found.push(std::mem::take(text)),
@@ -72,18 +72,18 @@ fn mask_value(value: &mut Value, is_secret: bool, found: &mut Vec<String>) -> bo
     true
 }
 
-/// Whether what is typed into a field of a form is nobody's to read: by its name, or because its schema says so.
+/// Whether a form field is secret, by its name or by its schema.
 pub fn is_secret_field(key: &str, property: &Value) -> bool {
     is_secret_name(key) || property["format"] == "password" || property["writeOnly"] == true
 }
 
-/// The versions of the protocol say this in the same words.
+/// The result is the same in both versions.
 fn said(action: acp::ElicitationAction) -> String {
     json(&acp::CreateElicitationResponse::new(action))
 }
 
-/// Whether a client's answer is one: an object that says what the user did. What was filled in is between the client and
-/// the agent: a value that nobody here knows makes no yes a no.
+/// Whether a client's result is an object with an `action`. The content is not checked, so an unknown value does not
+/// turn an acceptance into a refusal.
 pub(crate) fn is_elicitation_answer(result: &str) -> bool {
     #[derive(Deserialize)]
     struct Answer<'a> {

@@ -1,8 +1,8 @@
-//! Whether a permission that an agent was given is for the very thing that it then has us do.
+//! Decides whether a granted permission covers a later file or terminal request of the agent.
 //!
-//! Many agents ask before they use a tool, and use it by asking for a file or a terminal. Whoever has said yes to a
-//! command or to a change is not asked the same again. Only what stands word for word in the permission counts, and only
-//! where whoever is asked sees it and nothing beside it: what could mean something else is asked.
+//! Many agents request permission for a tool call and then perform it through `fs/*` or `terminal/*`. A user who
+//! approved a command or a change is not asked again. The permission must contain the request word for word, and must
+//! have shown the user exactly that and nothing more; anything ambiguous is asked again.
 
 use serde_json::{Map, Value};
 
@@ -11,11 +11,11 @@ use crate::model::PreviousContent;
 use super::permission::PermissionRequest;
 use super::tools::{TerminalRequest, ToolRequest};
 
-/// What agents call the path of a file that they want to write.
+/// Names that agents use for the path of a file to write.
 const PATHS: [&str; 5] = ["path", "file", "filePath", "file_path", "filepath"];
 
 impl PermissionRequest {
-    /// Whether it is about exactly this, in a session that works in `cwd`; `old` is what a file has that is to be written.
+    /// Whether it covers exactly this request, in a session with this `cwd`; `old` is the current content of the file.
     pub fn is_about(&self, request: &ToolRequest, old: Option<&PreviousContent>, cwd: &str) -> bool {
         let params: Value = serde_json::from_str(self.params()).unwrap_or_default();
         let call = params.get("toolCall").unwrap_or(&Value::Null);
@@ -34,7 +34,7 @@ impl PermissionRequest {
                     (Some(diff), None) => {
                         diff["path"] == **path && diff["newText"] == **content && starts_from(diff, old)
                     }
-                    // Of many not all are shown, and one may undo another.
+                    // With several diffs, not all are shown, and one may undo another.
                     (Some(_), Some(_)) => false,
                 }
             }
@@ -47,7 +47,7 @@ impl PermissionRequest {
     }
 }
 
-/// Whether an input is this command alone. With arguments or variables, or in another place, it would be another one.
+/// Whether an input is exactly this command, without arguments, variables or another directory.
 fn is_command(input: &Map<String, Value>, command: &str, cwd: &str) -> bool {
     let is_nothing = |name: &str| match input.get(name) {
         None | Some(Value::Null) => true,
@@ -62,14 +62,14 @@ fn is_command(input: &Map<String, Value>, command: &str, cwd: &str) -> bool {
         && input.get("command").is_some_and(|said| said == command)
 }
 
-/// Whether an input is this file and this text and nothing else: of one with a command, nothing but that is shown.
+/// Whether an input is exactly this path and this content: if it also has a command, only the command is shown.
 fn is_write(input: &Map<String, Value>, path: &str, content: &str) -> bool {
     let says = |name: &str, text: &str| input.get(name).is_some_and(|said| said == text);
     input.len() == 2 && says("content", content) && PATHS.iter().any(|name| says(name, path))
 }
 
-/// Whether a difference shows what changes. Without an old text it shows all of the new one; with another one than the
-/// file has, it leaves out what it pretends to be there already.
+/// Whether a diff shows everything that changes. Without an old text it shows the whole new one. With an old text that
+/// differs from the file, it hides lines that it wrongly presents as existing.
 fn starts_from(diff: &Value, old: Option<&PreviousContent>) -> bool {
     match &diff["oldText"] {
         Value::Null => true,

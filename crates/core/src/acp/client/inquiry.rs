@@ -1,15 +1,15 @@
-//! What an agent is asked about all its sessions, and not in one: what it has, and whether it deletes one of the others.
-//! That is no part of any conversation, so its answers are told apart from what is said in one.
+//! Requests to an agent about its other sessions, such as `session/list` and `session/delete`. They belong to no
+//! conversation, so their responses are kept apart from the session's.
 
 use crate::wire::RpcId;
 
 use super::{AgentConnection, OutgoingLine};
 
-/// How many inquiries an agent may leave unanswered before it is asked no more.
+/// Maximum number of unanswered inquiries per agent.
 const MAX_INQUIRIES: usize = 16;
 
 impl AgentConnection {
-    /// Makes an inquiry of a request of ours; the id that its answer is told under. `None` if the agent leaves too many
+    /// Registers a request as an inquiry and returns the id that its response will carry. `None` if too many are
     /// unanswered.
     pub fn inquire(&mut self, request: &OutgoingLine) -> Option<RpcId> {
         let id = request.id.clone().filter(|_| self.inquiries.len() < MAX_INQUIRIES)?;
@@ -17,7 +17,7 @@ impl AgentConnection {
         Some(id)
     }
 
-    /// Whether an answer is one to an inquiry, which is then answered.
+    /// Whether this is the response to an inquiry; removes it.
     pub(super) fn take_inquiry(&mut self, id: &RpcId) -> bool {
         let index = self.inquiries.iter().position(|inquiry| inquiry == id);
         index.map(|index| self.inquiries.swap_remove(index)).is_some()

@@ -1,5 +1,4 @@
-//! The tool calls that an agent has told of, for permission requests that do not repeat what they are about. So many are
-//! remembered, the last ones.
+//! Remembers an agent's most recent tool calls, for permission requests that only name the id of a call.
 
 use std::collections::VecDeque;
 
@@ -9,14 +8,14 @@ use crate::wire::splice::{PathStep, locate};
 use super::permission::{self, PermissionRequest};
 use super::tools::ToolRequest;
 
-/// How many are remembered.
+/// How many tool calls are remembered.
 const KNOWN_TOOLS: usize = 256;
 
-/// What is known of the last tool calls.
+/// The most recent tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownTools {
     last: VecDeque<KnownTool>,
-    /// Whether there were more than are remembered.
+    /// Whether older tool calls were evicted.
     has_forgotten: bool,
 }
 
@@ -24,13 +23,13 @@ pub struct KnownTools {
 struct KnownTool {
     call: Box<str>,
     tool: ToolUse,
-    /// Whether an agent of version 2 lets it be cancelled by itself.
+    /// Whether a version 2 agent allows cancelling it.
     can_be_cancelled: bool,
 }
 
 impl KnownTools {
-    /// Remembers what a tool call is, from an update of it. Of one that changes its words the last ones count, and of one
-    /// that is begun again none of those before.
+    /// Remembers a tool call from one of its updates. Later members replace earlier ones; a new call with the same id
+    /// replaces all of them.
     pub fn remember(&mut self, call: &str, fields: &str) {
         let (mut tool, is_new) = permission::told_tool(fields);
         let mut cancels = told_cancel(fields);
@@ -57,7 +56,7 @@ impl KnownTools {
         PermissionRequest::read(params, |call| self.known(call).map(|known| &known.tool))
     }
 
-    /// Whether a tool call may be cancelled by itself, as far as is known.
+    /// Whether a tool call may be cancelled. An unknown call may be if calls were evicted.
     pub(super) fn can_be_cancelled(&self, call: &str) -> bool {
         self.known(call).map_or(self.has_forgotten, |known| known.can_be_cancelled)
     }
@@ -66,20 +65,20 @@ impl KnownTools {
         self.last.iter().find(|known| &*known.call == call)
     }
 
-    /// Forgets all of them. In a session that goes on there may have been any.
+    /// Clears all. In a restored session, unknown calls may exist.
     pub(super) fn clear(&mut self, goes_on: bool) {
         *self = Self { has_forgotten: goes_on, ..Self::default() };
     }
 }
 
-/// Whether an update says that its tool call can be cancelled; `None` if it says nothing of it.
+/// Whether an update says that its tool call can be cancelled; `None` if it has no `capabilities`.
 fn told_cancel(update: &str) -> Option<bool> {
     let capabilities = update.get(locate(update, &[PathStep::Key("capabilities")])?)?;
     let cancel = locate(capabilities, &[PathStep::Key("cancel")]).and_then(|range| capabilities.get(range));
     Some(cancel.is_some_and(|cancel| cancel.starts_with('{')))
 }
 
-/// What a policy is asked about a request for a file or a terminal; `None` if it is not asked about it.
+/// The tool use that a policy decides for a file or terminal request; `None` if policies do not apply to it.
 pub fn tool_request_use(method: &str, params: &str) -> Option<ToolUse> {
     ToolRequest::read(method, params)?.ok()?.tool_use()
 }
@@ -103,7 +102,7 @@ mod tests {
             tools.remember("t", update);
             assert_eq!(tools.can_be_cancelled("t"), expected, "{update}");
         }
-        // Of one that may have been forgotten nobody here can tell.
+        // An evicted call may be cancellable.
         for number in 0..=KNOWN_TOOLS {
             tools.remember(&number.to_string(), "{}");
         }

@@ -1,11 +1,10 @@
-//! Our side of a connection to an agent, in the version of the protocol that the two agreed on.
+//! The client side of a connection to an agent, in the negotiated protocol version.
 //!
-//! [`AgentConnection::start`] returns only after `initialize` was answered, so there is no connection that
-//! could send anything earlier. A method that needs a capability is on a value that only an agent with the
-//! capability gives out ([`AgentConnection::load`] and its neighbours): calling it without does not compile.
+//! [`AgentConnection::start`] returns only after the agent replied to `initialize`, so no connection can send anything
+//! earlier. A method that needs a capability belongs to a value that only an agent with that capability provides
+//! ([`AgentConnection::load`] and similar), so an unadvertised call does not compile.
 //!
-//! Nothing is sent here before its line could be kept: a call yields an [`OutgoingLine`], and sending it is
-//! another step.
+//! Lines are persisted before they are sent: a call returns an [`OutgoingLine`], and sending it is a separate step.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,99 +48,99 @@ pub use start::{InitializeFailure, InitializedAgent};
 pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
 pub(super) use words::described;
 
-/// A connection to an agent that has answered `initialize`.
+/// A connection to an agent that has replied to `initialize`.
 pub struct AgentConnection {
     agent: String,
     peer: Peer,
     incoming: InboundStream,
     version: ProtocolVersion,
     capabilities: Capabilities,
-    /// Its answer to `initialize`.
+    /// Its result of `initialize`.
     answer: Arc<str>,
     profile: Arc<AgentProfile>,
-    /// The ways to log in that it offers, in words.
+    /// Its login methods, as text.
     login_ways: Option<Box<str>>,
     offered: Arc<SessionOffer>,
-    /// Requests of clients that are out.
+    /// Forwarded client requests without a response.
     passed: Vec<pass::PendingForward>,
-    /// Inquiries that are out.
+    /// Inquiries without a response.
     inquiries: Vec<RpcId>,
     tools: KnownTools,
-    /// Its sub-agents.
+    /// The sessions of its sub-agents.
     children: ChildSessions,
-    /// What is kept out of every line.
+    /// Values to redact in every stored line.
     secrets: Secrets,
-    /// Whether it is a host of ours.
+    /// Whether it is an acpx host.
     is_host: bool,
 }
 
-/// One line exchanged with the agent, as it is kept: secret values replaced.
+/// One line exchanged with the agent, as stored: without secret values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactedLine {
-    /// Who said it.
+    /// Its direction.
     pub direction: Direction,
-    /// What sort of line it is.
+    /// Its kind.
     pub kind: EventKind,
     /// The line.
     pub body: Arc<str>,
 }
 
-/// What is known of the session when a message comes: it decides what the message means.
+/// The session's state when a message arrives, needed to interpret it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MessageContext<'a> {
-    /// Its id. An update for another session is kept and is no part of this conversation.
+    /// Its id. An update for another session is stored but does not belong to this conversation.
     pub session: Option<&'a AcpSessionId>,
 }
 
-/// What the agent sent, and its line.
+/// A received message and its line.
 #[derive(Debug)]
 pub struct ReceivedMessage {
     /// What it means.
     pub meaning: ParsedMessage,
-    /// How it is kept.
+    /// Its line, as stored.
     pub line: RedactedLine,
-    /// How many bytes it was on the wire.
+    /// Its size on the wire, in bytes.
     pub size: usize,
 }
 
-/// What a message of the agent means.
+/// The meaning of a message.
 #[derive(Debug)]
 pub enum ParsedMessage {
-    /// It reports something about the session.
+    /// An update of the session.
     Update(Update),
-    /// It says whether it works, and whether something of its goes on beside that.
+    /// Whether the agent works, and whether it also has background work.
     State(AgentState, bool),
-    /// It asks for permission.
+    /// A permission request.
     Permission(AskId, PermissionRequest),
-    /// It asks the user for something else; the request's params.
+    /// An elicitation, with the request's params.
     Elicitation(AskId, Arc<str>),
-    /// It wants a file or a terminal; and the request's params, as it wrote them.
+    /// A file or terminal request, with the params as the agent wrote them.
     Tool(AskId, ToolRequest, Arc<str>),
-    /// The way to it is gone and looked for, or there again: it is on another machine.
+    /// The connection to a remote agent was lost or restored.
     Way(RemoteLinkState),
-    /// It no longer wants an answer to a request.
+    /// The agent withdrew a request.
     Withdrawn(AskId),
-    /// It asks for something that it cannot have; why.
+    /// A request that is refused, with the error.
     Refused(AskId, RpcError),
-    /// It answers a request of ours.
+    /// A response to one of our requests.
     Answer(AgentResponse),
-    /// It answers an inquiry, which is no part of the session.
+    /// A response to an inquiry, which is not part of the session.
     Inquired(RpcId, AgentResponse),
-    /// Nothing to act on: another notification, or an answer to nothing.
+    /// Nothing to act on: another notification, or a response to no request.
     Nothing,
 }
 
-/// How the way to an agent on another machine stands.
+/// The state of the connection to a remote agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteLinkState {
-    /// It is looked for.
+    /// Lost; a reconnect is in progress.
     Gone,
-    /// It is there again.
+    /// Restored.
     There,
 }
 
 impl ParsedMessage {
-    /// The request that it is, if it wants an answer.
+    /// The id of the request, if it needs a response.
     pub fn ask(&self) -> Option<&AskId> {
         match self {
             Self::Permission(ask, _)
@@ -160,12 +159,12 @@ impl ParsedMessage {
 }
 
 impl AgentConnection {
-    /// The version of the protocol that is spoken on it.
+    /// The negotiated protocol version.
     pub fn version(&self) -> ProtocolVersion {
         self.version
     }
 
-    /// What the agent advertised.
+    /// The agent's capabilities.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -175,22 +174,22 @@ impl AgentConnection {
         &self.answer
     }
 
-    /// Whether the agent is a host of ours, which numbers what it tells.
+    /// Whether the agent is an acpx host, which numbers its events.
     pub fn is_host(&self) -> bool {
         self.is_host
     }
 
-    /// What the agent says of itself.
+    /// The agent's name and version, as it reports them.
     pub fn info(&self) -> AgentInfo {
         AgentInfo::of_answer(&self.answer)
     }
 
-    /// How the agent behaves. Until something else is said, as any does.
+    /// The agent's profile; the generic one until another is set.
     pub fn profile(&self) -> &Arc<AgentProfile> {
         &self.profile
     }
 
-    /// From here on the agent is taken to behave so.
+    /// Sets the agent's profile.
     pub fn set_profile(&mut self, profile: Arc<AgentProfile>) {
         self.profile = profile;
     }
@@ -200,12 +199,12 @@ impl AgentConnection {
         AnswerSource { agent: &self.agent, version: self.version, profile: &self.profile, ways }
     }
 
-    /// What the session offers at the moment.
+    /// The session's current modes, models, options and commands.
     pub fn offered(&self) -> &Arc<SessionOffer> {
         &self.offered
     }
 
-    /// The sending end.
+    /// The sending half.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -216,7 +215,7 @@ impl AgentConnection {
         Some(self.interpret(&inbound, known))
     }
 
-    /// The next message, if it is there already.
+    /// The next message, if it has already arrived.
     pub fn try_recv(&mut self, known: MessageContext<'_>) -> Option<ReceivedMessage> {
         let inbound = self.incoming.try_recv()?;
         Some(self.interpret(&inbound, known))
@@ -301,7 +300,8 @@ impl AgentConnection {
         ParsedMessage::Update(update)
     }
 
-    /// Takes an update of another session. Of a child, what its requests may refer to is remembered.
+    /// Handles an update of another session. Tool calls of a child session are remembered, because its permission
+    /// requests refer to them.
     fn take_child_update(&mut self, params: &str) {
         if !named_session(params).is_some_and(|session| self.children.contains(&session)) {
             return;
@@ -316,13 +316,13 @@ impl AgentConnection {
         }
     }
 
-    /// Whether the agent works, if the params of an update say that.
+    /// The agent's state, if the params contain a state update.
     fn state(&self, params: &str) -> Option<ParsedMessage> {
         let state = answer::state(self.speaker(), super::state_update(params)?);
         Some(ParsedMessage::State(state, super::has_background(params)))
     }
 
-    /// What a request means; `written` is the message as it came, where `message` has no secrets.
+    /// Interprets a request. `written` is the message as received, `message` the same without secrets.
     fn request(
         &self,
         id: &RpcId,
@@ -340,7 +340,7 @@ impl AgentConnection {
                 }
                 Ok(()) => ParsedMessage::Permission(ask, self.tools.permission(params)),
             },
-            // One that is about a request of ours names no session.
+            // An elicitation for one of our requests names no session.
             Some("elicitation/create") => match self.about(params, session, false) {
                 Err(error) => ParsedMessage::Refused(ask, error),
                 Ok(()) => ParsedMessage::Elicitation(ask, params.into()),
@@ -355,7 +355,7 @@ impl AgentConnection {
         }
     }
 
-    /// A request for a file or a terminal, which only version 1 has.
+    /// A file or terminal request, which only version 1 has.
     fn tool(
         &self,
         method: &str,
@@ -371,8 +371,8 @@ impl AgentConnection {
         Ok((read?, params.into()))
     }
 
-    /// Sees to it that a request of the agent is about this session or one of its children: an agent may have others,
-    /// and nobody here knows of them.
+    /// Checks that a request is about this session or one of its children: an agent may have other sessions, which are
+    /// unknown here.
     fn about(&self, params: &str, session: Option<&AcpSessionId>, is_named: bool) -> Result<(), RpcError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -393,13 +393,13 @@ impl AgentConnection {
         }
     }
 
-    /// The line that tells the agent why it does not get what it asks for.
+    /// The error response to an agent's request.
     pub fn refusal(&self, ask: &AskId, error: &RpcError) -> OutgoingLine {
         self.said_by_client(encode::error_response(&rpc_id(ask), error))
     }
 }
 
-/// The update in the params of a `session/update`.
+/// The `update` in the params of a `session/update`.
 fn update_of(params: &str) -> &str {
     locate(params, &[PathStep::Key("update")]).and_then(|range| params.get(range)).unwrap_or("null")
 }
@@ -408,7 +408,7 @@ fn named_session(params: &str) -> Option<String> {
     serde_json::from_str(params.get(locate(params, &[PathStep::Key("sessionId")])?)?).ok()
 }
 
-/// The request that a `$/cancel_request` is about.
+/// The request that a `$/cancel_request` names.
 fn withdrawn(message: &RpcMessage) -> ParsedMessage {
     let params = message.params().unwrap_or("null");
     let id = locate(params, &[PathStep::Key("requestId")]).and_then(|range| RpcId::from_raw(&params[range]));
@@ -419,7 +419,7 @@ fn rpc_id(ask: &AskId) -> RpcId {
     RpcId::from_raw(&ask.0).unwrap_or_else(RpcId::null)
 }
 
-/// How an inbound message is kept.
+/// An inbound message as stored.
 fn inbound_line(inbound: &InboundMessage, secrets: &mut Secrets) -> RedactedLine {
     let message = inbound.message();
     let kind = match inbound {
@@ -436,8 +436,7 @@ fn inbound_line(inbound: &InboundMessage, secrets: &mut Secrets) -> RedactedLine
     RedactedLine { direction: Direction::FromAgent, kind, body }
 }
 
-/// The message as it is kept, where that is another than the one that came. What is acted on is what is kept, so
-/// that no secret lives on in an error.
+/// The message as stored, if redaction changed it. We act on the stored message, so that no secret reaches an error.
 fn clean_message(inbound: &InboundMessage, line: &RedactedLine) -> Option<RpcMessage> {
     let is_another = !Arc::ptr_eq(&line.body, inbound.message().line());
     if is_another { RpcMessage::parse(line.body.clone()).ok() } else { None }

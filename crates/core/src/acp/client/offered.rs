@@ -1,8 +1,8 @@
-//! What a session offers at the moment: its modes, its models, its options, its commands, each as the agent last told it.
+//! The current modes, models, options and commands of a session, each as the agent last reported it.
 //!
-//! A client that comes to a live session is told the same as the one that began it, so every place where an agent
-//! tells any of this is read here: the answers to setup, the updates, and the answers to a change. The answer that set
-//! the session up is kept whole beside it, so that what we do not know of it reaches clients too.
+//! A client that attaches later must receive the same as the one that created the session. So this module reads every
+//! message that reports them: setup results, updates, and results of changes. It also keeps the whole setup result, so
+//! that unknown members reach clients too.
 
 use std::borrow::Cow;
 
@@ -15,26 +15,26 @@ use crate::model::{ProtocolVersion, SettingValue};
 use crate::wire::encode::json_string;
 use crate::wire::splice::{PathStep, Splice, elements, locate};
 
-/// How long a list may be that is remembered, in bytes. A longer one is stored and passed on as any update is, and a client
-/// that comes later is told what was offered before.
+/// Maximum size of a remembered list, in bytes. A longer one is stored and forwarded like any update, and clients that
+/// attach later receive the previous list.
 const LIST_BYTES: usize = 1 << 20;
-/// The same of the whole result that a session was set up with.
+/// Maximum size of the remembered setup result, in bytes.
 const SETUP_BYTES: usize = 2 << 20;
-/// How the `_meta` of an update begins that says which model is in force.
+/// The start of the `_meta` of an update that reports the current model.
 const MODEL_META: &str = r#","_meta":{"acpx":{"currentModelId":"#;
 
-/// What a session offers, each as raw JSON. What the agent does not offer is not there.
+/// What a session offers, as raw JSON; `None` if the agent does not offer it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionOffer {
-    /// `modes`: the mode in force and those there are.
+    /// `modes`: the current mode and all modes.
     pub modes: Option<Box<str>>,
-    /// `models`: the model in force and those there are, of an agent that has them beside its options.
+    /// `models`: the current model and all models, if the agent reports them separately from its options.
     pub models: Option<Box<str>>,
     /// `configOptions`: every option with its value.
     pub config_options: Option<Box<str>>,
     /// `availableCommands`.
     pub commands: Option<Box<str>>,
-    /// The whole result that the session was last set up with, an object.
+    /// The result of the last setup request, a JSON object.
     pub setup: Option<Box<str>>,
 }
 
@@ -63,8 +63,8 @@ struct OfferUpdateView<'a> {
 }
 
 impl SessionOffer {
-    /// What is offered after the result of `session/new`, `session/fork`, `session/load` or `session/resume`; `None` if
-    /// it is no object.
+    /// The offer after the result of `session/new`, `session/fork`, `session/load` or `session/resume`; `None` if the
+    /// result is not an object.
     pub(super) fn after_setup(&self, result: &str) -> Option<Self> {
         let told: SetupView<'_> = serde_json::from_str(result).ok()?;
         let is_kept = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
@@ -75,8 +75,8 @@ impl SessionOffer {
         Some(Self { models, setup, ..told })
     }
 
-    /// The same after the result of `session/set_config_option`. One that tells of no options has done what it was asked:
-    /// the option has that value, both JSON. The error is what is wrong with the result.
+    /// The offer after the result of `session/set_config_option`. A result without options means that the option has
+    /// the requested value; `option` and `value` are JSON. The error describes what is wrong with the result.
     pub(super) fn after_choice(
         &self,
         result: &str,
@@ -100,7 +100,8 @@ impl SessionOffer {
         Ok(changed.map(Self::with_model_of_option))
     }
 
-    /// The same after `session/set_model` has succeeded; the model is JSON. An option that offers this model shows it too.
+    /// The offer after a successful `session/set_model`; the model is JSON. An option that offers this model changes
+    /// too.
     pub(super) fn with_model(&self, model: &str) -> Option<Self> {
         let then = Self { models: Some(self.models_at(model)?), ..self.clone() };
         let id = SettingValue::Id(serde_json::from_str(model).ok()?);
@@ -111,7 +112,7 @@ impl SessionOffer {
         Some(shown.unwrap_or(then))
     }
 
-    /// The same with the model that an option shows, if it is one of the models beside the options.
+    /// Copies the model from the model option into `models`, if it is one of them.
     fn with_model_of_option(self) -> Self {
         let shown = || {
             let models = settings::models(&self)?;
@@ -123,7 +124,7 @@ impl SessionOffer {
         Self { models, ..self }
     }
 
-    /// The models with another one in force, which is JSON.
+    /// The models with this current model, which is JSON.
     fn models_at(&self, model: &str) -> Option<Box<str>> {
         let models = self.models.as_deref()?;
         let mut splice = Splice::new(models);
@@ -131,7 +132,7 @@ impl SessionOffer {
         Some(splice.finish().into())
     }
 
-    /// The same with another value of an option; `None` if there is no such option.
+    /// The offer with another value of an option; `None` if there is no such option.
     fn with_value(&self, option: &str, value: &str, version: ProtocolVersion) -> Option<Self> {
         let options = self.config_options.as_deref()?;
         let name = option_id(version);
@@ -147,9 +148,9 @@ impl SessionOffer {
         Some(Self { config_options: Some(splice.finish().into()), ..self.clone() })
     }
 
-    /// The same after the params of a `session/update`.
+    /// The offer after the params of a `session/update`.
     pub(super) fn after_update(&self, params: &str) -> Option<Self> {
-        // Most updates are none of these, and need not be read to know it.
+        // A cheap search: most updates are of other kinds and need not be parsed.
         memchr::memmem::find(params.as_bytes(), b"_update\"")?;
         let UpdateParams::<OfferUpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
         match &*update.kind {
@@ -162,7 +163,7 @@ impl SessionOffer {
         }
     }
 
-    /// The `update` that tells of the change to what is offered then; `None` if there is none to tell.
+    /// The `update` that reports the change to `then`; `None` if there is none.
     pub(super) fn update_to(&self, then: &Self) -> Option<String> {
         if then.modes != self.modes {
             let modes = then.modes.as_deref()?;
@@ -181,13 +182,13 @@ impl SessionOffer {
         update(options.unwrap_or("[]"), &format!("{MODEL_META}{model}}}}}"))
     }
 
-    /// Whether an update of ours tells of the model alone. Version 1 has no word for that, so only clients of version 2
-    /// are told.
+    /// Whether an update of ours reports only the model. Version 1 has no such update, so only version 2 clients
+    /// receive it.
     pub(crate) fn tells_model_alone(update: &str) -> bool {
         memchr::memmem::find(update.as_bytes(), MODEL_META.as_bytes()).is_some()
     }
 
-    /// The same in another mode, whose id is JSON.
+    /// The offer with another current mode, whose id is JSON.
     pub(super) fn in_mode(&self, mode: &str) -> Option<Self> {
         let modes = self.modes.as_deref()?;
         let mut splice = Splice::new(modes);
@@ -201,7 +202,7 @@ impl SessionOffer {
         config_options: Option<&RawValue>,
         commands: Option<&RawValue>,
     ) -> Option<Self> {
-        // What tells nothing changes nothing.
+        // Without any of them nothing changes.
         modes.or(config_options).or(commands)?;
         let newer = |told: Option<&RawValue>, known: &Option<Box<str>>| {
             let told = told.filter(|told| told.get().len() <= LIST_BYTES);

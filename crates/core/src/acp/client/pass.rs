@@ -1,7 +1,7 @@
-//! Requests that clients have for the agent: which may be made, and how they go out and come back.
+//! Forwards client requests to the agent and interprets the responses.
 //!
-//! A method that an agent did not advertise, or a session does not offer, cannot be called: as with our own calls,
-//! the request is made by a value that only an agent with the method gives out.
+//! A method that the agent does not advertise, or the session does not offer, cannot be called: as for our own calls,
+//! only a value that such an agent provides builds the request.
 
 use crate::machine::PassId;
 use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion, Setting};
@@ -14,23 +14,23 @@ use super::answer::refusal;
 use super::call::json;
 use super::{AgentConnection, AgentResponse, OutgoingLine};
 
-/// A method that the agent offers.
+/// A method that the agent offers, for a client's request.
 pub struct ForwardMethod<'a> {
     connection: &'a mut AgentConnection,
     method: Box<str>,
 }
 
-/// A request of a client that the agent has not answered.
+/// A forwarded client request without a response.
 pub(super) struct PendingForward {
     pass: PassId,
     request: RpcId,
-    /// What it chooses, if it chooses something.
+    /// The setting it chooses, if any.
     chosen: Option<SettingChoice>,
-    /// The session it is about, as JSON.
+    /// Its session, as JSON.
     session: Box<str>,
 }
 
-/// What a request chooses, each as JSON.
+/// The setting that a request chooses, as JSON.
 enum SettingChoice {
     Mode(Box<str>),
     Model(Box<str>),
@@ -52,13 +52,13 @@ impl SettingChoice {
 }
 
 impl AgentConnection {
-    /// The request that sets the session as it is wished to be, if the agent offers that.
+    /// The request for a setting, if the agent offers it.
     pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<OutgoingLine, AgentError> {
         let (method, params) = settings::request(setting, session, self.version);
         self.passing(method)?.request(PassId::OURS, session, &params)
     }
 
-    /// A method for a client's request, if the agent offers it.
+    /// A method to forward a client's request with, if the agent offers it.
     pub fn passing(&mut self, method: &str) -> Result<ForwardMethod<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
@@ -66,7 +66,7 @@ impl AgentConnection {
             "session/set_config_option" => self.offered.config_options.is_some(),
             "session/fork" => self.capabilities.fork,
             "tool_call/cancel" | "terminal/cancel" => self.version == ProtocolVersion::V2,
-            // What an extension's method needs, only those who made it know.
+            // Only the authors of an extension know what its methods require.
             method => method.starts_with('_'),
         };
         if is_offered {
@@ -75,14 +75,14 @@ impl AgentConnection {
         Err(AgentError::NotOffered { agent: self.agent.clone(), method: method.to_owned() })
     }
 
-    /// The line that withdraws a client's request; `None` if the agent has answered it.
+    /// The line that withdraws a client's request; `None` if the agent has responded.
     pub fn withdraw(&self, pass: PassId) -> Option<OutgoingLine> {
         let PendingForward { request, .. } = self.passed.iter().find(|passed| passed.pass == pass)?;
         let params = format!(r#"{{"requestId":{request}}}"#);
         Some(OutgoingLine::notification(&self.peer, "$/cancel_request", &params))
     }
 
-    /// The answer to a client's request, and what is offered after it; `None` if it is none.
+    /// The response to a forwarded request, which may change the offer; `None` if the id belongs to no such request.
     pub(super) fn take_passed(
         &mut self,
         id: &RpcId,
@@ -100,7 +100,7 @@ impl AgentConnection {
             Some(SettingChoice::Option { id, value }) => {
                 self.offered.after_choice(result, &id, &value, self.version)
             }
-            // Whatever else is answered is about another session, or is not known to us.
+            // Other results are about another session or unknown.
             None => Ok(None),
         };
         let changed = match changed {
@@ -111,7 +111,7 @@ impl AgentConnection {
                 return Some(AgentResponse::Passed(pass, Err(error), None));
             }
         };
-        // What the agent has told by an update of its own is in force by now.
+        // A change that the agent reported in its own update is already in effect.
         let told = changed.as_ref().filter(|changed| **changed != *self.offered).and_then(|changed| {
             let update = self.offered.update_to(changed)?;
             let params = format!(r#"{{"sessionId":{session},"update":{update}}}"#);
@@ -123,7 +123,7 @@ impl AgentConnection {
 }
 
 impl ForwardMethod<'_> {
-    /// The request, about this session; everything else in it is as the client wrote it.
+    /// Builds the request for this session; all other params are the client's, unchanged.
     pub fn request(
         self,
         pass: PassId,
@@ -143,7 +143,7 @@ impl ForwardMethod<'_> {
         let chosen = SettingChoice::of(&method, &params);
         let request = connection.peer.mint_id();
         let line = encode::request(&request, &method, &params);
-        // The params as they stand in the line, so that secrets among them are found there.
+        // Params from the encoded line, so that secrets are found at their place in it.
         let kept = match RpcMessage::parse(line.as_str()) {
             Ok(message) => connection.secrets.remove_from_call(message.line(), &method, message.params()),
             Err(_) => None,
@@ -162,7 +162,7 @@ impl ForwardMethod<'_> {
     }
 }
 
-/// The tool call that params name.
+/// The tool call that the params name.
 fn target(params: &str) -> String {
     let id = locate(params, &[PathStep::Key("toolCallId")]).and_then(|range| params.get(range));
     id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or_default()

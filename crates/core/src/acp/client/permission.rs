@@ -1,4 +1,4 @@
-//! Permission requests: what is asked, and how an answer is put in the agent's own options.
+//! Parses permission requests and maps decisions to the options that the agent offers.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::wire::splice::{PathStep, locate};
 use super::super::agent::PermissionOutcome;
 use super::{AgentConnection, OutgoingLine, rpc_id};
 
-/// How much of a word is remembered of a tool call that may be asked about later. Rules and titles are shorter.
+/// Maximum remembered length of a tool call's texts, in bytes. Rules and titles are shorter.
 const REMEMBERED: usize = 4096;
-/// How the kinds of options begin that allow, and of those that do not.
+/// Prefixes of the option kinds that allow and that reject.
 const ALLOWS: &str = "allow";
 const REJECTS: &str = "reject";
 
-/// What the agent wants to do, and the answers it offers.
+/// A tool use that needs permission, and the options the agent offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRequest {
-    /// What it wants to do.
+    /// The tool use.
     pub tool: ToolUse,
     /// Option ids with their kinds, in the agent's order.
     options: Vec<(String, String)>,
-    /// The request's params, for whoever is asked.
+    /// The request's params, to forward.
     params: Arc<str>,
 }
 
-/// Whose question a rule wanted to be asked, and when that was.
+/// A permission request that a rule escalated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Escalation<'a> {
     /// The rule.
@@ -43,8 +43,8 @@ pub struct Escalation<'a> {
 }
 
 impl PermissionRequest {
-    /// Reads the params of a `session/request_permission`; `known` tells what is known of a tool call that was
-    /// reported earlier. What cannot be read asks for nothing that a mode would approve.
+    /// Parses the params of a `session/request_permission`; `known` looks up an earlier reported tool call. Unreadable
+    /// params request nothing that a permission mode would approve.
     pub(super) fn read<'a>(text: &str, known: impl Fn(&str) -> Option<&'a ToolUse>) -> Self {
         let params: Value = serde_json::from_str(text).unwrap_or_default();
         let tool = subject(&params);
@@ -52,7 +52,7 @@ impl PermissionRequest {
         if let Some(earlier) = tool.get("toolCallId").and_then(Value::as_str).and_then(known) {
             said = said.or(earlier);
         }
-        // Version 2 has the question itself as a title, and a command that is no tool call.
+        // Version 2 has a title for the request, and commands that are not tool calls.
         let text_of = |name: &str| params.get(name).and_then(Value::as_str).map(Into::into);
         said.title = said.title.or_else(|| text_of("title"));
         if params.pointer("/subject/type").is_some_and(|kind| kind == "command") {
@@ -70,12 +70,12 @@ impl PermissionRequest {
         }
     }
 
-    /// Whether it offers an answer. To one that does not, nobody can say anything.
+    /// Whether it offers any option. Without one it cannot be answered.
     pub fn has_any_option(&self) -> bool {
         !self.options.is_empty()
     }
 
-    /// Whether params offer any answers at all.
+    /// Whether params have a list of options.
     pub(super) fn has_options(params: &str) -> bool {
         locate(params, &[PathStep::Key("options")]).is_some_and(|options| params[options].starts_with('['))
     }
@@ -85,13 +85,13 @@ impl PermissionRequest {
         &self.params
     }
 
-    /// What it means that somebody chose an option; one that was not offered means no.
+    /// The decision for a chosen option; an unknown option rejects.
     pub fn choice(&self, option: &str) -> Permit {
         self.chosen(option, None)
     }
 
-    /// The same of a client's whole result, which goes to the agent as it is if it chooses what was offered, or
-    /// nothing. One that cannot be read means no.
+    /// The decision for a client's whole result. A result that selects an offered option, or none, is forwarded
+    /// unchanged. An unreadable one rejects.
     pub fn said(&self, result: &Arc<str>) -> Permit {
         match PermissionOutcome::read(result) {
             Some(PermissionOutcome::Selected(option)) => self.chosen(&option, Some(result)),
@@ -102,7 +102,7 @@ impl PermissionRequest {
         }
     }
 
-    /// An id that stands for several options says nothing that the agent could not take for the contrary.
+    /// An id shared by several options rejects: the agent could read it as the opposite.
     fn chosen(&self, option: &str, said: Option<&Arc<str>>) -> Permit {
         match unmistakable(&self.options).find(|(offered, _)| offered == option) {
             Some((option, kind)) => Permit::Choose {
@@ -114,17 +114,17 @@ impl PermissionRequest {
         }
     }
 
-    /// Whether it offers an answer that is known to approve. Who wants to approve one that does not cannot.
+    /// Whether it offers an option that is known to allow.
     pub fn can_be_approved(&self) -> bool {
         self.approval().is_some()
     }
 
-    /// What a yes that names no option comes to: no, where none is known to approve.
+    /// The decision for an approval without an option; rejects if no option is known to allow.
     pub fn approved(&self) -> Permit {
         if self.can_be_approved() { Permit::Approve } else { Permit::Reject }
     }
 
-    /// The narrowest option that is known to allow, if there is one: whatever approves, approves by it.
+    /// The narrowest option that is known to allow. Every approval without an option selects it.
     fn approval(&self) -> Option<&str> {
         narrowest(&self.options, ALLOWS).map(|(option, _)| option.as_str())
     }
@@ -133,7 +133,7 @@ impl PermissionRequest {
         narrowest(&self.options, REJECTS).map(|(option, _)| option.as_str())
     }
 
-    /// The result that says this to the agent, in the narrowest of the options it offers.
+    /// The result for the agent, with the narrowest matching option.
     pub(super) fn result(&self, permit: &Permit) -> String {
         match permit {
             Permit::Choose { said: Some(said), .. } | Permit::Unchosen(said) => said.to_string(),
@@ -154,7 +154,7 @@ impl PermissionRequest {
         }
     }
 
-    /// What a request says that was rejected because nobody could be asked, as npm acpx tells it.
+    /// The result for an escalated request that no user could answer, in npm acpx's format.
     fn escalated(&self, escalation: &Escalation<'_>) -> String {
         let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
         let call = subject(&params);
@@ -177,7 +177,7 @@ impl PermissionRequest {
     }
 }
 
-/// Under `_meta.acpx.permissionEscalation` of the answer to an agent.
+/// `_meta.acpx.permissionEscalation` in the response to an agent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EscalationMeta<'a> {
@@ -200,12 +200,12 @@ struct EscalationMeta<'a> {
 }
 
 impl AgentConnection {
-    /// The line that answers a permission request.
+    /// The response to a permission request.
     pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), &request.result(permit)))
     }
 
-    /// The line that rejects one because a rule wanted it asked, and says so.
+    /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.
     pub fn escalate(
         &self,
         ask: &AskId,
@@ -215,19 +215,19 @@ impl AgentConnection {
         self.said_by_client(encode::response(&rpc_id(ask), &request.escalated(escalation)))
     }
 
-    /// A response that may hold what a client said, which is kept without the secrets we know.
+    /// A response that may contain client input; known secrets are removed from the stored line.
     pub(super) fn said_by_client(&self, line: String) -> OutgoingLine {
         let kept = self.secrets.remove_from_json(&line);
         OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
     }
 }
 
-/// The tool call that a request is about. Version 2 has it among other things that a permission can be about.
+/// The tool call of a request. Version 2 has other subjects too.
 fn subject(params: &Value) -> &Value {
     params.get("toolCall").or_else(|| params.pointer("/subject/toolCall")).unwrap_or(&Value::Null)
 }
 
-/// What a tool call is by its own words. What is not of the protocol's shape is not said.
+/// The tool use that a tool call describes. Members of the wrong type are ignored.
 pub(super) fn tool_use(call: &str) -> ToolUse {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -262,7 +262,7 @@ pub(super) fn tool_use(call: &str) -> ToolUse {
     ToolUse { said_kind: said(kind), title: said(title), name: names.into_iter().find_map(said) }
 }
 
-/// What an update says that a tool call is, cut to what is remembered of it, and whether the call is a new one.
+/// The tool use of an update, with texts cut to the remembered length, and whether the call is new.
 pub(super) fn told_tool(update: &str) -> (ToolUse, bool) {
     let mut tool = tool_use(update);
     for text in [&mut tool.said_kind, &mut tool.title, &mut tool.name].into_iter().flatten() {
@@ -332,7 +332,7 @@ mod tests {
         ] {
             assert_eq!(request.result(&request.said(&said.into())), said);
         }
-        // What is known and not well formed is no outcome at all, whatever stands in it.
+        // A known outcome with an invalid shape is no outcome.
         let said = r#"{"outcome":{"outcome":"selected","until":5}}"#;
         assert_eq!(request.said(&said.into()), Permit::Reject);
     }

@@ -1,5 +1,5 @@
-//! Requests that set a session up: each carries the session's place, the same each time, as its version of the
-//! protocol writes it. Values of servers go out and are never kept.
+//! Builds the requests that set a session up. Each carries the session's workspace, in the format of the agent's
+//! protocol version. Values of MCP servers are sent and never stored.
 
 use std::borrow::Cow;
 
@@ -19,16 +19,16 @@ use super::super::translate::server_between;
 use super::call::json;
 use super::{AgentConnection, OutgoingLine};
 
-/// Where a session lives: sent with every setup request, the same each time.
+/// The workspace of a session, sent unchanged with every setup request.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionWorkspace<'a> {
     /// The working directory as first given.
     pub cwd: &'a AbsolutePath,
-    /// Directories beside that one, for an agent that takes them.
+    /// Additional directories, for an agent that accepts them.
     pub additional_directories: &'a [AbsolutePath],
     /// The MCP servers.
     pub mcp_servers: &'a [McpServer],
-    /// What the client says beside that.
+    /// The client's extra params.
     pub besides: Option<&'a ExtraParams>,
 }
 
@@ -55,7 +55,7 @@ impl AgentConnection {
         self.capabilities.sessions.replay.then_some(ReplayMethod(self))
     }
 
-    /// `session/new`. Every agent has it, but for one of version 2 that has no sessions at all.
+    /// `session/new`. Every agent has it, except a version 2 agent without sessions.
     pub fn new_session(&self, place: SessionWorkspace<'_>) -> Result<OutgoingLine, AgentError> {
         if !self.capabilities.new {
             let (agent, method) = (self.agent.clone(), "session/new".to_owned());
@@ -64,7 +64,7 @@ impl AgentConnection {
         self.setup("session/new", None, place, None)
     }
 
-    /// `session/fork`, of an agent that has it: a new session that knows what this one does.
+    /// `session/fork`, if the agent has it: a new session with the conversation of this one.
     pub fn fork_session(
         &self,
         session: &AcpSessionId,
@@ -102,7 +102,7 @@ impl AgentConnection {
         if let Some(id) =
             outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || !besides.is_empty())
         {
-            // A command's arguments and an address may hold secrets too, so only the names are kept.
+            // Arguments and URLs may contain secrets too, so only the names are stored.
             let name = |server: &'_ McpServer| ServerName { name: server.name.clone() };
             let mcp_servers = place.mcp_servers.iter().map(name).collect();
             let params = with(
@@ -140,7 +140,7 @@ impl AgentConnection {
 }
 
 impl LoadMethod<'_> {
-    /// Brings a session back with its replay.
+    /// Restores a session with its replay.
     pub fn request(
         &self,
         session: &AcpSessionId,
@@ -151,7 +151,7 @@ impl LoadMethod<'_> {
 }
 
 impl ResumeMethod<'_> {
-    /// Brings a session back without a replay.
+    /// Restores a session without a replay.
     pub fn request(
         &self,
         session: &AcpSessionId,
@@ -162,7 +162,7 @@ impl ResumeMethod<'_> {
 }
 
 impl ReplayMethod<'_> {
-    /// Brings a session back with all that the agent has kept of it.
+    /// Restores a session with a replay of everything the agent stored.
     pub fn request(
         &self,
         session: &AcpSessionId,
@@ -172,7 +172,7 @@ impl ReplayMethod<'_> {
     }
 }
 
-/// What new, load and resume carry. `mcpServers` is always there: strict agents want it.
+/// The params of new, load, resume and fork. `mcpServers` is always present because strict agents require it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetupParams<'a, S> {
@@ -186,10 +186,10 @@ struct SetupParams<'a, S> {
     replay_from: Option<ReplayFrom>,
 }
 
-/// Params with what a client says besides, which is members that each come after a comma.
+/// The params with the client's extra members, each of which follows a comma.
 fn with<S: Serialize>(params: &SetupParams<'_, S>, besides: &str) -> String {
     let mut text = json(params);
-    // There always is a directory before it.
+    // `cwd` always precedes it.
     text.insert_str(text.len() - 1, besides);
     text
 }
@@ -200,14 +200,14 @@ struct ReplayFrom {
     from: &'static str,
 }
 
-/// All that is kept of a server.
+/// The stored form of a server.
 #[derive(Serialize)]
 struct ServerName {
     name: String,
 }
 
-/// A server for an agent of this version: as its client said it, or else what we know of it. `None` for a transport that
-/// the version has no word for, which no agent of it advertises.
+/// A server in the format of this version: as its client sent it, or else from the parsed fields. `None` for a
+/// transport that the version does not have; no agent of that version advertises it.
 fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
     let said = server.said().and_then(|(said_in, json)| server_between(said_in, json, version).ok());
     let json = said.map(Cow::into_owned).or_else(|| match version {
@@ -217,13 +217,13 @@ fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>
     RawValue::from_string(json?).ok()
 }
 
-/// Whether an agent of version 2 says in its answer to `initialize` that it takes servers of a kind of its own.
+/// Whether a version 2 agent advertises this server kind in its `initialize` reply.
 fn takes_servers(answer: &str, kind: &str) -> bool {
     let answer: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
     advertised(&answer["capabilities"]["session"]["mcp"][kind])
 }
 
-/// `None` for a transport that only the agent it was told for knows.
+/// `None` for a transport of a kind unknown to acpx.
 fn server_v1(server: &McpServer) -> Option<v1::McpServer> {
     let env =
         |values: &[NamedValue]| values.iter().map(|v| v1::EnvVariable::new(&v.name, &v.value)).collect();
@@ -243,7 +243,7 @@ fn server_v1(server: &McpServer) -> Option<v1::McpServer> {
     })
 }
 
-/// `None` for a transport that version 2 has no word for, which no agent of it advertises.
+/// `None` for a transport that version 2 does not have; no version 2 agent advertises it.
 fn server_v2(server: &McpServer) -> Option<v2::McpServer> {
     let env =
         |values: &[NamedValue]| values.iter().map(|v| v2::EnvVariable::new(&v.name, &v.value)).collect();

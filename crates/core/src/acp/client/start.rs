@@ -1,4 +1,4 @@
-//! From a pair of pipes to an agent that has answered `initialize`.
+//! Initializes a new agent: sends `initialize` and reads the response.
 
 use std::sync::Arc;
 
@@ -17,31 +17,30 @@ use super::call::json;
 use super::known_tools::KnownTools;
 use super::{AgentConnection, Capabilities, OutgoingLine, RedactedLine, clean_message, inbound_line};
 
-/// How much an agent may send before it answers `initialize`.
+/// How many bytes an agent may send before it replies to `initialize`.
 const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
 
-/// An agent that has answered `initialize`, and the lines that took.
+/// An initialized agent, and the lines that were exchanged.
 pub struct InitializedAgent {
     /// The connection.
     pub connection: AgentConnection,
-    /// What was exchanged, in order.
+    /// The exchanged lines, in order.
     pub lines: Vec<RedactedLine>,
 }
 
-/// A start that did not come to a connection.
+/// A failed initialization.
 #[derive(Debug)]
 pub struct InitializeFailure {
     /// Why: the agent's error, or `None` if it closed its side first.
     pub error: Option<AgentError>,
-    /// What was exchanged all the same.
+    /// The lines exchanged until then.
     pub lines: Vec<RedactedLine>,
 }
 
 impl AgentConnection {
-    /// Asks the agent to initialize, in this version of the protocol or an older one, and waits for its answer. How
-    /// long, the caller decides. The secrets are what was given to the agent in confidence: they are kept out of every
-    /// line. `client` is what the client says in its capabilities for whom the agent is started, as far as acpx does not
-    /// answer for it.
+    /// Sends `initialize` with this protocol version and waits for the reply; the caller sets the timeout. The agent
+    /// may choose an older version. The secrets were given to the agent and are removed from every stored line.
+    /// `client` is what to forward of the client's capabilities.
     pub async fn start(
         agent: &str,
         version: ProtocolVersion,
@@ -53,7 +52,7 @@ impl AgentConnection {
         Self::start_for(agent, version, (peer, incoming), secrets, (client, true)).await
     }
 
-    /// The same for a client that can log in in a terminal or cannot.
+    /// The same, for a client that can or cannot run a login in a terminal.
     pub(crate) async fn start_for(
         agent: &str,
         version: ProtocolVersion,
@@ -122,7 +121,7 @@ async fn initialize(
         }
         lines.push(line);
         if let InboundMessage::Request { id, message } = &inbound {
-            // No agent asks its client to initialize: a program that is none has said our own line again.
+            // No agent sends `initialize` to its client: the program echoes its input.
             if message.method() == Some("initialize") {
                 let sign = "it sends back what it is sent".to_owned();
                 return Err(Some(AgentError::NotAcp { agent: agent.to_owned(), sign }));
@@ -137,12 +136,12 @@ async fn refuse(peer: &Peer, id: &RpcId, message: &RpcMessage, lines: &mut Vec<R
     let error = RpcError::method_not_found(message.method().unwrap_or_default());
     let refusal = OutgoingLine::response(peer, encode::error_response(id, &error));
     lines.push(refusal.kept());
-    // If the agent is gone, the next receive says so.
+    // If the agent has exited, the next receive reports it.
     drop(refusal.send().await);
 }
 
-/// What we say of ourselves. A peer of either version finds what it looks for, so that an agent asked for version 2
-/// that knows only the first can be spoken to on the same connection.
+/// Our params of `initialize`, in both formats, so that a version 1 agent that is asked for version 2 can continue on
+/// the same connection.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeParams {
@@ -163,14 +162,14 @@ fn initialize_params(version: ProtocolVersion, client: Option<&ExtraParams>, has
     let elicitation_v2 = v2::ElicitationCapabilities::new()
         .form(v2::ElicitationFormCapabilities::new())
         .url(v2::ElicitationUrlCapabilities::new());
-    // Clients that cannot show an option which is on or off are not told of it, one by one.
+    // Boolean options are filtered per client, for those that cannot show them.
     let options =
         v1::SessionConfigOptionsCapabilities::new().boolean(v1::BooleanConfigOptionCapabilities::new());
     let session = v1::ClientSessionCapabilities::new()
         .config_options(options)
         .notices(v1::NoticeCapabilities::new())
         .compaction(v1::CompactionCapabilities::new());
-    // An agent that is a host of ours tells in errors where a failed turn ended.
+    // An acpx host then reports in errors where a failed turn ended.
     let client = &ExtraParams::with_ours(client, "errorData", "true");
     let is_v2 = version == ProtocolVersion::V2;
     let first = v1::ClientCapabilities::new()
@@ -192,7 +191,7 @@ fn initialize_params(version: ProtocolVersion, client: Option<&ExtraParams>, has
     })
 }
 
-/// Capabilities of ours, a JSON object with members, and those of the client in the same version behind them.
+/// Our capabilities, a JSON object with members, followed by the client's for the same version.
 fn with_clients(own: String, version: ProtocolVersion, client: &ExtraParams) -> Box<RawValue> {
     let members = client.members(version);
     let both = own.strip_suffix('}').map(|own| format!("{own}{members}}}"));
@@ -200,7 +199,7 @@ fn with_clients(own: String, version: ProtocolVersion, client: &ExtraParams) -> 
     both.unwrap_or_else(|| RawValue::from_string(own).expect("what is serialized is JSON"))
 }
 
-/// The version that the agent speaks with us: the one it was asked for, or an older one.
+/// The version that the agent chose: the requested one or an older one.
 fn read_answer(
     asked: ProtocolVersion,
     agent: &str,
@@ -232,7 +231,7 @@ fn read_answer(
     }
 }
 
-/// The versions that an agent says it speaks, in words.
+/// The versions that an agent supports, as text.
 fn supported(error: &str) -> String {
     let data = RpcError::read(error).data;
     let data: Value = data.and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Files and terminals that an agent of version 1 asks for, and what it is answered. Version 2 has neither.
+//! File and terminal requests of a version 1 agent, and their results. Version 2 has neither.
 //!
-//! A request is read as the agent wrote it, and not as its line is kept: a file is written with the secrets that it
-//! has, and a command gets the variables that it was given.
+//! Requests are parsed as the agent wrote them, not as their line is stored: a file keeps the secrets in its content,
+//! and a command gets its variables.
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ use super::call::json as to_json;
 use super::permission::PermissionRequest;
 use super::{AgentConnection, OutgoingLine, rpc_id};
 
-/// How much of a file is shown to whoever is asked whether it may be written, in bytes.
+/// Maximum size of file content shown in a permission request, in bytes.
 const SHOWN_BYTES: usize = 64 << 10;
 
-/// What an agent wants done.
+/// A file or terminal request.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ToolRequest {
     /// `fs/read_text_file`.
@@ -29,14 +29,14 @@ pub enum ToolRequest {
         path: String,
         /// The first line, counted from 1.
         line: Option<u32>,
-        /// How many lines.
+        /// The number of lines.
         limit: Option<u32>,
     },
     /// `fs/write_text_file`.
     Write {
         /// The file.
         path: String,
-        /// Its text from then on.
+        /// Its new content.
         content: String,
     },
     /// `terminal/create`.
@@ -51,54 +51,54 @@ pub enum ToolRequest {
     Release(Box<str>),
 }
 
-/// A command that an agent wants run.
+/// A command to run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TerminalRequest {
-    /// The program, or a line for a shell.
+    /// The program, or a shell command line.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables for it: name and value.
+    /// Environment variables: name and value.
     pub env: Vec<(String, String)>,
-    /// The directory to run it in.
+    /// Its working directory.
     pub cwd: Option<String>,
-    /// How many bytes of its output are wanted.
+    /// The requested limit of its output, in bytes.
     pub output_bytes: Option<u64>,
 }
 
-/// What an agent gets.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolAnswer {
-    /// The text of a file, or of some of its lines.
+    /// The text of a file, or of some lines.
     Text(String),
     /// The id of a new terminal.
     Created(Box<str>),
-    /// What a terminal shows.
+    /// The output of a terminal.
     Shown {
         /// The end of its output.
         output: String,
-        /// Whether something came before that.
+        /// Whether earlier output was dropped.
         truncated: bool,
-        /// How its command exited, if it has.
+        /// The exit status, if the command has exited.
         exit: Option<ExitStatus>,
     },
-    /// How a command exited.
+    /// The exit status of a command.
     Exited(ExitStatus),
-    /// It is done, and there is nothing more to say.
+    /// Success without a result.
     Done,
 }
 
 /// How a command exited.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExitStatus {
-    /// The number it exited with, if it did.
+    /// Its exit code, if it exited normally.
     pub code: Option<u32>,
-    /// The name of the signal that ended it, if one did.
+    /// The signal that ended it, if any.
     pub signal: Option<String>,
 }
 
 impl ToolRequest {
-    /// Reads the params of a request; `None` if its method is no tool's.
+    /// Parses a request; `None` if the method is not about files or terminals.
     pub(super) fn read(method: &str, params: &str) -> Option<Result<Self, RpcError>> {
         let read = match method {
             "fs/read_text_file" => read(params).and_then(|request: acp::ReadTextFileRequest| {
@@ -138,7 +138,7 @@ impl ToolRequest {
         }
     }
 
-    /// What a policy cares about; `None` of what is done with a terminal that is there.
+    /// The tool use for a policy; `None` for operations on an existing terminal.
     pub fn tool_use(&self) -> Option<ToolUse> {
         let kind = match self {
             Self::Read { .. } => "read",
@@ -147,14 +147,14 @@ impl ToolRequest {
             Self::Output(_) | Self::WaitForExit(_) | Self::Kill(_) | Self::Release(_) => return None,
         };
         let (title, name) = match self {
-            // A rule names a command as it is typed, or its program.
+            // Rules match the command as typed, or its program.
             Self::Create(request) => (request.line(), request.program()),
             _ => (self.title(), None),
         };
         Some(ToolUse { said_kind: Some(kind.into()), title: Some(title.into()), name: name.map(Into::into) })
     }
 
-    /// What it wants, in words.
+    /// The request as text for the user.
     fn title(&self) -> String {
         match self {
             Self::Read { path, .. } => format!("Read {path}"),
@@ -166,8 +166,8 @@ impl ToolRequest {
         }
     }
 
-    /// The question whether it may be done, for somebody to answer; `call` is a tool call's id, and `old` the text
-    /// that is to be replaced. Of a command it tells none of the secrets.
+    /// A permission request for it; `call` is the id for its tool call, and `old` the content to be replaced. Secrets
+    /// in a command are removed.
     fn question(
         &self,
         session: &AcpSessionId,
@@ -188,7 +188,7 @@ impl ToolRequest {
                 let shown = is_short && hidden.is_none();
                 let diff = acp::Diff::new(path, content).old_text(old);
                 let diff = shown.then(|| vec![acp::ToolCallContent::Diff(diff)]);
-                // Whoever is asked and not shown all of it is told so.
+                // The title says that the content is not shown in full.
                 let unshown = match (shown, hidden) {
                     (true, _) => String::new(),
                     (false, None) => format!(" ({} bytes, too long to show)", content.len()),
@@ -204,8 +204,8 @@ impl ToolRequest {
                     .raw_input(json!({ "path": path }))
             }
             Self::Create(TerminalRequest { command, args, cwd, env, .. }) => {
-                // A variable may decide what a command does, and its value may be a secret: an agent may pass on all
-                // that it has itself.
+                // A variable can change what a command does, so its name is shown. Its value may be a secret: an agent
+                // may pass on its whole environment.
                 let variable = |(name, value): &(String, String)| {
                     if is_secret_name(name) {
                         json!({ "name": name })
@@ -240,12 +240,12 @@ impl ToolRequest {
 }
 
 impl TerminalRequest {
-    /// The command as a person would type it.
+    /// The command line as a user would type it.
     fn line(&self) -> String {
         command_line(&self.command, self.args.iter().map(String::as_str))
     }
 
-    /// The name of the program. A line for a shell begins with it.
+    /// The name of the program; also the first word of a shell command line.
     fn program(&self) -> Option<&str> {
         self.command.split_whitespace().next()?.rsplit('/').next().filter(|name| !name.is_empty())
     }
@@ -253,7 +253,7 @@ impl TerminalRequest {
     fn of(request: acp::CreateTerminalRequest) -> Result<Self, RpcError> {
         let acp::CreateTerminalRequest { command, args, env, cwd, output_byte_limit, .. } = request;
         let env: Vec<_> = env.into_iter().map(|variable| (variable.name, variable.value)).collect();
-        // Neither the system nor a person could tell where such a name or value ends.
+        // Such a name or value cannot be passed to a process.
         let has_nul = |text: &String| text.contains('\0');
         let is_bad = |(name, value): &(String, String)| {
             name.is_empty() || name.contains(['=', '\0']) || has_nul(value)
@@ -268,8 +268,8 @@ impl TerminalRequest {
 }
 
 impl AgentConnection {
-    /// The question whether something may be done, for somebody to answer; `call` is a tool call's id, and `old` the
-    /// text that is to be replaced.
+    /// A permission request for a file or terminal request; `call` is the id for its tool call, and `old` the content
+    /// to be replaced.
     pub fn question(
         &self,
         request: &ToolRequest,
@@ -280,8 +280,8 @@ impl AgentConnection {
         request.question(session, call, old, &self.secrets)
     }
 
-    /// The line that answers a request for a file or a terminal. Of a screen whose beginning is cut off it keeps nothing
-    /// that may be the end of a secret.
+    /// The response to a file or terminal request. If the output is truncated, its stored form drops what may be the
+    /// end of a secret.
     pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> OutgoingLine {
         let told = self.answer_line(ask, answer);
         match answer {
@@ -312,22 +312,22 @@ impl AgentConnection {
         self.pass_back(ask, &result)
     }
 
-    /// The line that answers a request with a client's result, as it is.
+    /// The response with a client's result, unchanged.
     pub fn pass_back(&self, ask: &AskId, result: &str) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), result))
     }
 
-    /// Words as they may be kept.
+    /// The text without secrets.
     pub fn without_secrets(&self, words: &str) -> String {
         self.secrets.remove_from_words(words).into_owned()
     }
 
-    /// Words whose beginning was cut off, as they may be kept.
+    /// The text without secrets, and without what may be the end of a secret at its truncated start.
     pub fn without_torn_secrets(&self, words: &str) -> String {
         self.without_secrets(words.get(self.secrets.torn(words)..).unwrap_or_default())
     }
 
-    /// Takes from words that go on what may be kept of them by now.
+    /// Takes the part of a growing text in which no secret can still be incomplete, without secrets.
     pub fn take_settled(&self, words: &mut String) -> String {
         let rest = words.split_off(self.secrets.settled(words));
         self.without_secrets(&std::mem::replace(words, rest))
@@ -335,7 +335,7 @@ impl AgentConnection {
 }
 
 impl fmt::Debug for ToolRequest {
-    /// It may hold secrets, so it shows none of it.
+    /// Shows only the method: the params may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.method())
     }

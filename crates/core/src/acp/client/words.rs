@@ -1,5 +1,5 @@
-//! Reduces an agent's error to one line and the parameter it is about. Agents put the reason now in the message, now in
-//! the data, and name a wrong parameter in the ways of the libraries they are built with: zod, serde and pydantic.
+//! Reduces an agent's error to one line and the parameter it is about. Agents put the reason into the message or the
+//! data, and name a wrong parameter in the formats of their libraries: zod, serde and pydantic.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use crate::wire::RpcError;
 
-/// What an agent's error says.
+/// A readable form of an agent's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
     /// The error in one line.
     pub(super) text: String,
-    /// The parameter that the agent calls wrong, if it names one.
+    /// The wrong parameter, if the error names one.
     pub(super) field: Option<Box<str>>,
 }
 
-/// The members of an error's data that hold its reason as text.
+/// The members of an error's data that contain its reason as text.
 const REASONS: [&str; 4] = ["details", "message", "error", "reason"];
 /// Parameters of the setup requests, as agents name them in the data of an error: `{"cwd": "not a directory"}`.
 const PARAMETERS: [&str; 5] = ["cwd", "mcpServers", "additionalDirectories", "sessionId", "session_id"];
-/// How many wrong parameters are named.
+/// Maximum number of named parameters.
 const MAX_NAMED: usize = 4;
-/// How long a description may be.
+/// Maximum length of a description, in characters.
 const MAX_CHARS: usize = 500;
 
 /// An agent's error in one line.
@@ -31,7 +31,6 @@ pub(in crate::acp) fn described(error: &RpcError) -> String {
     describe(&error.message, &data.unwrap_or_default()).text
 }
 
-/// Describes an error.
 pub(super) fn describe(message: &str, data: &Value) -> Description {
     let reason = data.as_str().or_else(|| REASONS.iter().find_map(|key| data.get(key)?.as_str()));
     // Some agents send a validation tree as text, and some as the message itself.
@@ -57,7 +56,7 @@ pub(super) fn describe(message: &str, data: &Value) -> Description {
     Description { text, field }
 }
 
-/// A wrong parameter: the way to it, which may be empty, and the reason.
+/// A wrong parameter: its path, which may be empty, and the reason.
 struct InvalidParam {
     path: String,
     reason: String,
@@ -70,20 +69,20 @@ impl std::fmt::Display for InvalidParam {
     }
 }
 
-/// A text that is a JSON array or object.
+/// Parses a text that is a JSON array or object.
 fn tree_in_text(text: &str) -> Option<(&str, Value)> {
     let begins = text.trim_start().starts_with(['[', '{']);
     begins.then(|| serde_json::from_str(text).ok()).flatten().map(|tree| (text, tree))
 }
 
-/// The parameter in the words of serde: "missing field `cwd`".
+/// The parameter in a serde message: "missing field `cwd`".
 fn serde_field(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("field `")?;
     let (field, _) = rest.split_once('`')?;
     Some(field).filter(|field| !field.is_empty())
 }
 
-/// Which parameters are wrong and why, however the tree is built.
+/// The wrong parameters and the reasons, from any of the known formats.
 fn wrong_parameters(data: &Value) -> Vec<InvalidParam> {
     let list =
         data.as_array().or_else(|| ["errors", "issues"].iter().find_map(|key| data.get(key)?.as_array()));
@@ -94,7 +93,7 @@ fn wrong_parameters(data: &Value) -> Vec<InvalidParam> {
     }
     if found.is_empty() {
         let text = |name: &&'static str| Some((*name, data.get(*name)?.as_str()?));
-        // The id of the session that was asked for is no reason.
+        // A requested session id is not a reason.
         let parameter = PARAMETERS.iter().filter_map(text).find(|(_, text)| text.contains(' '));
         found.extend(
             parameter.map(|(name, text)| InvalidParam { path: name.to_owned(), reason: text.to_owned() }),
@@ -103,7 +102,7 @@ fn wrong_parameters(data: &Value) -> Vec<InvalidParam> {
     found
 }
 
-/// One row of a list: zod has a `path` and a `message`, pydantic a `loc` and a `msg`.
+/// One row of a list: zod has `path` and `message`, pydantic `loc` and `msg`.
 fn listed(row: &Value) -> Option<InvalidParam> {
     let either = |one: &str, other: &str| row.get(one).or_else(|| row.get(other));
     let reason = either("message", "msg")?.as_str()?.to_owned();
@@ -113,7 +112,7 @@ fn listed(row: &Value) -> Option<InvalidParam> {
     Some(InvalidParam { path: path.join("."), reason })
 }
 
-/// A tree of zod's `format()`: the names of the parameters, and at each its `_errors`.
+/// Collects from the tree of zod's `format()`: parameter names, each with its `_errors`.
 fn gather(tree: &Value, path: &str, found: &mut Vec<InvalidParam>) {
     let Some(members) = tree.as_object() else { return };
     let errors = members.get("_errors").and_then(Value::as_array).into_iter().flatten();

@@ -1,6 +1,5 @@
-//! Updates that tell of a session beside what is said in it: notices, compactions, and what it uses. The versions of the
-//! protocol say these in the same words, but that only version 2 can take a cost back. What cannot be read is state like
-//! any other.
+//! Reads updates that are not part of the messages: notices, compactions and usage. Both protocol versions use the
+//! same form, except that only version 2 can clear a cost. An unreadable update becomes [`Update::State`].
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +12,7 @@ fn read<V: for<'a> Deserialize<'a>>(params: &str) -> Option<V> {
     serde_json::from_str(params).ok().map(|UpdateParams { update }: UpdateParams<V>| update)
 }
 
-/// Absent, a cost is unchanged; `null` clears it, if the version has that.
+/// Reads a usage update. An absent cost is unchanged; `null` clears it if the version supports that.
 pub(super) fn usage(params: &str, null_clears: bool) -> Update {
     #[derive(Deserialize)]
     struct View<'a> {
@@ -30,7 +29,7 @@ pub(super) fn usage(params: &str, null_clears: bool) -> Update {
     let Ok(UpdateParams { update: View { used, size, cost } }) = serde_json::from_str(params) else {
         return Update::State;
     };
-    // A cost that cannot be read is one that was not told.
+    // An unreadable cost counts as absent.
     let read = cost.and_then(|cost| serde_json::from_str(cost.get()).ok());
     let read = read.map(|CostView { amount, currency }| Cost { amount, currency });
     let is_cleared = null_clears && cost.is_some_and(|cost| cost.get() == "null");
@@ -41,7 +40,7 @@ pub(super) fn usage(params: &str, null_clears: bool) -> Update {
 pub(super) fn notice(params: &str) -> Update {
     #[derive(Deserialize)]
     struct View {
-        // One without is not as the protocol says, and is worth reading all the same.
+        // The protocol requires a severity, but a notice without one is still worth showing.
         #[serde(default)]
         severity: Box<str>,
         title: Box<str>,

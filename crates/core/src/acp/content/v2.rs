@@ -1,6 +1,6 @@
-//! Updates of version 2, in the model's words. Where the versions say the same in the same way, the reading of
-//! version 1 is used; what is here is what only version 2 can say: whole messages, pieces of a tool call's
-//! content, plans with ids, and the state of the session.
+//! Converts version 2 updates to the model. Updates with the same form in both versions use the version 1 code; this
+//! module handles what only version 2 has: whole messages, content chunks of tool calls, plans with ids, and session
+//! state.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,13 +46,13 @@ pub fn update_v2(params: &str) -> Update {
         "plan_update" => Update::Plan { fields: raw_update(params) },
         "usage_update" => beside::usage(params, true),
         "state_update" | "terminal_update" | "terminal_output_chunk" => Update::State,
-        // These are no updates of version 2, whatever version 1 means by them.
+        // Version 2 does not have these, even though version 1 does.
         "tool_call" | "plan" | "current_mode_update" => Update::Unknown,
         _ => update(params),
     }
 }
 
-/// Absent content is unchanged; `null` and an empty list clear it.
+/// Reads a whole message. Absent content is unchanged; `null` and an empty list clear it.
 fn whole(kind: MessageKind, view: &UpdateViewV2<'_>) -> Update {
     let Some(id) = &view.message_id else { return Update::Unknown };
     let pieces = |content: &RawValue| -> Option<Vec<ChunkContent>> {
@@ -62,24 +62,24 @@ fn whole(kind: MessageKind, view: &UpdateViewV2<'_>) -> Update {
     Update::Message { kind, message_id: (&**id).into(), content: view.content.and_then(pieces) }
 }
 
-/// What an agent of version 2 says its session is doing.
+/// The session state that a version 2 agent reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StateUpdate {
-    /// It works.
+    /// The session is working.
     Running,
-    /// It does not.
+    /// The session is idle.
     Idle {
-        /// Why it stopped, if it says so.
+        /// Why it stopped, if reported.
         stop_reason: Option<Box<str>>,
         /// The error it stopped with: a JSON-RPC error object, as received.
         error: Option<Box<str>>,
         /// The tokens it used: JSON as received.
         usage: Option<Box<str>>,
     },
-    /// It waits for somebody.
+    /// The session waits for its user.
     RequiresAction,
-    /// A state we do not know, which is never to be taken for idle.
+    /// An unknown state. It must never be treated as idle.
     Other,
 }
 
@@ -97,7 +97,7 @@ struct StateView<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// What a `session/update` line of version 2 says beside the state idle: the `_meta` object of its update.
+/// The `_meta` object of a version 2 `session/update` line that reports the state idle.
 pub fn idle_meta(line: &str) -> Option<Arc<str>> {
     let update = line.get(locate(line, &[PathStep::Key("params"), PathStep::Key("update")])?)?;
     let member = |name| update.get(locate(update, &[PathStep::Key(name)])?);
@@ -105,7 +105,7 @@ pub fn idle_meta(line: &str) -> Option<Arc<str>> {
     (member("state") == Some(r#""idle""#)).then(|| meta.into())
 }
 
-/// Reads the params of a `session/update` of version 2 that tells the session's state; `None` for any other.
+/// Reads the params of a version 2 `session/update` that reports the session's state; `None` for any other.
 pub fn state_update(params: &str) -> Option<StateUpdate> {
     let UpdateParams::<StateView<'_>> { update: view } = serde_json::from_str(params).ok()?;
     if view.what != "state_update" {
@@ -134,8 +134,8 @@ struct BackgroundView<'a> {
     background: Option<Vec<&'a RawValue>>,
 }
 
-/// Whether a `state_update` says that something goes on beside the agent's turns. An agent that reports such work lists
-/// all of it in every state; one that does not says nothing of it.
+/// Whether a `state_update` lists work that continues outside of the agent's turns. An agent that reports such work
+/// lists all of it in every state; other agents have no list.
 pub fn has_background(params: &str) -> bool {
     let read = serde_json::from_str::<UpdateParams<BackgroundView<'_>>>(params);
     read.is_ok_and(|params| params.update.background.is_some_and(|list| !list.is_empty()))

@@ -1,14 +1,14 @@
-//! Content blocks in words, for whoever reads a conversation as text: a person, or an agent that is told what was said.
-//! What cannot be written as text is named, so that nobody takes the words for all there was.
+//! Content blocks as plain text, for a person who reads a conversation or an agent that receives it as history.
+//! Content that is not text becomes a placeholder, so that the reader sees that something is missing.
 
 use serde_json::Value;
 
 use super::{is_carried, prompt_text};
 
-/// How much is told of where a block's content is. A `data:` address may be the content itself.
+/// How many characters of a content address are shown. A `data:` address may be the content itself.
 const PLACE_CHARS: usize = 200;
 
-/// A content block in words: its text, or what it is and where.
+/// A content block as text: its text, or its kind and address.
 pub fn block_words(block: &Value) -> String {
     match (text(block, "type"), text(block, "text")) {
         (Some("text"), Some(text)) => text.to_owned(),
@@ -20,13 +20,13 @@ pub fn block_words(block: &Value) -> String {
     }
 }
 
-/// Blocks that are no text, each in words.
+/// Each block that is not text, as a placeholder.
 pub fn blocks_words<B: AsRef<str>>(blocks: &[B]) -> impl Iterator<Item = String> {
     let read = |block: &B| block_words(&serde_json::from_str(block.as_ref()).unwrap_or_default());
     blocks.iter().map(read).filter(|words| !words.is_empty())
 }
 
-/// A prompt in words: what the user said, and after it what went along, each on a line of its own.
+/// A prompt as text: the user's text, then each attachment on its own line.
 pub fn prompt_words(blocks: &str) -> String {
     let list: Vec<&serde_json::value::RawValue> = serde_json::from_str(blocks).unwrap_or_default();
     let list = list.into_iter().map(serde_json::value::RawValue::get).filter(|block| !is_carried(block));
@@ -35,13 +35,14 @@ pub fn prompt_words(blocks: &str) -> String {
     said.into_iter().chain(blocks_words(&along)).collect::<Vec<_>>().join("\n")
 }
 
-/// A block of a conversation as a fresh session is told it: the text of a file that went along, or that it is left out.
+/// A block as text for the history of a fresh session: an attached file's text, or a note that the content is left
+/// out.
 pub(crate) fn carried_words(block: &str) -> Option<String> {
     let block: Value = serde_json::from_str(block).ok()?;
     let words = Some(block_words(&block)).filter(|words| !words.is_empty())?;
     match text(&block["resource"], "text") {
         Some(text) => Some(format!("{words}\n{text}")),
-        // A link has no more than its address to begin with.
+        // A link has nothing but its address.
         None if text(&block, "type") == Some("resource_link") => Some(words),
         None => Some(format!("{words} (left out)")),
     }
@@ -51,7 +52,7 @@ fn is_text(block: &str) -> bool {
     serde_json::from_str::<super::ContentBlockView<'_>>(block).is_ok_and(|block| block.kind == "text")
 }
 
-/// Where the content of a block is, or else what it is called or of which type.
+/// Where a block's content is; otherwise its name or MIME type.
 fn place(block: &Value) -> Option<String> {
     let inner = &block["resource"];
     let place = text(block, "uri").or_else(|| text(inner, "uri"));

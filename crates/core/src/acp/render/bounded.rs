@@ -1,8 +1,8 @@
-//! A replay for a client that wants no long output: what is longer is left out of the line that would tell it, and the
-//! tool call or the terminal names what it lacks.
+//! Trims a replay for a client that limits output: longer output is left out, and the tool call or terminal lists the
+//! omitted members.
 //!
-//! The line is looked at as it goes out, after its translation: what a terminal shows is part of a tool call there for
-//! some clients and not for others, and the bound holds for all of them.
+//! It works on the translated line, because some clients receive terminal output inside tool calls and others do not.
+//! The bound holds for both.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,14 +14,14 @@ use crate::model::{Fact, LineageIndex};
 use crate::wire::encode::json_string;
 use crate::wire::splice::{PathStep, Splice, locate, range_in};
 
-/// The member that tells what a terminal shows, whole.
+/// The member with the whole output of a terminal.
 const SHOWN: &str = "output";
 
-/// How much terminals show at most, by all that is told of them.
+/// The largest output of each terminal, over all its updates.
 #[derive(Debug, Default)]
 pub(super) struct TerminalSizes(HashMap<EntityKey, Size>);
 
-/// How many bytes a terminal shows, and the most it has shown.
+/// The current and the largest output size of a terminal, in bytes.
 #[derive(Debug, Default)]
 struct Size {
     now: usize,
@@ -29,7 +29,7 @@ struct Size {
 }
 
 impl TerminalSizes {
-    /// Takes a fact; those of a terminal of ours count.
+    /// Takes a fact; only those of acpx terminals count.
     pub(super) fn fact(&mut self, row: LineageIndex, fact: &Fact) {
         match fact {
             Fact::TerminalOutput { terminal_id, output } => {
@@ -42,7 +42,7 @@ impl TerminalSizes {
         }
     }
 
-    /// Takes an update of a terminal of an agent's own.
+    /// Takes an update of a terminal that the agent runs.
     pub(super) fn update(&mut self, (row, terminal): &EntityKey, update: &str) {
         let data = |path: &[PathStep<'_>]| Some(decoded(update.get(locate(update, path)?)?));
         let whole = locate(update, &[PathStep::Key(SHOWN)])
@@ -50,7 +50,7 @@ impl TerminalSizes {
         self.shows(*row, terminal, data(&[PathStep::Key("data")]), whole);
     }
 
-    /// The most that a terminal has shown.
+    /// The largest output size of a terminal.
     pub(super) fn most(&self, terminal: &EntityKey) -> usize {
         self.0.get(terminal).map_or(0, |size| size.most)
     }
@@ -65,26 +65,26 @@ impl TerminalSizes {
     }
 }
 
-/// How many bytes a string of base 64 stands for. It is JSON, in its quotes.
+/// The decoded size of a base64 string, given as JSON with its quotes.
 fn decoded(json: &str) -> usize {
     json.len().saturating_sub(2) / 4 * 3
 }
 
-/// The lines of a replay with what is too long left out of them.
+/// Leaves long output out of the lines of a replay.
 #[derive(Debug)]
 pub(super) struct OutputTrimmer {
     most: usize,
-    /// The terminals that have named what they lack.
+    /// The terminals whose omission was already reported.
     named: HashSet<EntityKey>,
 }
 
 impl OutputTrimmer {
-    /// Lines with no output that is longer than this.
+    /// Allows at most this many bytes of output.
     pub(super) fn to(most: usize) -> Self {
         Self { most, named: HashSet::new() }
     }
 
-    /// A line that tells an event of this lineage row, as it goes out; `None` if nothing is left of it.
+    /// Trims a line that renders an event of this lineage row; `None` if nothing is left of it.
     pub(super) fn line(&mut self, line: String, row: LineageIndex, sizes: &TerminalSizes) -> Option<String> {
         let Some(read) = UpdateLine::read(&line) else { return Some(line) };
         let update = match read.head.kind {
@@ -100,12 +100,12 @@ impl OutputTrimmer {
         };
         let Some(update) = update else { return Some(line) };
         let mut splice = Splice::new(&line);
-        // The update lies in the line, and nothing else is replaced.
+        // The update is part of the line, and nothing else is replaced.
         drop(splice.replace(range_in(&line, read.update), &update));
         Some(splice.finish())
     }
 
-    /// A tool call without what is too long of it; `None` if nothing is.
+    /// A tool call without its long output; `None` if it has none.
     fn tool(&self, update: &str) -> Option<String> {
         let mut fields = Fields::read(update)?;
         let is_long = |name: &&str| fields.get(name).is_some_and(|value| value.len() > self.most);
@@ -117,8 +117,8 @@ impl OutputTrimmer {
         Some(fields.to_json())
     }
 
-    /// What is told of a terminal that shows too much: all but that. Of what it shows alone nothing is left, but the
-    /// first time that it lacks it.
+    /// The update of a terminal with too much output, without that output. An update with output alone is dropped,
+    /// except that the first one reports the omission.
     fn terminal(&mut self, update: &str, terminal: EntityKey) -> Option<String> {
         let mut fields = Fields::read(update).unwrap_or_default();
         let is_output = fields.get("data").is_some();

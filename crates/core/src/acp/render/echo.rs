@@ -1,10 +1,10 @@
-//! The prompt of the turn that runs: whether it was told, and which of the user's words that an agent says within the
-//! turn are the prompt again.
+//! The prompt of the running turn: whether it was sent to the client, and which user messages of the agent only
+//! repeat it.
 //!
-//! An agent of version 1 repeats the prompt in pieces, and whatever does not go on with it is new. One of version 2
-//! answers the prompt with the id of its message, and every other message is new; so is what it makes of that one, which
-//! clients of its version are told under the id that the prompt has for them. Until that answer a prompt is no
-//! part of the conversation, and what the agent says of its user waits for it, within bounds.
+//! A version 1 agent repeats the prompt in chunks; content that does not continue it is new. A version 2 agent
+//! replies to the prompt with a message id, and user messages with other ids are new. An update that changes the
+//! prompt's message is new too: version 2 clients receive it under the id that the prompt has for them. Until that
+//! reply the prompt is not part of the conversation, and user messages of the agent are held, within bounds.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -17,45 +17,45 @@ use super::state::RequestEnvelope;
 use crate::acp::content::{chunk_content, is_carried};
 use crate::model::{ChunkContent, Event};
 
-/// How many updates wait for the answer to a prompt, and how many bytes of them.
+/// How many updates are held until the reply to a prompt, and how many bytes of them.
 const MOST_HELD: usize = 64;
 const MOST_HELD_BYTES: usize = 1 << 20;
 
-/// A prompt on its way, and what its agent may say of it.
+/// A sent prompt, to be compared with the agent's user messages.
 #[derive(Debug, Default)]
 pub(super) struct PromptEcho {
     /// The id of the request, as JSON.
     id: Option<Box<str>>,
-    /// Its text, and how much of that was repeated.
+    /// The text of the prompt, and how many bytes of it were repeated.
     text: String,
     repeated: usize,
-    /// The other blocks that were not.
+    /// The other blocks that were not repeated yet.
     blocks: Vec<Value>,
     answer: InsertionAnswer,
-    /// Whether the agent has made another message of it.
+    /// Whether the agent has changed the prompt's message.
     is_changed: bool,
-    /// The request, until it is told.
+    /// The request, until it is rendered.
     untold: Option<Event>,
     held: VecDeque<Event>,
     held_bytes: usize,
 }
 
-/// How an agent of version 2 has answered a prompt.
+/// The reply of a version 2 agent to a prompt.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum InsertionAnswer {
     #[default]
     NotYet,
-    /// With an error, or by ending the turn without an answer.
+    /// An error, or the end of the turn without a reply.
     WithoutId,
     Inserted(Option<Box<str>>),
 }
 
-/// What becomes of a prompt by an event.
+/// How an event resolves a prompt.
 #[derive(Debug, Default)]
 pub(super) struct PromptResolution {
-    /// The request, if it is part of the conversation from here on.
+    /// The request, if it becomes part of the conversation here.
     pub(super) prompt: Option<Event>,
-    /// What the agent had said of its user.
+    /// The user messages of the agent that were held.
     pub(super) held: VecDeque<Event>,
 }
 
@@ -72,22 +72,22 @@ impl PromptEcho {
         prompted
     }
 
-    /// Whether a request or an answer has the id of the prompt, as JSON.
+    /// Whether this is the prompt's request id, as JSON.
     pub(super) fn is_named(&self, id: Option<&str>) -> bool {
         self.id.is_some() && self.id.as_deref() == id
     }
 
-    /// The request is told once it is known to be part of the conversation.
+    /// Holds the request until it is known to be part of the conversation.
     pub(super) fn wait(&mut self, request: Event) {
         self.untold = Some(request);
     }
 
-    /// The request, if it was not told yet: its agent works on it.
+    /// The request, if it is not rendered yet: the agent works on it.
     pub(super) fn begins(&mut self) -> Option<Event> {
         self.untold.take()
     }
 
-    /// Whether an update waits for the answer to the prompt: then it is kept here.
+    /// Holds an update if the reply to the prompt is pending; returns whether it did.
     pub(super) fn holds(&mut self, event: &Event) -> bool {
         let bytes = self.held_bytes + event.body.len();
         let has_room = self.held.len() < MOST_HELD && bytes <= MOST_HELD_BYTES;
@@ -99,8 +99,8 @@ impl PromptEcho {
         true
     }
 
-    /// Whether a message of the user is the prompt: by the id that the prompt was answered with, or if there is
-    /// none, by its words. `content` is a block, or a list of them.
+    /// Whether a user message is the prompt: by the message id of the reply, or without one, by its content.
+    /// `content` is a block or a list of blocks.
     pub(super) fn is_repeated(&mut self, id: Option<&str>, content: Option<&RawValue>) -> bool {
         if let InsertionAnswer::Inserted(Some(prompt)) = &self.answer {
             return id == Some(prompt);
@@ -112,7 +112,7 @@ impl PromptEcho {
         }
     }
 
-    /// The id that an agent of version 2 gave the message of the prompt.
+    /// The id that a version 2 agent gave the prompt's message.
     pub(super) fn message(&self) -> Option<&str> {
         match &self.answer {
             InsertionAnswer::Inserted(message) => message.as_deref(),
@@ -120,8 +120,8 @@ impl PromptEcho {
         }
     }
 
-    /// Whether an update of the prompt's message says anything but the prompt: it has other content, or members of its
-    /// own. Once one does, those who were told it are told the others too.
+    /// Whether an update of the prompt's message differs from the prompt: other content, or further members. After
+    /// the first one that differs, later updates count as different too.
     pub(super) fn is_changed_by(&mut self, update: &str, content: Option<&RawValue>) -> bool {
         let members: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(update).unwrap_or_default();
         let is_own = |name: &Cow<'_, str>| !["sessionUpdate", "messageId", "content"].contains(&&**name);
@@ -131,19 +131,19 @@ impl PromptEcho {
         self.is_changed
     }
 
-    /// Whether a message has the prompt's blocks.
+    /// Whether a message has the same blocks as the prompt.
     fn is_all(&self, content: &RawValue) -> bool {
         let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) else { return false };
         let same = Self::new(None, &blocks);
         (&same.text, &same.blocks) == (&self.text, &self.blocks)
     }
 
-    /// Whether a block is what comes next of the prompt. From the first that is not, all is new.
+    /// Whether a block continues the repetition of the prompt. After the first that does not, everything is new.
     pub(super) fn goes_on_with(&mut self, block: &RawValue) -> bool {
         let repeats = match chunk_content(block) {
             ChunkContent::Text(text) => {
                 let repeats = self.text[self.repeated..].starts_with(&*text);
-                // A prompt may be long and its pieces small, so what is left of it is not copied.
+                // A prompt may be long and its chunks small, so the remaining text is not copied.
                 self.repeated += if repeats { text.len() } else { 0 };
                 repeats
             }
@@ -159,7 +159,7 @@ impl PromptEcho {
         repeats
     }
 
-    /// Takes an answer of the agent to one of our requests.
+    /// Takes the agent's response to one of our requests.
     pub(super) fn answered(&mut self, body: &str) -> PromptResolution {
         #[derive(Deserialize)]
         struct Inserted {
@@ -182,7 +182,7 @@ impl PromptEcho {
         PromptResolution { prompt, held: self.release() }
     }
 
-    /// The turn is over. A prompt that was never answered may have been taken.
+    /// Ends the turn. The agent may have accepted a prompt without replying to it.
     pub(super) fn over(&mut self) -> PromptResolution {
         if self.answer == InsertionAnswer::NotYet {
             self.answer = InsertionAnswer::WithoutId;
@@ -196,7 +196,7 @@ impl PromptEcho {
     }
 }
 
-/// What the user said, if a line is a prompt. A conversation that a fresh session was told is not said twice.
+/// The user's blocks, if a line is a prompt. The history carried into a fresh session is excluded.
 pub(super) fn prompt_blocks(body: &str) -> Vec<&RawValue> {
     #[derive(Deserialize)]
     struct PromptLine<'a> {

@@ -1,7 +1,7 @@
-//! Which message a chunk belongs to, and under which ids messages and tool calls are told.
+//! Which message a chunk belongs to, and which ids clients see for messages and tool calls.
 //!
-//! An agent's ids are its ACP session's. A record goes through several, and an id that two of them use means two
-//! things, so the later one is told under another id, made of the id and the lineage row.
+//! An agent's ids are unique only within its ACP session, and a record has several. If a later session reuses an id,
+//! clients see it as the id plus the lineage row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use crate::model::{
 };
 use crate::wire::encode::json_string;
 
-/// The ids that agents have used in a record, each with the lineage row it came in first. Only a record with more than
-/// one row needs them.
+/// The ids that agents used in a record, each with the first lineage row that used it. Only a record with several
+/// rows needs them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownIds {
     first: HashMap<(EntityKind, Box<str>), LineageIndex>,
@@ -33,7 +33,7 @@ impl KnownIds {
         if (event.direction, event.kind) != (Direction::FromAgent, EventKind::Update) {
             return;
         }
-        // Most lines have neither, and need not be read to know it.
+        // Most lines contain no id, and need not be parsed.
         if memchr::memmem::find(event.body.as_bytes(), b"Id\"").is_none() {
             return;
         }
@@ -45,13 +45,13 @@ impl KnownIds {
         }
     }
 
-    /// The id that a tool call's id, both as JSON, is told under, if it is another.
+    /// The other id that clients see for a tool call id, if any; both are JSON.
     pub(crate) fn other_call(&self, id: &str, row: LineageIndex) -> Option<String> {
         let id: &RawValue = serde_json::from_str(id).ok()?;
         self.other(EntityKind::ToolCall, id, row).map(|other| json_string(&other))
     }
 
-    /// The id that an agent's id is told under, if it is another.
+    /// The other id that clients see for an agent's id, if any.
     pub(super) fn other(&self, sort: EntityKind, id: &RawValue, row: LineageIndex) -> Option<String> {
         if self.first.is_empty() {
             return None;
@@ -59,7 +59,7 @@ impl KnownIds {
         self.other_text(sort, &text_of(id)?, row)
     }
 
-    /// The same for an id that was read.
+    /// The same for a decoded id.
     pub(super) fn other_text(&self, sort: EntityKind, id: &str, row: LineageIndex) -> Option<String> {
         let first = self.first.get(&(sort, id.into()))?;
         (*first != row).then(|| format!("{id}~{row}"))
@@ -77,17 +77,17 @@ struct ContinuedMessage {
     message: MessageRef,
 }
 
-/// Which message it is.
+/// Identifies a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum MessageRef {
-    /// One the agent named.
+    /// By the agent's id.
     Given(Box<str>),
-    /// One without a name, by its first event.
+    /// Without an id, by its first event.
     First(Seq),
 }
 
 impl MessageContinuation {
-    /// Takes a chunk: the message it belongs to is the open one.
+    /// Takes a chunk; its message becomes the open one.
     pub(super) fn chunk(&mut self, event: &Event, kind: MessageKind, id: Option<Cow<'_, str>>) {
         let message = match (id, &self.0) {
             (Some(id), _) => MessageRef::Given(id.into()),
@@ -97,19 +97,19 @@ impl MessageContinuation {
         self.0 = Some(ContinuedMessage { kind, turn: event.turn, message });
     }
 
-    /// The message that the last chunk belongs to.
+    /// The message of the last chunk.
     pub(super) fn message(&self) -> Option<&MessageRef> {
         self.0.as_ref().map(|open| &open.message)
     }
 
-    /// Nothing continues it.
+    /// Closes the message: the next chunk does not continue it.
     pub(super) fn end(&mut self) {
         self.0 = None;
     }
 }
 
 impl MessageRef {
-    /// Its id as it is told.
+    /// The id that clients see.
     pub(super) fn id(&self, record: &RecordId, known: &KnownIds, row: LineageIndex) -> String {
         match self {
             Self::First(first) => run_message_id(record, *first),

@@ -1,4 +1,4 @@
-//! The members of updates that say what changed: of each the last telling, as it was written.
+//! The members of merged updates: the last value of each, as received.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 
 use crate::wire::encode::json_string;
 
-/// The member that says what an update is.
+/// The member with the kind of an update.
 pub(super) const WHAT: &str = "sessionUpdate";
 
-/// The member of `_meta.acpx` that names what was left out.
+/// The member of `_meta.acpx` that lists omitted members.
 const LEFT_OUT: &str = "leftOut";
 
 type RawField = (Box<str>, Box<RawValue>);
 
-/// Members by their names, in the order in which they first came.
+/// Members by name, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<RawField>);
 
@@ -26,7 +26,7 @@ impl Fields {
         serde_json::from_str(object).ok()
     }
 
-    /// Takes what another update tells, but for what it is.
+    /// Merges the members of another update, except its kind.
     pub(super) fn take(&mut self, told: Self) {
         for (name, value) in told.0.into_iter().filter(|(name, _)| **name != *WHAT) {
             self.set(name, value);
@@ -54,7 +54,7 @@ impl Fields {
         }
     }
 
-    /// Says something of ours under `_meta.acpx`, beside what stands there. The value is JSON.
+    /// Sets a member of `_meta.acpx`, and keeps the others. The value is JSON.
     pub(super) fn note(&mut self, name: &str, json: &str) {
         let mut meta = self.object("_meta");
         let mut acpx = meta.object("acpx");
@@ -63,7 +63,7 @@ impl Fields {
         self.set_json("_meta", &meta.to_json());
     }
 
-    /// Takes these members out, and names them beside what was left out before.
+    /// Removes these members, and adds them to the list of omitted members.
     pub(super) fn leave_out(&mut self, names: &[&str]) {
         self.retain(|name, _| !names.contains(&name));
         let acpx = self.object("_meta").object("acpx");
@@ -76,19 +76,19 @@ impl Fields {
         self.note(LEFT_OUT, &format!("[{}]", all.join(",")));
     }
 
-    /// The members of a member; none if it is no object.
+    /// The members of an object member; empty if it is not an object.
     fn object(&self, name: &str) -> Self {
         self.get(name).and_then(Self::read).unwrap_or_default()
     }
 
-    /// The object of them all.
+    /// All members as an object.
     pub(super) fn to_json(&self) -> String {
         let mut members = String::new();
         self.write_behind(&mut members);
         format!("{{{}}}", members.trim_start_matches(','))
     }
 
-    /// Writes them behind other members of an object.
+    /// Appends the members to an unfinished object.
     pub(super) fn write_behind(&self, object: &mut String) {
         for (name, value) in &self.0 {
             object.push(',');

@@ -1,6 +1,6 @@
-//! One kept `session/update` line, as much of it as telling it again needs: where its parts are, and what it is.
+//! Parses a stored `session/update` line: its parts and its kind.
 //!
-//! Nothing is changed by reading: every part is the text of the line itself, so what is passed on is what came.
+//! Every part borrows the text of the line, so forwarded parts keep their exact bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,45 +17,45 @@ use crate::wire::splice;
 pub(super) struct UpdateLine<'a> {
     pub(super) body: &'a str,
     pub(super) params: Params<'a>,
-    /// The update object, as it stands in the line.
+    /// The update object, as written in the line.
     pub(super) update: &'a str,
     pub(super) head: UpdateHeader<'a>,
 }
 
-/// What an update is about.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum UpdateKind {
-    /// A piece of a message.
+    /// A chunk of a message.
     Chunk(MessageKind),
-    /// A message, whole.
+    /// A whole message.
     Message(MessageKind),
     /// A tool call, new or changed.
     Tool,
     /// More content of a tool call.
     ToolContent,
-    /// A terminal of an agent of version 2, or what it shows.
+    /// A terminal of a version 2 agent, or its output.
     Terminal,
-    /// State of the session: the last telling stands for all.
+    /// Session state: the last update replaces earlier ones.
     State(SessionStateKind),
-    /// A word to the user that is not repeated.
+    /// A notice to the user. It is never replayed.
     Notice,
-    /// The agent made its memory smaller.
+    /// The agent compacted its context.
     Compaction,
     /// Whether the agent works.
     Running,
-    /// What we do not know.
+    /// An unknown update.
     Other,
 }
 
-/// What is told whole each time, so that only the last telling counts.
+/// State that each update sends whole, so that only the last update counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum SessionStateKind {
-    /// A plan: each once in each turn.
+    /// A plan: the last update of each plan in each turn counts.
     Plan,
     Commands,
     Mode,
     Options,
-    /// What the session is about: each telling changes what it names.
+    /// Session info: an update changes only the fields that it contains.
     Info,
     Usage,
 }
@@ -70,7 +70,7 @@ pub(super) struct Params<'a> {
     has_others: bool,
 }
 
-/// The members of an update that say what it is.
+/// The members of an update that identify it.
 #[derive(Debug)]
 pub(super) struct UpdateHeader<'a> {
     pub(super) kind: UpdateKind,
@@ -78,11 +78,11 @@ pub(super) struct UpdateHeader<'a> {
     pub(super) tool_call: Option<&'a RawValue>,
     pub(super) content: Option<&'a RawValue>,
     pub(super) terminal: Option<&'a RawValue>,
-    /// The id of a plan, where plans have one.
+    /// The plan id, if plans have one.
     pub(super) plan: Option<&'a RawValue>,
-    /// Whether it says that a tool call is new, as version 1 does.
+    /// Whether it announces a new tool call, as version 1 does.
     pub(super) is_new_call: bool,
-    /// Whether there is anything beside these.
+    /// Whether the update has further members.
     has_others: bool,
 }
 
@@ -93,7 +93,7 @@ struct UpdateEnvelope<'a> {
 }
 
 impl<'a> UpdateLine<'a> {
-    /// Reads a line; `None` for one that names no session, or has no update.
+    /// Parses a line; `None` if it has no session id or no update.
     pub(super) fn read(body: &'a str) -> Option<Self> {
         let params = usual_params(body).or_else(|| {
             let UpdateEnvelope { params } = serde_json::from_str(body).ok()?;
@@ -104,7 +104,7 @@ impl<'a> UpdateLine<'a> {
         Some(Self { body, params, update, head: UpdateHeader::read(update) })
     }
 
-    /// Reads an event's line. What only version 2 has a word for, an agent of version 1 cannot have meant.
+    /// Parses an event's line. Update kinds of version 2 count as unknown if the agent uses version 1.
     pub(super) fn of(event: &'a Event) -> Option<Self> {
         let mut line = Self::read(&event.body)?;
         let is_second = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2);
@@ -114,8 +114,8 @@ impl<'a> UpdateLine<'a> {
         Some(line)
     }
 
-    /// The text of a chunk that is text and nothing more, as it is written between its quotes. One whose id is none
-    /// says more than its text, in whatever way.
+    /// The text of a chunk that contains only text, as written between its quotes. `None` if the message id is not a
+    /// string.
     pub(super) fn plain_text(&self) -> Option<&'a str> {
         let has_meta = self.params.meta.is_some_and(|meta| !is_ours_alone(meta));
         let has_others = self.params.has_others || has_meta || self.head.has_others;
@@ -124,7 +124,7 @@ impl<'a> UpdateLine<'a> {
     }
 }
 
-/// Whether a `_meta` says nothing but what a host of ours says of an update, which is not passed on.
+/// Whether `_meta` contains only `acpx`, which is not forwarded.
 fn is_ours_alone(meta: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -136,14 +136,14 @@ fn is_ours_alone(meta: &RawValue) -> bool {
 }
 
 impl UpdateKind {
-    /// Whether version 1 has no such kind.
+    /// Whether only version 2 has this kind.
     fn is_of_version_2(self) -> bool {
         matches!(self, Self::Message(_) | Self::ToolContent | Self::Terminal | Self::Running)
     }
 }
 
 impl<'a> UpdateHeader<'a> {
-    /// Reads an update object. One that cannot be read is of a kind we do not know.
+    /// Parses an update object. An unreadable one is of unknown kind.
     pub(super) fn read(update: &'a str) -> Self {
         serde_json::from_str(update).unwrap_or(Self {
             kind: UpdateKind::Other,
@@ -164,22 +164,22 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The params of a line that is written as almost all are, without reading its envelope first. If anything but the end
-/// of the line comes after the params, they cannot be read in this way.
+/// Fast path: the params of a line in the usual form, without parsing the envelope. It fails if anything but the end
+/// of the line follows the params.
 fn usual_params(body: &str) -> Option<Params<'_>> {
     let params = body.strip_prefix(r#"{"jsonrpc":"2.0","method":"session/update","params":"#)?;
     let params = params.strip_suffix('}')?;
-    // The space around a value is no part of it.
+    // Surrounding whitespace is not part of a value.
     let is_bare = params.starts_with('{') && params.ends_with('}');
     if is_bare { Params::read(params) } else { None }
 }
 
-/// A string as JSON wrote it, without its quotes; `None` for what is no string.
+/// A JSON string without its quotes; `None` for anything else.
 pub(super) fn inside_quotes(json: &str) -> Option<&str> {
     json.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// A string that JSON wrote, as text.
+/// A JSON string, decoded.
 pub(super) fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
     splice::text_of(json.get())
 }
@@ -326,7 +326,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for UpdateHeader<'a> {
     }
 }
 
-/// The id within a plan of version 2.
+/// The id inside a version 2 plan.
 fn plan_id_of(plan: &RawValue) -> Option<&RawValue> {
     #[derive(Deserialize)]
     struct Plan<'a> {
@@ -336,7 +336,7 @@ fn plan_id_of(plan: &RawValue) -> Option<&RawValue> {
     serde_json::from_str(plan.get()).ok().map(|Plan { id }| id)
 }
 
-/// Takes the value of a member. One that is there twice says nothing that could be relied on.
+/// Takes the value of a member, and rejects duplicates.
 fn once<'de: 'a, 'a, A: MapAccess<'de>>(
     place: &mut Option<&'a RawValue>,
     map: &mut A,

@@ -1,5 +1,6 @@
-//! Telling events as they come. What an agent says goes on as it said it; what somebody else asked is told as the
-//! user's words, with who asked. A client of version 2 is also told when the session works and when it does not.
+//! Renders events live for one client. An agent's update is forwarded as received, or translated if the client uses
+//! the other protocol version. The prompt of another client is rendered as a user message that names the client;
+//! version 2 clients also receive state updates.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -27,53 +28,53 @@ use crate::model::{
 use crate::wire::encode::json_string;
 use crate::wire::splice::{PathStep, Splice, elements, locate, range_in, without};
 
-/// How often the content of a tool call that goes on changing is told a client that can only be told all of it.
+/// Minimum interval between updates that resend the whole content of a changing tool call.
 pub(crate) const CONTENT_EVERY: Duration = Duration::from_millis(250);
 
-/// How one client is told one record. It takes every event in order, also those that are not told: what an event means
-/// may depend on the one before.
+/// Renders one record for one client. It must receive every event in order, including events that the client does not
+/// receive: the meaning of an event may depend on an earlier one.
 #[derive(Debug)]
 pub(crate) struct RecordRenderer {
     pub(super) record: RecordId,
-    /// What the client calls the session, as JSON.
+    /// The session id that the client uses, as JSON.
     pub(super) session: String,
     pub(super) client: Arc<ClientFacts>,
-    /// Whether every update says which event it is.
+    /// Whether every update carries the seq of its event.
     with_seq: bool,
     pub(super) known: KnownIds,
-    /// The last lineage row whose predecessors' ids are known.
+    /// The last lineage row for which the ids of earlier rows are known.
     row: LineageIndex,
     pub(super) open: MessageContinuation,
-    /// The prompt of the turn that runs.
+    /// The prompt of the running turn.
     asked: Option<PromptOrigin>,
-    /// Whether that is this client's own.
+    /// Whether this client sent that prompt.
     is_own: bool,
-    /// What its agent may say of it.
+    /// Matches the agent's user messages against that prompt.
     prompted: PromptEcho,
-    /// The turn whose prompt was shown before and is sent a second time.
+    /// The turn whose prompt was rendered before and is being resent.
     resent: Option<u64>,
-    /// The turns of prompts, by the ids that agents of version 2 gave their messages.
+    /// The turns of prompts, by the message ids that version 2 agents gave them.
     prompts: HashMap<(LineageIndex, Box<str>), TurnId>,
     state: SessionState,
     pub(super) to_v1: UpdatesToV1,
     pub(super) to_v2: UpdatesToV2,
-    /// The sub-agents that the session has announced so far.
+    /// The child sessions of sub-agents announced so far.
     children: ChildSessions,
     sessions: SessionIds,
-    /// The tool calls with terminals of their agent's own, by their ids as JSON.
+    /// The tool calls with terminals that the agent runs itself, by their ids as JSON.
     pub(super) agents_terminals: HashSet<Box<str>>,
-    /// Whether a client of version 1 was told what a terminal of ours shows.
+    /// Whether a version 1 client has received output of a terminal.
     pub(super) has_terminals: bool,
-    /// The last event and when it was, and when content was last told that had changed.
+    /// The last event, and the time at which changed tool call content was last sent.
     heard: Option<(Seq, Timestamp)>,
     settled: Option<Timestamp>,
 }
 
-/// Whether the prompt of a request is the client's own.
+/// Whether this client sent the prompt with this request id.
 pub(crate) type IsOwn<'a> = &'a dyn Fn(&str) -> bool;
 
 impl RecordRenderer {
-    /// A client that is told a record from some event on.
+    /// Renders a record for this client, from any event on.
     pub(crate) fn new(record: &RecordId, client: Arc<ClientFacts>) -> Self {
         Self {
             record: record.clone(),
@@ -100,41 +101,41 @@ impl RecordRenderer {
         }
     }
 
-    /// The same, with the ids that no child session can have.
+    /// Sets the session ids that no child session may use.
     #[must_use]
     pub(crate) fn beside_sessions(self, sessions: SessionIds) -> Self {
         Self { sessions, ..self }
     }
 
-    /// The same, with every update saying which event it is.
+    /// Sets whether every update carries the seq of its event.
     #[must_use]
     pub(crate) fn with_seq(self, with_seq: bool) -> Self {
         Self { with_seq, ..self }
     }
 
-    /// Whether the ids of the rows before this event's must be known to tell it.
+    /// Whether rendering the event needs the ids of earlier lineage rows.
     pub(crate) fn lacks_ids(&self, event: &Event) -> bool {
         event.lineage > self.row
     }
 
-    /// Takes the ids of all rows before this one.
+    /// Sets the ids of all rows before this one.
     pub(crate) fn learn(&mut self, known: KnownIds, row: LineageIndex) {
         self.known = known;
         self.row = row;
     }
 
-    /// The client may have been told turns before the first one that this takes.
+    /// The client may have received turns that precede the first event given to this renderer.
     pub(crate) fn begins_late(&mut self) {
         self.to_v2.begins_late();
     }
 
-    /// Takes an event that the client is not told.
+    /// Takes an event without rendering it for the client.
     pub(crate) fn pass_over(&mut self, event: &Event) {
         drop(self.tell(event, &|_| false));
     }
 
-    /// Whether what the session offers must be known to tell an event: version 2 tells all options when one changes,
-    /// and modes are options there.
+    /// Whether rendering the event needs the session's options: version 2 sends all options when one changes, and
+    /// represents modes as options.
     pub(crate) fn lacks_offers(&self, event: &Event) -> bool {
         let is_translated =
             (version(event), self.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2);
@@ -144,12 +145,12 @@ impl RecordRenderer {
             && (has("current_mode_update") || has("config_option_update"))
     }
 
-    /// Takes what the session offers: the result of its setup, as version 1 says it.
+    /// Takes the session's options and modes: the setup result, in version 1 form.
     pub(crate) fn offers(&mut self, setup: &str) {
         self.to_v2.setup_answer(setup);
     }
 
-    /// The lines to tell when no event is at hand.
+    /// The lines to send when no further event is available.
     pub(crate) fn pause(&mut self) -> Vec<String> {
         let state = if self.has_states() { self.state.pause() } else { None };
         let state = state.map(|state| notification(&self.session, &state, &UpdateMeta::default()));
@@ -164,26 +165,26 @@ impl RecordRenderer {
         lines
     }
 
-    /// Whether content of a tool call has changed and was not told: it is if nothing else happens for a while.
+    /// Whether tool call content has changed and is not sent yet. The caller sends it after a pause.
     pub(crate) fn owes(&self) -> bool {
         self.to_v1.owes()
     }
 
-    /// The lines that tell it. By them all is told up to the last event.
+    /// The lines with that content. After them the client is up to date with the last event.
     pub(crate) fn settle(&mut self) -> Vec<String> {
         self.settled = self.heard.map(|(_, at)| at);
         let beside = self.heard.filter(|_| self.with_seq).map(|(seq, at)| UpdateMeta::of(seq, at));
         notifications(&self.session, &self.to_v1.settle(), &beside.unwrap_or_default())
     }
 
-    /// Whether this client must be told from the first event on to understand what changes by this one: version 1 is
-    /// told what is new of a message or a tool call, however long ago that began.
+    /// Whether this client needs the record from its first event to understand this one: a version 1 client receives
+    /// only the difference to earlier messages and tool calls.
     pub(crate) fn remembers_all(&self, event: &Event) -> bool {
         (version(event), self.client.protocol) == (ProtocolVersion::V2, ProtocolVersion::V1)
     }
 
-    /// The prompt of this client's own that is part of the conversation by an event which was just told: in version 2
-    /// that is when it is answered.
+    /// The request id of this client's own prompt, if the event just rendered made it part of the conversation. For a
+    /// version 2 agent that is its reply to the prompt.
     pub(crate) fn inserted(&self, event: &Event) -> Option<&str> {
         let asked = self.asked.as_ref().filter(|_| self.is_own && self.has_states())?;
         let is_said = match (event.direction, event.kind, version(event)) {
@@ -196,18 +197,18 @@ impl RecordRenderer {
         is_said.then_some(&*asked.request_id)
     }
 
-    /// Only version 2 tells which state a session is in.
+    /// Only version 2 has state updates.
     fn has_states(&self) -> bool {
         self.client.protocol == ProtocolVersion::V2
     }
 
-    /// The lines that tell the next event.
+    /// The lines for the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
         self.heard = Some((event.seq, event.at));
         let mut lines = self.lines(event, is_own);
         lines.extend(state.map(|state| {
-            // A number is told once; the end of a turn always has its own.
+            // A seq is sent once per event; the end of a turn always carries its own.
             let with_seq = self.with_seq && lines.is_empty() || self.state.is_idle();
             notification(&self.session, &state, &beside(event, with_seq))
         }));
@@ -231,29 +232,30 @@ impl RecordRenderer {
                 let settled = self.answered(event);
                 self.settled(event, settled)
             }
-            // A change of modes or options is ours to tell where the agent has told only who asked for it.
+            // If the agent reports a changed mode or option only to the client that requested it, acpx stores an
+            // update for the others.
             (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update_lines(event),
             (Direction::FromAgent, EventKind::Notification) => self.child_lines(event),
             _ => Vec::new(),
         }
     }
 
-    /// The update of a sub-agent, as it was sent, for a client that shows sub-agents, has been told of this one and
-    /// speaks the agent's version.
+    /// The update of a sub-agent as received, if the client supports sub-agents and uses the agent's version, and the
+    /// agent has announced the sub-agent.
     pub(super) fn child_lines(&mut self, event: &Event) -> Vec<String> {
         if self.children.is_empty() || !event.body.contains(r#""session/update""#) {
             return Vec::new();
         }
         let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
         let Some(session) = line.params.session.and_then(text_of) else { return Vec::new() };
-        // An agent names its children itself, and must not write into another session of the client.
+        // An agent chooses the ids of its child sessions. It must not write into another session of the client.
         let is_session = *session == *self.record.as_str() || self.sessions.contain(&session);
         if is_session || !self.children.contains(&session) {
             return Vec::new();
         }
         self.children.learn(line.update);
         let is_told = self.client.subagents && version(event) == self.client.protocol;
-        // What stands there is ours to say.
+        // `_meta.acpx` is reserved for acpx.
         let ours = ["params", "_meta", "acpx"];
         is_told
             .then(|| without(&event.body, &ours).unwrap_or_else(|| event.body.to_string()))
@@ -273,8 +275,8 @@ impl RecordRenderer {
         self.behind(begun, lines)
     }
 
-    /// A prompt that is part of the conversation by an event, and the lines that come of the same event behind it. The
-    /// last one has the number: whoever has heard that has heard all.
+    /// Puts a prompt before the other lines of the event that made it part of the conversation. Only the last line
+    /// carries the seq, because a client that received it has all lines of the event.
     fn behind(&self, prompt: Option<Event>, lines: Vec<String>) -> Vec<String> {
         let Some(prompt) = prompt else { return lines };
         let with_seq = self.with_seq && lines.is_empty();
@@ -283,15 +285,15 @@ impl RecordRenderer {
         told
     }
 
-    /// The lines of a prompt that is part of the conversation by this event, and of what waited for that.
+    /// The lines of a prompt that this event resolves, and of the updates held until then.
     fn settled(&mut self, event: &Event, settled: PromptResolution) -> Vec<String> {
         let by = |waited: Event| Event { seq: event.seq, at: event.at, ..waited };
-        // The agent may have said nothing but the prompt itself, and that is not told again.
+        // The held updates may only repeat the prompt; then they produce no lines.
         let held = settled.held.into_iter().flat_map(|held| self.update_lines(&by(held))).collect();
         self.behind(settled.prompt.map(by), held)
     }
 
-    /// Takes a fact; the lines that tell it.
+    /// Takes a fact; returns its lines.
     pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>, with_seq: bool) -> Vec<String> {
         match Fact::from_body(&event.body) {
             Some(Fact::TurnStarted { turn, request_id, client }) => {
@@ -303,7 +305,7 @@ impl RecordRenderer {
             }
             Some(Fact::TurnEnded { turn, .. }) => {
                 self.open.end();
-                // One that never began may end while another runs.
+                // A turn that never started can end while another one runs.
                 self.asked = self.asked.take().filter(|asked| asked.turn != turn);
                 if self.owes() { self.settle() } else { Vec::new() }
             }
@@ -327,7 +329,7 @@ impl RecordRenderer {
         }
     }
 
-    /// What becomes of the prompt of the turn that ends by this fact.
+    /// Resolves the prompt of the turn that this fact ends.
     pub(super) fn ends_turn(&mut self, event: &Event) -> PromptResolution {
         let running = self.asked.as_ref().map(|asked| asked.turn);
         match Fact::from_body(&event.body) {
@@ -336,8 +338,8 @@ impl RecordRenderer {
         }
     }
 
-    /// Takes a request to the agent; itself, if it is a prompt that is told at once. An agent of version 2 may refuse
-    /// it, so there its answer is waited for.
+    /// Takes a request to the agent; returns it if it is a prompt to render at once. A version 2 agent may reject the
+    /// prompt, so it is rendered after the agent's reply.
     pub(super) fn prompt(&mut self, event: &Event) -> Option<Event> {
         let blocks = prompt_blocks(&event.body);
         if blocks.is_empty() {
@@ -356,7 +358,7 @@ impl RecordRenderer {
         }
     }
 
-    /// Takes an answer of the agent; what becomes of the prompt by it.
+    /// Takes a response of the agent; returns how it resolves the prompt.
     pub(super) fn answered(&mut self, event: &Event) -> PromptResolution {
         match version(event) {
             ProtocolVersion::V1 => PromptResolution::default(),
@@ -370,7 +372,7 @@ impl RecordRenderer {
         }
     }
 
-    /// The prompt that an agent works on by this update, if it was not told yet.
+    /// The prompt, if it is not rendered yet and this update shows that the agent works on it.
     pub(super) fn begun(&mut self, event: &Event, line: &UpdateLine<'_>) -> Option<Event> {
         let works = match line.head.kind {
             UpdateKind::Chunk(kind) | UpdateKind::Message(kind) => kind != MessageKind::User,
@@ -381,8 +383,8 @@ impl RecordRenderer {
         prompt.map(|prompt| Event { seq: event.seq, at: event.at, ..prompt })
     }
 
-    /// A prompt as the user's words: in version 2 a message with the id that the prompt was answered with. A client of
-    /// version 1 has said its own itself.
+    /// Renders a prompt as a user message; in version 2 with the id that the client received in reply to the prompt.
+    /// A version 1 client does not receive its own prompt.
     pub(super) fn prompt_lines(&self, event: &Event, beside: &UpdateMeta<'_>) -> Vec<String> {
         if self.is_own && self.client.protocol == ProtocolVersion::V1 {
             return Vec::new();
@@ -390,7 +392,7 @@ impl RecordRenderer {
         let blocks = prompt_blocks(&event.body);
         let beside = UpdateMeta { asked: self.asked.as_ref(), ..beside.clone() };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
-        // Two prompts with nothing between them are told apart by this alone.
+        // Only this id separates two consecutive prompts.
         let id = json_string(&match event.turn {
             Some(turn) => prompt_message_id(&self.record, turn),
             None => run_message_id(&self.record, event.seq),
@@ -398,7 +400,7 @@ impl RecordRenderer {
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
                 let said = format!(r#"{{"sessionUpdate":"user_message_chunk","messageId":{id},"content":"#);
-                // Only version 2 has others than version 1 can read.
+                // Only version 2 has block types that version 1 cannot read.
                 let is_open = version(event) == ProtocolVersion::V2;
                 let told = |block| if is_open { block_to_v1(block) } else { Cow::Borrowed(block) };
                 texts.into_iter().map(|block| format!("{said}{}}}", told(block))).collect()
@@ -408,8 +410,8 @@ impl RecordRenderer {
         notifications(&self.session, &updates, &beside)
     }
 
-    /// Takes an update; whether this client is told it, now that it comes. One that waits for the answer to the prompt
-    /// comes again.
+    /// Takes an update; returns whether the client receives it now. An update held until the reply to the prompt is
+    /// passed in again later.
     pub(super) fn update(&mut self, event: &Event, line: &UpdateLine<'_>) -> bool {
         let kind = line.head.kind;
         if kind == UpdateKind::Other {
@@ -427,14 +429,14 @@ impl RecordRenderer {
                 self.open.end();
                 let is_changed = kind == UpdateKind::Message(MessageKind::User)
                     && self.prompted.is_changed_by(line.update, line.head.content);
-                // Whoever speaks to its agent in version 1 would hear it from that.
+                // A version 1 client that talks to its agent directly would receive the repetition too.
                 return match self.client.protocol {
                     ProtocolVersion::V1 => self.is_own && is_first,
                     ProtocolVersion::V2 => is_changed,
                 };
             }
         }
-        // Version 1 cannot change what was told, and has the prompt.
+        // Version 1 cannot change a message that was sent, and the client already has the prompt.
         if is_users && !self.has_states() && self.prompt_id(event, line).is_some() {
             self.open.end();
             return false;
@@ -456,7 +458,7 @@ impl RecordRenderer {
         }
     }
 
-    /// What the agent said, as it said it where its version is the client's.
+    /// Forwards the agent's line as received if client and agent use the same version; translates it otherwise.
     pub(super) fn as_received(
         &mut self,
         event: &Event,
@@ -481,7 +483,7 @@ impl RecordRenderer {
         self.told(spoken, event.lineage, &update, beside)
     }
 
-    /// The lines that tell an update of this version.
+    /// The lines for an update of this version.
     pub(super) fn told(
         &mut self,
         spoken: ProtocolVersion,
@@ -513,12 +515,12 @@ impl RecordRenderer {
         }
         let Some((list, fewer)) = without_booleans(&update) else { return update };
         let mut splice = Splice::new(&update);
-        // The list lies in the update, and nothing else is replaced.
+        // The list is part of the update, and nothing else is replaced.
         drop(splice.replace(range_in(&update, list), &fewer));
         splice.finish().into()
     }
 
-    /// The agent's line, for a client of its version.
+    /// The agent's line, for a client of the same version.
     fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, beside: &UpdateMeta<'_>) -> String {
         let mut passed = LineRewrite::new(line, &self.session);
         for (id, other) in self.renames(event, line) {
@@ -534,7 +536,7 @@ impl RecordRenderer {
         passed.finish()
     }
 
-    /// The update with the ids it is told under.
+    /// The update with its ids replaced by those that the client sees.
     fn renamed<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Cow<'a, str> {
         let mut splice = Splice::new(line.update);
         let mut is_changed = false;
@@ -544,7 +546,7 @@ impl RecordRenderer {
         if is_changed { splice.finish().into() } else { line.update.into() }
     }
 
-    /// The id that a message of the user is told under if it is the prompt of a turn.
+    /// The id that the client sees for a user message that is the prompt of a turn.
     fn prompt_id(&self, event: &Event, line: &UpdateLine<'_>) -> Option<String> {
         let is_users = matches!(
             line.head.kind,
@@ -555,7 +557,7 @@ impl RecordRenderer {
         Some(prompt_message_id(&self.record, *turn))
     }
 
-    /// The ids of a line that are told as others, both as JSON.
+    /// The ids in a line that the client sees under other ids; both as JSON.
     fn renames<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Vec<(&'a str, String)> {
         if let (Some(prompt), Some(id)) = (self.prompt_id(event, line), line.head.message_id) {
             return vec![(id.get(), json_string(&prompt))];
@@ -569,7 +571,7 @@ impl RecordRenderer {
     }
 }
 
-/// The id of a line, as JSON.
+/// The JSON-RPC id of a line, as JSON.
 fn id_of(body: &str) -> Option<&str> {
     body.get(locate(body, &[PathStep::Key("id")])?)
 }
@@ -578,12 +580,12 @@ pub(super) fn beside(event: &Event, with_seq: bool) -> UpdateMeta<'static> {
     if with_seq { UpdateMeta::of(event.seq, event.at) } else { UpdateMeta::default() }
 }
 
-/// The version an event's line was spoken in.
+/// The protocol version of an event's line.
 pub(super) fn version(event: &Event) -> ProtocolVersion {
     ProtocolVersion::from_number(event.protocol).unwrap_or_default()
 }
 
-/// The options of an update or of an answer, and the same without those that are true or false; `None` if there is none of them.
+/// The option list of an update or response, and the same list without boolean options; `None` if there are none.
 pub(crate) fn without_booleans(update: &str) -> Option<(&str, String)> {
     let list = update.get(locate(update, &[PathStep::Key("configOptions")])?)?;
     let all: Vec<&str> = elements(list)?.into_iter().filter_map(|range| list.get(range)).collect();

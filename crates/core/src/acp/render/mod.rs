@@ -1,8 +1,8 @@
-//! From kept events to the lines a client sees: live as they come, and again when it asks for them.
+//! Renders stored events as lines for a client: live updates and replays.
 //!
-//! All of it is pure: events go in, lines come out. Between a client and an agent of one version a line is passed on
-//! by its bytes, with the session id, and an id that an earlier ACP session of the record had used, replaced. A client
-//! that did not ask for a kind of update is not told it.
+//! All of it is pure: events go in, lines come out. If client and agent use the same version, the agent's bytes are
+//! forwarded; only the session id, and ids that an earlier ACP session of the record already used, are replaced. A
+//! client does not receive update kinds that it did not ask for.
 
 mod bounded;
 mod echo;

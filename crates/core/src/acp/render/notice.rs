@@ -1,7 +1,7 @@
-//! Notices of acpx in the conversation: the agent has forgotten what came before, or is back in an earlier session.
+//! Notices that acpx adds to the conversation: the agent lost its context, or is back in an earlier session.
 //!
-//! Version 2 has an update for notices, and so have clients of version 1 that show them. For any other client a notice
-//! is a message that begins with `[acpx]`, so that nobody takes the agent to remember what it does not.
+//! Version 2 clients, and version 1 clients that support notices, receive a notice update. Any other client receives
+//! a message that begins with `[acpx]`, so that its user knows what the agent does not remember.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A line on its way to a client: made from parts, or an agent's own with what must change put in its place.
+//! Builds the lines that are sent to a client: from parts, or from an agent's line with some parts replaced.
 
 use std::fmt::Write;
 
@@ -10,22 +10,22 @@ use crate::model::{ClientName, Seq, Timestamp};
 use crate::wire::encode;
 use crate::wire::splice::{Object, PathStep, Splice, locate, range_in};
 
-/// What we say of an update beside it, under `_meta.acpx` of its notification.
+/// What acpx adds to an update, under `_meta.acpx` of its notification.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UpdateMeta<'a> {
-    /// The event it stands for.
+    /// The seq of the event that the update renders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seq: Option<u64>,
-    /// When that was kept.
+    /// The time of that event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<Timestamp>,
-    /// Whose words they are.
+    /// The prompt that the update renders.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) asked: Option<&'a PromptOrigin>,
 }
 
-/// A prompt's place, for those who did not ask it.
+/// The turn, request id and client of a prompt, for the other clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptOrigin {
@@ -43,7 +43,7 @@ impl UpdateMeta<'_> {
     fn json(&self) -> Option<String> {
         match (self.seq, self.at, self.asked) {
             (None, None, None) => None,
-            // Almost all of them, so without the detour.
+            // Fast path for almost all updates.
             (Some(seq), Some(at), None) => Some(format!(r#"{{"seq":{seq},"at":"{at}"}}"#)),
             _ => Some(serde_json::to_string(self).expect("numbers and text are always JSON")),
         }
@@ -62,7 +62,7 @@ pub(super) fn notification(session: &str, update: &str, beside: &UpdateMeta<'_>)
     encode::notification("session/update", &params)
 }
 
-/// Lines that together tell one event. Only the last says its number: whoever has seen it has seen all of it.
+/// The lines of one event. Only the last carries the seq: a client that received it has all of them.
 pub(super) fn notifications(
     session: &str,
     updates: &[impl AsRef<str>],
@@ -76,14 +76,14 @@ pub(super) fn notifications(
     updates.iter().enumerate().map(line).collect()
 }
 
-/// An agent's line being changed. Every byte that is not named stays.
+/// An agent's line with replacements. All other bytes stay.
 pub(super) struct LineRewrite<'a> {
     body: &'a str,
     splice: Splice<'a>,
 }
 
 impl<'a> LineRewrite<'a> {
-    /// The line for a client that calls the session so, in JSON.
+    /// Starts a line with the client's session id, as JSON.
     pub(super) fn new(line: &UpdateLine<'a>, session: &str) -> Self {
         let mut passed = Self { body: line.body, splice: Splice::new(line.body) };
         if let Some(named) = line.params.session {
@@ -92,19 +92,18 @@ impl<'a> LineRewrite<'a> {
         passed
     }
 
-    /// Puts another value in the place of a part of the line.
+    /// Replaces a part of the line.
     pub(super) fn put(&mut self, part: &str, with: &str) {
-        // Parts are values of one reading of the line, each asked for once, so they lie in it and apart.
+        // The parts come from one parse of the line and each is replaced once, so they lie in it and do not overlap.
         drop(self.splice.replace(range_in(self.body, part), with));
     }
 
-    /// Inserts before a part.
+    /// Inserts text at an offset.
     fn insert(&mut self, at: usize, text: &str) {
         drop(self.splice.replace(at..at, text));
     }
 
-    /// Says what we have to say beside the line, in the place of what the agent may say there: a host of ours that is an
-    /// agent has numbers of its own.
+    /// Sets `_meta.acpx`, and removes the agent's own: an agent may itself be an acpx host, with seqs of its own.
     pub(super) fn say(&mut self, line: &UpdateLine<'a>, beside: &UpdateMeta<'_>) {
         match (line.params.meta, beside.json()) {
             (None, None) => {}

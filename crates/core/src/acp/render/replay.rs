@@ -1,8 +1,8 @@
-//! Telling a conversation again: chunks of a message joined, each tool call once as it ended, of what is told whole
-//! the last telling.
+//! Renders a replay of a conversation: joins the chunks of a message, renders each tool call once in its final state,
+//! and renders only the last version of state that is sent whole.
 //!
-//! What stands for several events is told at the place of the last of them and says its number. So numbers only rise,
-//! and whoever has seen one goes on with the next without a repeat and without a gap.
+//! A line that stands for several events has the place and the seq of the last one. So the seqs in a replay only
+//! increase, and a client can continue after any of them without gaps or duplicates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,24 +25,24 @@ use crate::wire::encode::json_string;
 /// How much of a conversation a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
-    /// Output of a tool that is longer is left out.
+    /// Longer tool output is left out.
     pub(crate) tool_output_bytes: Option<usize>,
 }
 
-/// A replay under way. It takes the events that were surveyed, in their order.
+/// A replay in progress. It takes the events that the [`ReplayIndex`] has seen, in the same order.
 pub(crate) struct ReplayRenderer {
     rendering: RecordRenderer,
     survey: ReplayIndex,
     bounds: Bounds,
-    /// What sees to it that no line has longer output, if there is a bound.
+    /// Trims output in the rendered lines, if there is a bound.
     bounded: Option<OutputTrimmer>,
-    /// The first event that is told. Those before are only taken in.
+    /// The first event that is sent. Earlier events only update the state.
     from: Seq,
     tools: HashMap<EntityKey, MergedToolCall>,
-    /// The tool calls that are told line by line: their agent tells the output of a command beside the protocol, in
-    /// pieces that a client appends.
+    /// The tool calls whose updates are sent one by one: their agent reports terminal output in `_meta`, in pieces
+    /// that the client appends.
     line_by_line: HashSet<EntityKey>,
-    /// What the session is about, as told so far.
+    /// The session info so far.
     info: Option<Fields>,
     /// The messages with ids of the agent that have begun.
     begun: HashSet<(LineageIndex, MessageKind, Box<str>)>,
@@ -51,7 +51,7 @@ pub(crate) struct ReplayRenderer {
 }
 
 impl ReplayRenderer {
-    /// A replay of what was surveyed, told from an event on.
+    /// Starts a replay of the indexed events that sends events from `from` on.
     pub(crate) fn new(mut rendering: RecordRenderer, survey: ReplayIndex, from: Seq, bounds: Bounds) -> Self {
         if survey.begins_late() {
             rendering.begins_late();
@@ -62,7 +62,7 @@ impl ReplayRenderer {
         Self { rendering, survey, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
     }
 
-    /// Takes the next event; the lines that can be told by now.
+    /// Takes the next event; returns the lines that are complete.
     pub(crate) fn take(&mut self, event: &Event) -> Vec<String> {
         match (event.direction, event.kind) {
             (Direction::Ours, EventKind::Fact) => {
@@ -85,7 +85,8 @@ impl ReplayRenderer {
                 let settled = self.rendering.answered(event);
                 self.settle(event, settled);
             }
-            // A change of modes or options is ours to tell where the agent has told only who asked for it.
+            // If the agent reports a changed mode or option only to the client that requested it, acpx stores an
+            // update for the others.
             (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update(event),
             (Direction::FromAgent, EventKind::Notification) => {
                 let lines = self.rendering.child_lines(event);
@@ -99,14 +100,14 @@ impl ReplayRenderer {
         std::mem::take(&mut self.out)
     }
 
-    /// The rest.
+    /// The remaining lines.
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.flush();
         self.out
     }
 
-    /// Tells a prompt that is part of the conversation by this event, in its place: before what else is told by the same
-    /// event. That has the number then.
+    /// Inserts the lines of a prompt before the other lines of the same event. If there are such lines, the last of
+    /// them carries the seq.
     fn prompt(&mut self, place: usize, prompt: &Event) {
         if let Some(turn) = prompt.turn {
             let id = prompt_message_id(&self.rendering.record, turn);
@@ -122,7 +123,7 @@ impl ReplayRenderer {
         self.out.splice(place..place, lines);
     }
 
-    /// Tells what waited for the answer to the prompt.
+    /// Renders the updates held until the reply to the prompt.
     fn settle(&mut self, event: &Event, settled: PromptResolution) {
         let by = |waited: Event| Event { seq: event.seq, at: event.at, ..waited };
         if settled.prompt.is_some() {
@@ -161,15 +162,15 @@ impl ReplayRenderer {
             UpdateKind::Terminal => self.terminal(event, line),
             UpdateKind::State(SessionStateKind::Info) => self.info(event, line),
             UpdateKind::State(state) => {
-                // It does not end the message. But whoever has seen it goes on behind it, so what came before it is
-                // told before it.
+                // State does not end the message. But a client may continue after its seq, so all earlier lines must
+                // come first.
                 let is_answered = matches!(state, SessionStateKind::Mode | SessionStateKind::Options)
                     && self.is_translated_up(event);
                 if self.survey.is_last(state, event, line) && !is_answered {
                     self.flush();
                     self.as_received(event, line);
                 } else if state == SessionStateKind::Plan {
-                    // Several are told in the order in which they first came.
+                    // The translation keeps several plans in the order of their first updates.
                     self.take_in(event, line);
                 }
             }
@@ -184,7 +185,8 @@ impl ReplayRenderer {
         }
     }
 
-    /// What a session is about is told in pieces: the last telling of each counts, and all are told with the last.
+    /// Session info comes in parts: merges them, the last value of each field wins, and renders all of them with the
+    /// last part.
     fn info(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let Some(mut told) = Fields::read(line.update) else { return };
         let is_last = self.survey.is_last(SessionStateKind::Info, event, line);
@@ -209,7 +211,7 @@ impl ReplayRenderer {
         }
     }
 
-    /// A client of version 1 is told what a terminal shows with the tool calls that refer to it.
+    /// A version 1 client sees terminal output in the tool calls that refer to the terminal.
     fn terminal(&mut self, event: &Event, line: &UpdateLine<'_>) {
         self.flush();
         self.as_received(event, line);
@@ -228,7 +230,7 @@ impl ReplayRenderer {
         let begins = self.begins(event, kind, &message);
         let Some(text) = line.plain_text() else {
             self.flush();
-            // A piece that has nothing in it is told to nobody who could be told that it begins something.
+            // A chunk without content produces no line, so it does not begin a message.
             if begins && line.head.content.is_some() {
                 self.begin_message(event, kind, &message);
             }
@@ -257,7 +259,7 @@ impl ReplayRenderer {
         }
     }
 
-    /// Whether a chunk is the first of its message. Only version 2 can say so.
+    /// Whether a chunk is the first of its message. Only version 2 can express this.
     fn begins(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) -> bool {
         match message {
             _ if self.rendering.client.protocol == ProtocolVersion::V1 => false,
@@ -266,7 +268,7 @@ impl ReplayRenderer {
         }
     }
 
-    /// Takes note of a message that was told whole: chunks that come then go on with it.
+    /// Records a message that was sent whole: later chunks continue it.
     fn note_begun(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let id = line.head.message_id.and_then(text_of);
         if let (UpdateKind::Message(kind), Some(id), Some(_)) = (line.head.kind, id, line.head.content) {
@@ -274,7 +276,7 @@ impl ReplayRenderer {
         }
     }
 
-    /// Tells a message that begins with a chunk which goes out as it came: what a client had of it before is void.
+    /// Begins a message whose first chunk is forwarded as received: clears what the client had of it before.
     fn begin_message(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) {
         let id = message.id(&self.rendering.record, &self.rendering.known, event.lineage);
         let beside = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
@@ -289,7 +291,7 @@ impl ReplayRenderer {
         let Some(call) = text_of(id) else { return self.as_received(event, line) };
         let key = (event.lineage, Box::from(&*call));
         if self.line_by_line.contains(&key) || has_terminal_meta(line.update) {
-            // What came before is told first, without a number: this line has it.
+            // Earlier updates are rendered first, without a seq: this line carries it.
             if let Some(tool) = self.tools.remove(&key) {
                 let telling = ToolRenderSpec { is_over: false, has_cancelled: false };
                 let update = self.folded(event, &key, tool, telling);
@@ -310,7 +312,7 @@ impl ReplayRenderer {
         self.tell_tool(event, &key);
     }
 
-    /// Tells a tool call, if nothing more is told of it.
+    /// Renders a tool call if this event is its last.
     fn tell_tool(&mut self, event: &Event, key: &EntityKey) {
         if !self.survey.is_last_of(key, event) {
             return;
@@ -324,7 +326,7 @@ impl ReplayRenderer {
         self.made(event, &update);
     }
 
-    /// The update that tells a tool call with all its fields.
+    /// The update with all fields of a tool call.
     fn folded(
         &mut self,
         event: &Event,
@@ -338,26 +340,27 @@ impl ReplayRenderer {
         tool.update(&id, version(event), telling)
     }
 
-    /// Tells an update that was made of several.
+    /// Renders an update that was merged from several.
     fn made(&mut self, event: &Event, update: &str) {
         let beside = UpdateMeta::of(event.seq, event.at);
         let lines = self.rendering.told(version(event), event.lineage, update, &beside);
         self.tell(event, lines);
     }
 
-    /// Whether version 1 is told to version 2. What a session offers is then in the answer alone, where all of it is
-    /// known.
+    /// Whether a version 1 update is translated for a version 2 client. Such a client receives the options in the
+    /// response alone, where all of them are known.
     fn is_translated_up(&self, event: &Event) -> bool {
         (version(event), self.rendering.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2)
     }
 
-    /// What is not told is taken in all the same: a translation may depend on it.
+    /// Renders an update as received. Updates before `from` pass through too, because a translation may depend on
+    /// them.
     fn as_received(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let lines = self.rendering.as_received(event, line, &UpdateMeta::of(event.seq, event.at));
         self.tell(event, lines);
     }
 
-    /// Takes in what is not told, where what is told later is told by what was before.
+    /// Passes an update that is not sent to the translator, if later translations depend on it.
     fn take_in(&mut self, event: &Event, line: &UpdateLine<'_>) {
         if self.rendering.remembers_all(event) {
             drop(self.rendering.as_received(event, line, &UpdateMeta::default()));
@@ -370,7 +373,7 @@ impl ReplayRenderer {
         }
     }
 
-    /// Puts lines of a lineage row behind the others, without what is longer than the client wants.
+    /// Appends the lines of a lineage row, trimmed to the client's bound.
     fn push(&mut self, row: LineageIndex, lines: Vec<String>) {
         let Self { bounded, survey, out, .. } = self;
         match bounded {
@@ -381,7 +384,7 @@ impl ReplayRenderer {
         }
     }
 
-    /// Tells the chunks that were joined.
+    /// Renders the joined chunks.
     fn flush(&mut self) {
         let Some(run) = self.run.take() else { return };
         let beside = UpdateMeta::of(run.last, run.at);

@@ -1,32 +1,32 @@
-//! Chunks of one message that differ in their text alone, joined into one.
+//! Joins chunks of one message that differ only in their text.
 
 use super::entities::MessageRef;
 use crate::model::{LineageIndex, MessageKind, ProtocolVersion, Seq, Timestamp};
 
-/// How much text is joined at most. A longer message goes out in several pieces, so that no line and no memory grows
-/// with it.
+/// How many bytes of text are joined at most. A longer message is sent in several pieces, which bounds lines and
+/// memory.
 const MOST: usize = 256 * 1024;
 
-/// The chunks so far.
+/// The chunks joined so far.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) kind: MessageKind,
     pub(super) message: MessageRef,
     /// Whether it begins the message.
     pub(super) begins: bool,
-    /// The agent's id, as it wrote it.
+    /// The agent's message id, as received.
     pub(super) given: Option<Box<str>>,
     pub(super) row: LineageIndex,
-    /// The version it was spoken in.
+    /// The protocol version of the chunks.
     pub(super) protocol: ProtocolVersion,
     pub(super) last: Seq,
     pub(super) at: Timestamp,
-    /// As JSON has it between quotes.
+    /// The text as JSON, without its quotes.
     pub(super) text: String,
 }
 
 impl Run {
-    /// Whether another chunk goes on with this text.
+    /// Whether another chunk continues this text.
     pub(super) fn goes_on_with(&self, other: &Self) -> bool {
         self.kind == other.kind
             && (self.row, self.protocol) == (other.row, other.protocol)
@@ -51,13 +51,13 @@ impl Run {
         let id = id.map(|id| format!(r#","messageId":{id}"#)).unwrap_or_default();
         format!(r#"{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"{}"}}{id}}}"#, self.text)
     }
-    /// The update object of version 2 that begins the message with it, whatever a client had of it before.
+    /// The version 2 update object that begins the message with it, and replaces what the client had of it.
     pub(super) fn whole(&self, id: &str) -> String {
         whole(self.kind, id, &format!(r#"{{"type":"text","text":"{}"}}"#, self.text))
     }
 }
 
-/// A message of version 2, whole. `id` and `content` are JSON.
+/// A whole message of version 2. `id` and `content` are JSON.
 pub(super) fn whole(kind: MessageKind, id: &str, content: &str) -> String {
     let kind = match kind {
         MessageKind::User => "user_message",

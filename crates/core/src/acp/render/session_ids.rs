@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 type IsSession = dyn Fn(&str) -> bool + Send + Sync;
 
-/// Which ids are sessions of acpx that a client has in use; none by default.
+/// Tests whether an id is an acpx session that a client uses. By default none is.
 #[derive(Clone, Default)]
 pub(crate) struct SessionIds(Option<Arc<IsSession>>);
 
 impl SessionIds {
-    /// The ids of which this is true.
+    /// The ids that satisfy the predicate.
     pub(crate) fn new(is_session: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(is_session)))
     }

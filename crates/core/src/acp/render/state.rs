@@ -1,8 +1,9 @@
-//! Whether a session works, as clients of version 2 are told. An agent of version 1 does not say it: our facts do, and
-//! its questions. A file or a command that it wants is a question only if a fact says that somebody is asked. One of
-//! version 2 says it itself, and then the fact that follows is not told again.
+//! Tracks whether a session is idle, running or waiting for its user, for version 2 clients. A version 1 agent does
+//! not report this, so acpx derives it from its own facts and the agent's pending requests; a file or terminal
+//! request counts only after a `PermissionAsked` fact. A version 2 agent reports it itself, and a fact that would
+//! repeat it produces no update.
 //!
-//! It takes every event in order and can be asked at any time, so that whoever comes hears how the session stands.
+//! The tracker takes every event in order, and can render the current state at any time for a client that attaches.
 
 use std::borrow::Cow;
 
@@ -22,39 +23,39 @@ use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 use crate::wire::splice::{PathStep, locate};
 
-/// How a session stands, by the events so far.
+/// The state of a session after the events so far.
 #[derive(Debug, Default)]
 pub(crate) struct SessionState {
     now: SessionActivity,
     errors: ErrorForm,
-    /// The turn of ours that runs, and the name of its prompt.
+    /// The running acpx turn and the request id of its prompt.
     turn: Option<ErrorTurn>,
-    /// The id of its prompt, as JSON, and the agent's answer to it: what version 1 says of a turn's end.
+    /// The id of the prompt request as JSON, and the agent's response to it. In version 1 the response ends the turn.
     prompt: Option<Box<str>>,
     answer: Option<RawPromptAnswer>,
-    /// Whether the agent has told a state of its own since the turn began.
+    /// Whether the agent has sent a state update since the turn began.
     has_spoken: bool,
-    /// Whether it was told that the session works before the agent said so, and whether it says no more than that now.
+    /// Whether acpx reported `running` before the agent did, and whether the agent's last update only repeats that.
     is_ahead: bool,
     repeats: bool,
-    /// What an agent of version 2 last said to go on beside its turns, as JSON, if it says so at all.
+    /// The background work that a version 2 agent listed in its last state update, as JSON; `None` without a list.
     background: Option<Box<str>>,
-    /// The ids of the questions that wait for an answer, as JSON. A turn has few.
+    /// The ids of the pending requests, as JSON. A turn has few.
     questions: Vec<Box<str>>,
-    /// The update that told the last end of work, and its event.
+    /// The update that reported the last end of work, and the seq of its event.
     ended: Option<(Seq, Box<str>)>,
-    /// The last event, and when it was kept.
+    /// The last event and its time.
     heard: Option<(Seq, Timestamp)>,
 }
 
 /// How the client receives errors.
 #[derive(Debug, Default)]
 struct ErrorForm {
-    /// The ways to log in that it was offered, a list of JSON.
+    /// The login methods advertised to the client, as a JSON list.
     logins: Option<Box<str>>,
-    /// What its user can do where a login is missing.
+    /// What the user can do if a login is missing.
     login_hint: Option<Box<str>>,
-    /// Whether it wants all data of an error.
+    /// Whether the client wants all data of an error.
     wants_data: bool,
 }
 
@@ -64,7 +65,7 @@ enum SessionActivity {
     Idle,
     Running,
     RequiresAction,
-    /// A state that only its agent knows: the update that told it. It may be work or none.
+    /// A state that acpx does not know, as the agent's update. It may mean work or not.
     Other(Box<str>),
 }
 
@@ -74,7 +75,7 @@ impl SessionActivity {
     }
 }
 
-/// A turn as an error names it.
+/// A turn as identified in an error.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ErrorTurn {
@@ -82,7 +83,7 @@ struct ErrorTurn {
     request_id: String,
 }
 
-/// What we say of an error that ends a turn.
+/// The acpx part of the error that ends a turn.
 #[derive(Serialize)]
 struct TurnErrorData<'a> {
     code: &'a str,
@@ -95,14 +96,14 @@ struct TurnErrorData<'a> {
     message: Option<&'a str>,
 }
 
-/// An agent's answer to a prompt, as JSON. In version 2 only a refusal says anything of the turn's end.
+/// An agent's response to a prompt, as JSON. In version 2 only an error is relevant to the end of the turn.
 #[derive(Debug)]
 enum RawPromptAnswer {
     Result(Box<str>),
     Error(Box<str>),
 }
 
-/// The members of a request or an answer that say what it is to.
+/// The members that identify a request or a response.
 #[derive(Deserialize)]
 pub(super) struct RequestEnvelope<'a> {
     #[serde(borrow, default)]
@@ -116,14 +117,14 @@ pub(super) struct RequestEnvelope<'a> {
 }
 
 impl SessionState {
-    /// How a session stands before any event, for this client.
+    /// The state before any event, for this client.
     pub(crate) fn to(client: &ClientFacts) -> Self {
         let (logins, login_hint) = (client.logins.clone(), client.login_hint.clone());
         let errors = ErrorForm { logins, login_hint, wants_data: client.error_data };
         Self { errors, ..Self::default() }
     }
 
-    /// Takes the next event; the update that tells what changes by it, where the agent does not say so itself.
+    /// Takes the next event; returns the update for a change of state that the agent does not report itself.
     pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
         let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
         self.repeats = false;
@@ -165,8 +166,8 @@ impl SessionState {
         }
     }
 
-    /// Nothing more is known at the moment: the update that tells that the session waits for its user, if it does. What
-    /// a policy answers is answered together with its being asked, and is told to nobody.
+    /// Called when no further event is available: returns the `requires_action` update if the session waits for its
+    /// user. A request that a policy answers is resolved before that, so it is never reported.
     pub(crate) fn pause(&mut self) -> Option<Box<str>> {
         let waits = !self.questions.is_empty() && self.now == SessionActivity::Running;
         waits.then(|| {
@@ -175,7 +176,8 @@ impl SessionState {
         })
     }
 
-    /// The line that tells how the session stands, and by which event: whoever has it goes on with the next.
+    /// The line with the current state and the seq of the last event. A client that receives it continues with the
+    /// next event.
     pub(crate) fn standing_line(&self, record: &RecordId, missed: Option<Seq>) -> String {
         let running = self.turn.as_ref().filter(|_| self.now != SessionActivity::Idle);
         let asked = running.map(|running| PromptOrigin {
@@ -188,8 +190,8 @@ impl SessionState {
         notification(&json_string(record.as_str()), &self.standing(missed), &beside)
     }
 
-    /// The update that tells how the session stands. Of the last end of work it tells to those who missed it: it has
-    /// been since the event they name. Whoever was there for it has heard it.
+    /// The update with the current state. If the last end of work is at or after the event `missed`, it is the update
+    /// that reported that end. A client that already received the end gets a plain idle update.
     pub(super) fn standing(&self, missed: Option<Seq>) -> Box<str> {
         let told = match (&self.now, &self.ended) {
             (SessionActivity::Other(told), _) => return told.clone(),
@@ -206,22 +208,22 @@ impl SessionState {
         }
     }
 
-    /// The turn that runs, and the name of its prompt.
+    /// The running turn and the request id of its prompt.
     pub(crate) fn running_turn(&self) -> Option<(u64, &str)> {
         self.turn.as_ref().map(|running| (running.turn, &*running.request_id))
     }
 
-    /// Whether nothing works.
+    /// Whether the session is idle.
     pub(super) fn is_idle(&self) -> bool {
         self.now == SessionActivity::Idle
     }
 
-    /// Whether the last event only says what was told before it.
+    /// Whether the last event only repeats a state that was already sent.
     pub(super) fn repeats(&self) -> bool {
         self.repeats
     }
 
-    /// Takes what an agent of version 2 says of its state.
+    /// Takes a state update of a version 2 agent.
     fn said(&mut self, event: &Event) {
         if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
             return;
@@ -242,13 +244,13 @@ impl SessionState {
             Some(StateUpdate::Running) => self.now = SessionActivity::Running,
             Some(StateUpdate::RequiresAction) => self.now = SessionActivity::RequiresAction,
             Some(_) => self.now = SessionActivity::Other(line.update.into()),
-            // What is no state changes none.
+            // An unreadable state changes nothing.
             None => {}
         }
     }
 
-    /// Takes an answer. One of version 2 to the prompt says that it was taken: from then on the session works, if
-    /// the agent does not say otherwise itself.
+    /// Takes a response. A version 2 agent confirms the prompt with it: from then on the session is running, unless
+    /// the agent reports another state.
     fn answered(&mut self, body: &str, is_first: bool) -> Option<Box<str>> {
         let RequestEnvelope { id, result, error, .. } = serde_json::from_str(body).ok()?;
         if id.map(RawValue::get) != self.prompt.as_deref() {
@@ -274,14 +276,14 @@ impl SessionState {
                 (self.turn, self.prompt, self.answer) = (Some(ErrorTurn { turn, request_id }), None, None);
                 (self.has_spoken, self.is_ahead) = (false, false);
                 if ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2) {
-                    // Its agent may refuse the prompt, and says itself when it works.
+                    // The agent may reject the prompt, and reports itself when it works.
                     return None;
                 }
                 let is_news = !self.now.is_known_to_work();
                 self.now = SessionActivity::Running;
                 is_news.then(running_update)
             }
-            // One that never began may end while another runs, and is no end of that.
+            // A turn that never started can end while another one runs. That does not end the running turn.
             Fact::TurnEnded { turn, stop_reason, error } => {
                 let over = self.turn.take_if(|runs| runs.turn == turn)?;
                 (self.prompt, self.is_ahead) = (None, false);
@@ -302,7 +304,7 @@ impl SessionState {
                 self.questions.push(request.into());
                 None
             }
-            // What works outside of any turn of ours works no more.
+            // The end of the agent process also ends its work outside of acpx turns.
             Fact::AgentEnded { .. } => {
                 self.background = None;
                 let is_news = self.turn.is_none() && self.now != SessionActivity::Idle;
@@ -316,13 +318,13 @@ impl SessionState {
     }
 }
 
-/// The update of version 2 that tells how a turn stands by a fact, whoever its agent is.
+/// The version 2 update for the state of a turn after a fact, for agents of either version.
 pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
     match fact {
         Fact::TurnStarted { .. } => Some(running_update()),
         Fact::TurnEnded { turn, error: Some(error), .. } => {
             let turn = ErrorTurn { turn: *turn, request_id: request_id.to_owned() };
-            // Only hosts receive it, and they want all data.
+            // Only hosts receive this update, and they want all data.
             Some(failed(turn, error, None, &ErrorForm { wants_data: true, ..ErrorForm::default() }))
         }
         Fact::TurnEnded { stop_reason, .. } => Some(stopped(stop_reason.as_deref().unwrap_or("error"), None)),
@@ -330,13 +332,13 @@ pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
     }
 }
 
-/// Whether two objects say the same, however they are written.
+/// Whether two objects are equal as JSON values.
 fn says_only(one: &str, other: &str) -> bool {
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     read(one).is_some_and(|one| Some(one) == read(other))
 }
 
-/// The update that ends a turn, with what the agent's answer says beside the reason.
+/// The update that ends a turn, with `usage` and `_meta` of the agent's response.
 fn stopped(reason: &str, answer: Option<&RawPromptAnswer>) -> Box<str> {
     let mut said = format!(r#"{{"stopReason":{}"#, json_string(reason));
     if let Some(RawPromptAnswer::Result(result)) = answer {
@@ -350,7 +352,7 @@ fn stopped(reason: &str, answer: Option<&RawPromptAnswer>) -> Box<str> {
     idle_update(&said)
 }
 
-/// The update that ends a turn which failed: the error as a client of version 1 gets it for an answer.
+/// The update that ends a failed turn: its error is the one that a version 1 client receives as the response.
 fn failed(
     turn: ErrorTurn,
     error: &FactError,

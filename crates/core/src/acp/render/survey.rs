@@ -1,5 +1,5 @@
-//! The first look at a conversation that is to be replayed: where each tool call, and each thing that is told whole,
-//! is told last. It reads only the lines that may be one of these, and holds numbers, not lines.
+//! Indexes a conversation before its replay: finds the last update of each tool call and of each state that is sent
+//! whole. It parses only lines that can be one of these, and stores seqs, not lines.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -13,54 +13,54 @@ use crate::model::{
 };
 use crate::wire::splice::{PathStep, elements, locate};
 
-/// A tool call or a terminal: an agent's ids are its ACP session's.
+/// The id of a tool call or a terminal. An agent's ids are unique only within their ACP session.
 pub(super) type EntityKey = (LineageIndex, Box<str>);
 
-/// What was told last, and where.
+/// The seqs of the last updates, for one replay.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayIndex {
-    /// Whether it is for a client of version 1: what a terminal shows is told it as a part of the tool calls that
-    /// refer to the terminal.
+    /// Whether the replay is for a version 1 client, which sees terminal output in the tool calls that refer to the
+    /// terminal.
     shows_terminals: bool,
     tools: HashMap<EntityKey, ToolCallSeqs>,
-    /// The terminals of ours that began.
+    /// The terminals that acpx started.
     started: HashSet<EntityKey>,
     /// The tool calls that refer to a terminal.
     shown_in: HashMap<EntityKey, Vec<EntityKey>>,
-    /// How much terminals show.
+    /// The output sizes of terminals.
     pub(super) sizes: TerminalSizes,
     states: HashMap<SessionStateKind, Seq>,
     plans: HashMap<(Option<TurnId>, Option<Box<str>>), Seq>,
     running: Option<TurnId>,
     said: OwnState,
-    /// Where an agent's process was last known to be gone.
+    /// The last event that ended or replaced the agent process or its session.
     gone: Option<Seq>,
-    /// Whether something may have begun before what is looked at.
+    /// Whether there are events before the indexed range.
     begins_late: bool,
     lacks_beginning: bool,
 }
 
-/// The state that an agent of version 2 last told.
+/// The last state update of a version 2 agent.
 #[derive(Debug, Default)]
 struct OwnState {
-    /// Whether it does something.
+    /// Whether the agent works.
     works: bool,
-    /// The tool calls and terminals that go on beside that, if it says so at all.
+    /// The tool calls and terminals listed as background work; `None` without a list.
     background: Option<HashSet<EntityKey>>,
 }
 
-/// The tool calls that an agent gave one id. There should be one; but some agents use an id again in a later turn.
+/// The tool calls with one id. Normally there is one, but some agents reuse an id in a later turn.
 #[derive(Debug)]
 struct ToolCallSeqs {
     /// The turn in which the last of them began.
     turn: Option<TurnId>,
-    /// Where those before it were told last.
+    /// The last events of the earlier calls.
     earlier: Vec<Seq>,
     last: Seq,
 }
 
 impl ReplayIndex {
-    /// A look at a conversation for a client of this version, from an event on.
+    /// An empty index for a client of this version, from an event on.
     pub(crate) fn of(client: ProtocolVersion, from: Seq) -> Self {
         let (shows_terminals, begins_late) = (client == ProtocolVersion::V1, from > Seq::FIRST);
         Self { shows_terminals, begins_late, ..Self::default() }
@@ -68,16 +68,16 @@ impl ReplayIndex {
 
     /// Takes the next event.
     pub(crate) fn take(&mut self, event: &Event) {
-        // Version 1 is told what is new of a message or a tool call, however long ago that began.
+        // A version 1 client receives only the difference to earlier messages and tool calls of a version 2 agent.
         self.lacks_beginning |= self.shows_terminals && event.protocol == ProtocolVersion::V2.number();
         if self.begins_late && !self.shows_terminals && event.kind == EventKind::Update {
-            // Version 2 says that a message begins, and what a client had of it is void then. One that the agent named
-            // may have begun at any time.
+            // In version 2, beginning a message discards what the client had of it. A message with an id of the agent
+            // may have begun before the indexed range.
             self.lacks_beginning |= memchr::memmem::find(event.body.as_bytes(), b"\"messageId\"").is_some();
         }
         match (event.direction, event.kind) {
             (Direction::Ours, EventKind::Fact) => self.fact(event),
-            // What a client has changed is kept as an update of ours.
+            // A change that a client made is stored as an update by acpx.
             (Direction::FromAgent | Direction::Ours, EventKind::Update) if may_count(&event.body) => {
                 self.update(event);
             }
@@ -95,7 +95,7 @@ impl ReplayIndex {
             Some(Fact::TurnEnded { turn, .. }) if self.running == Some(TurnId(turn)) => {
                 self.running = None;
             }
-            // A process that is there again, or a session that is another, is none of the one before.
+            // Background work does not survive a new process or another session.
             Some(
                 Fact::AgentEnded { .. }
                 | Fact::Restored { .. }
@@ -116,7 +116,7 @@ impl ReplayIndex {
         }
     }
 
-    /// A terminal shows something by this event, and so do the tool calls that refer to it.
+    /// A terminal produced output: the tool calls that refer to it have changed too.
     fn shown_by(&mut self, terminal: &EntityKey, seq: Seq) {
         for call in self.shown_in.get(terminal).into_iter().flatten() {
             if let Some(calls) = self.tools.get_mut(call) {
@@ -125,7 +125,7 @@ impl ReplayIndex {
         }
     }
 
-    /// A tool call is told by this event; whether it is the first time.
+    /// Records an update of a tool call; returns whether the call is new here.
     fn called(&mut self, call: EntityKey, event: &Event, is_new: bool) -> bool {
         match self.tools.entry(call) {
             Entry::Vacant(place) => {
@@ -158,7 +158,7 @@ impl ReplayIndex {
                     }
                 }
                 let is_first = self.called(call, event, head.is_new_call);
-                // Only version 1 says that a call is new. Any other may have begun before what is looked at.
+                // Only version 1 marks a new call. Any other call may have begun before the indexed range.
                 self.lacks_beginning |= is_first && !head.is_new_call;
             }
             UpdateKind::Terminal => {
@@ -173,7 +173,7 @@ impl ReplayIndex {
                 self.plans.insert((event.turn, plan), event.seq);
             }
             UpdateKind::State(state) => {
-                // What a session is about is told in pieces.
+                // Session info comes in parts.
                 self.lacks_beginning |= self.begins_late && state == SessionStateKind::Info;
                 self.states.insert(state, event.seq);
             }
@@ -185,21 +185,21 @@ impl ReplayIndex {
         }
     }
 
-    /// Whether a tool call is told no more after this event.
+    /// Whether this event is the last update of a tool call.
     pub(super) fn is_last_of(&self, tool: &EntityKey, event: &Event) -> bool {
-        // One that was overlooked is told each time.
+        // A call that is not indexed is rendered at each update.
         self.tools
             .get(tool)
             .is_none_or(|calls| calls.last <= event.seq || calls.earlier.binary_search(&event.seq).is_ok())
     }
 
-    /// The tool calls that a terminal is shown in.
+    /// The tool calls that show a terminal.
     pub(super) fn calls_of(&self, terminal: &EntityKey) -> &[EntityKey] {
         let calls = self.shown_in.get(terminal).filter(|_| self.shows_terminals);
         calls.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether this event tells such a thing last.
+    /// Whether this event is the last update of such a state.
     pub(super) fn is_last(&self, state: SessionStateKind, event: &Event, line: &UpdateLine<'_>) -> bool {
         let last = match state {
             SessionStateKind::Plan => {
@@ -211,10 +211,10 @@ impl ReplayIndex {
         last.is_none_or(|last| *last <= event.seq)
     }
 
-    /// Whether nothing more is to come of a tool call that began in this turn and is told last by this event. Work of
-    /// an agent of version 2 goes on beside its turns as long as it lists it, and its process is there. One that lists
-    /// nothing does not say that nothing goes on; but whoever is told the conversation again is not left with a call
-    /// that nothing ends. What comes of it after all is told then.
+    /// Whether a tool call that began in `turn`, and whose last update is this event, is over. Work of a version 2
+    /// agent can continue after its turns while the agent lists it as background work and its process runs. An agent
+    /// that lists nothing may still work, but a replay must not leave a call open that nothing ends. A later update
+    /// is sent anyway.
     pub(super) fn is_over(&self, tool: &EntityKey, turn: Option<TurnId>, event: &Event) -> bool {
         let has_ended = turn.is_none() || turn != self.running;
         if ProtocolVersion::from_number(event.protocol) != Some(ProtocolVersion::V2) {
@@ -225,24 +225,24 @@ impl ReplayIndex {
         };
         let is_left_out = match &self.said.background {
             Some(list) => !list.iter().any(goes_on),
-            // A turn of the agent's own is over when it says so.
+            // A turn of the agent's own is over when the agent reports that it is idle.
             None => turn.is_some() || !self.said.works,
         };
         self.gone.is_some_and(|gone| event.seq < gone) || has_ended && is_left_out
     }
 
-    /// Whether there is something before what was looked at.
+    /// Whether there are events before the indexed range.
     pub(super) fn begins_late(&self) -> bool {
         self.begins_late
     }
 
-    /// Whether something that must be known may have begun before what was looked at.
+    /// Whether a message, call or state that the replay needs may have begun before the indexed range.
     pub(crate) fn lacks_beginning(&self) -> bool {
         self.lacks_beginning
     }
 }
 
-/// The terminal of ours that a fact is about, if it is about one.
+/// The acpx terminal that a fact is about, if any.
 pub(super) fn own_terminal(event: &Event) -> Option<EntityKey> {
     match Fact::from_body(&event.body)? {
         Fact::TerminalStarted { terminal_id, .. }
@@ -252,7 +252,7 @@ pub(super) fn own_terminal(event: &Event) -> Option<EntityKey> {
     }
 }
 
-/// The terminals that a tool call's content refers to: a list, or an item of one.
+/// The terminals that tool call content refers to. `content` is a list or one of its items.
 fn terminals(content: Option<&RawValue>) -> Vec<Box<str>> {
     let Some(content) = content.map(RawValue::get) else { return Vec::new() };
     if memchr::memmem::find(content.as_bytes(), b"terminalId").is_none() {
@@ -265,7 +265,7 @@ fn terminals(content: Option<&RawValue>) -> Vec<Box<str>> {
     items.into_iter().filter_map(|item| member(item, "terminalId")).collect()
 }
 
-/// What a state of version 2 lists as going on; `None` if it says nothing of it.
+/// The background work that a version 2 state lists; `None` without a list.
 fn background(update: &str, row: LineageIndex) -> Option<HashSet<EntityKey>> {
     let list = update.get(locate(update, &[PathStep::Key("background")])?)?;
     let items = elements(list)?.into_iter().filter_map(|range| list.get(range));
@@ -273,13 +273,13 @@ fn background(update: &str, row: LineageIndex) -> Option<HashSet<EntityKey>> {
     Some(items.filter_map(named).map(|id| (row, id)).collect())
 }
 
-/// A text among the members of an object.
+/// A string member of an object.
 fn member(object: &str, name: &str) -> Option<Box<str>> {
     serde_json::from_str(object.get(locate(object, &[PathStep::Key(name)])?)?).ok()
 }
 
-/// Whether a line may tell a tool call or one of the things that are told whole: the names of all of them have one of
-/// these in them.
+/// Whether a line can be a tool call or a state that is sent whole: the names of all of these contain one of the
+/// words.
 fn may_count(body: &str) -> bool {
     ["_update", "tool_call", "plan", "terminal"]
         .iter()

@@ -1,5 +1,5 @@
-//! Terminals that we run for an agent of version 1: a client of version 2 has them as terminals, and one of version 1 has
-//! what they show as text in the tool calls that refer to them, since the ids are none of its own.
+//! Terminals that acpx runs for a version 1 agent. A version 2 client receives them as terminals. A version 1 client
+//! receives their output as text in the tool calls that refer to them, because it does not own these terminal ids.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use crate::acp::translate::terminal_update;
 use crate::model::{Event, Fact, ProtocolVersion};
 use crate::wire::splice::{PathStep, locate};
 
-/// How many tool calls with terminals of their agent's own are known.
+/// How many tool calls with terminals of the agent are tracked.
 const MAX_AGENTS_TERMINALS: usize = 4096;
-/// How long the id of a tool call may be that has one, in bytes of JSON.
+/// The longest id of such a tool call, in bytes of JSON.
 const MAX_CALL_ID: usize = 256;
 
-/// Whether an update tells what a terminal of the agent's own shows, as agents do for clients with the capability
-/// `_meta.terminal_output`.
+/// Whether an update carries output of a terminal that the agent runs, as agents send it to clients with the
+/// capability `_meta.terminal_output`.
 pub(super) fn has_terminal_meta(update: &str) -> bool {
     const NAMES: [&str; 4] = ["terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"];
     memchr::memmem::find(update.as_bytes(), b"\"terminal_").is_some()
@@ -24,7 +24,8 @@ pub(super) fn has_terminal_meta(update: &str) -> bool {
 }
 
 impl RecordRenderer {
-    /// Takes what happened on a terminal of ours. Version 1 is told it with the tool calls that refer to the terminal.
+    /// Takes an event of an acpx terminal. A version 1 client receives it with the tool calls that refer to the
+    /// terminal.
     pub(super) fn terminal(&mut self, event: &Event, fact: &Fact, with_seq: bool) -> Vec<String> {
         let Some(update) = terminal_update(fact) else { return Vec::new() };
         if let Fact::TerminalStarted { terminal_id, .. } = fact {
@@ -40,8 +41,8 @@ impl RecordRenderer {
         }
     }
 
-    /// A tool call of version 1 with what its terminals show, for a client of that version; `None` if it has none. A
-    /// client that was told no terminal has none that an update without content could be about.
+    /// A version 1 tool call with the output of its terminals, for a version 1 client; `None` if it has none. An
+    /// update without content can only be affected if the client has received terminal output.
     pub(super) fn with_terminals(&mut self, spoken: ProtocolVersion, update: &str) -> Option<Box<str>> {
         if [spoken, self.client.protocol] != [ProtocolVersion::V1; 2] {
             return None;
@@ -56,7 +57,7 @@ impl RecordRenderer {
         if may_have { self.to_v1.with_terminals(update) } else { None }
     }
 
-    /// Whether a tool call has a terminal of the agent's own, by this update or an earlier one.
+    /// Whether a tool call has a terminal that the agent runs, by this update or an earlier one.
     fn has_agents_terminal(&mut self, update: &str) -> bool {
         let Some(id) = locate(update, &[PathStep::Key("toolCallId")]).and_then(|id| update.get(id)) else {
             return false;
@@ -68,8 +69,8 @@ impl RecordRenderer {
         self.agents_terminals.contains(id)
     }
 
-    /// Takes what an update tells of a terminal of the agent's own, for a client that cannot read it there: the client is
-    /// told it as it is told what a terminal of ours shows.
+    /// Takes the terminal output in an update's `_meta`, for a client without the capability to read it there. The
+    /// client receives it like the output of an acpx terminal.
     fn take_terminal_meta(&mut self, update: &str) {
         if !has_terminal_meta(update) {
             return;

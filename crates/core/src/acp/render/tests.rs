@@ -1,4 +1,4 @@
-//! What clients are told, line by line, and that whatever is told again is the same conversation.
+//! Tests of the lines that clients receive, and that a replay shows the same conversation as the live updates.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ mod second_properties;
 mod terminals;
 mod versions;
 
-/// A record being written.
+/// Builds the events of a record.
 struct Log {
     events: Vec<Event>,
     turn: Option<TurnId>,
@@ -66,7 +66,7 @@ impl Log {
         self.push(Direction::ToAgent, EventKind::Request, &line.to_string());
     }
 
-    /// The agent's answer to a request of ours: its result or its error.
+    /// The agent's response to one of our requests: its result or its error.
     fn answer(&mut self, id: u64, how: &str) {
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{how}}}"#);
         self.push(Direction::FromAgent, EventKind::Response, &line);
@@ -82,7 +82,7 @@ impl Log {
         self.turn = None;
     }
 
-    /// Told again, from an event on.
+    /// A replay from an event on.
     fn replay_from(&self, from: u64, bounds: Bounds) -> Vec<Value> {
         self.replay_as(Arc::default(), from, bounds)
     }
@@ -107,8 +107,8 @@ impl Log {
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What a replay from an event on is made of: the turn that was last begun before it and what followed, or all if
-    /// that does not do.
+    /// The index and events of a replay from an event on: from the start of the last turn before it, or all events if
+    /// that is not enough.
     fn survey(&self, client: ProtocolVersion, from: Seq) -> (ReplayIndex, &[Event]) {
         let begins = |event: &Event| matches!(Fact::from_body(&event.body), Some(Fact::TurnStarted { .. }));
         let last = self.events.iter().rfind(|event| event.seq < from && begins(event));
@@ -129,7 +129,7 @@ impl Log {
         self.replay_from(1, Bounds::default())
     }
 
-    /// Told as it came, to a client that asked none of it.
+    /// The live lines for a client that sent none of the prompts.
     fn live(&self, client: Arc<ClientFacts>) -> Vec<String> {
         let mut rendering = RecordRenderer::new(&record(), client);
         self.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect()
@@ -140,7 +140,7 @@ fn record() -> RecordId {
     RecordId::new("r").unwrap()
 }
 
-/// The updates of lines, with the seq that each says.
+/// The updates of lines, each with its seq.
 fn updates(lines: &[Value]) -> Vec<(u64, Value)> {
     let update = |line: &Value| {
         assert_eq!(line["params"]["sessionId"], "r", "{line}");
@@ -150,7 +150,7 @@ fn updates(lines: &[Value]) -> Vec<(u64, Value)> {
     lines.iter().map(update).collect()
 }
 
-/// A prompt's words as a client of version 1 is told them.
+/// A prompt as a version 1 client receives it.
 fn asked(turn: u64, words: &str) -> Value {
     json!({ "sessionUpdate": "user_message_chunk", "messageId": format!("r:turn:{turn}"), "content": { "type": "text", "text": words } })
 }
@@ -403,7 +403,7 @@ fn a_call_that_takes_the_id_of_one_of_an_earlier_turn_is_another() {
     let mut log = Log::new();
     log.begin(1, "one");
     log.update(&call("A", r#","rawOutput":"of A""#));
-    // Some agents say twice that a call is new.
+    // Some agents announce a new call twice.
     log.update(&call("A", ""));
     log.update(done);
     log.end(1);
@@ -517,7 +517,7 @@ fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
     let all =
         ClientFacts { notices: true, compaction: true, boolean_options: true, ..ClientFacts::default() };
     assert_eq!(log.live(all.into()).len(), 4);
-    // The one who asked is not told, and hears the agent's echo, as it would from the agent.
+    // The client that sent the prompt does not receive it, but receives the agent's echo, as it would without acpx.
     let mut own = RecordRenderer::new(&record(), Arc::default());
     let told: Vec<_> =
         log.events.iter().flat_map(|event| own.tell(event, &|request| request == "q1")).collect();

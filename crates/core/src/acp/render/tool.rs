@@ -1,4 +1,4 @@
-//! A tool call with the fields of all its updates, to be told once.
+//! Merges all updates of a tool call, so that it is rendered once.
 
 use serde_json::value::RawValue;
 
@@ -6,59 +6,58 @@ use super::fields::Fields;
 use super::line::inside_quotes;
 use crate::model::{ProtocolVersion, TurnId};
 
-/// The member that says whose update it is.
+/// The id member.
 const ID: &str = "toolCallId";
-/// The member that grows piece by piece.
+/// The member that content chunks extend.
 const CONTENT: &str = "content";
-/// Members that are a tool's output.
+/// The members that hold a tool's output.
 pub(super) const OUTPUT: [&str; 2] = [CONTENT, "rawOutput"];
-/// How many bytes of content that came piece by piece are joined at most, whatever a client wants: a call is one
-/// line, and no agent makes a line of ours longer than a line may be.
+/// How many bytes of content chunks are joined at most, regardless of the client's bound: a call is one line, and
+/// lines have a maximum length.
 const MOST_JOINED: usize = 16 << 20;
 
-/// A tool call as told so far: every field by its name, the last telling of each, as it was written.
+/// A tool call so far: the last value of each field, as received.
 #[derive(Debug, Default)]
 pub(super) struct MergedToolCall {
     /// The turn it began in.
     pub(super) turn: Option<TurnId>,
     fields: Fields,
-    /// The items of content that came one by one behind the field, each after a comma, so that many of them cost no
-    /// more than their bytes.
+    /// The content chunks that follow the content field, each after a comma. One string keeps many small chunks
+    /// cheap.
     more: String,
-    /// Whether that was too much, and none of the content is kept.
+    /// Whether the content exceeded the bound and was dropped.
     is_too_long: bool,
-    /// Output that is longer is left out.
+    /// Longer output is left out.
     output_bytes: Option<usize>,
 }
 
-/// How the call is told.
+/// How to render the call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ToolRenderSpec {
-    /// Nothing more will come of it: if it has no end, it was cancelled.
+    /// No update follows: an unfinished call was cancelled.
     pub(super) is_over: bool,
-    /// Whether the client's version has a word for that.
+    /// Whether the client's version has the status `cancelled`.
     pub(super) has_cancelled: bool,
 }
 
 impl MergedToolCall {
-    /// A call of which nothing is told yet. Output that is longer than this is left out.
+    /// A call without updates. Output longer than `output_bytes` is left out.
     pub(super) fn new(turn: Option<TurnId>, output_bytes: Option<usize>) -> Self {
         Self { turn, output_bytes, ..Self::default() }
     }
 
-    /// Takes another update. In version 1 null means that nothing is said of a field; in version 2, that it has no
-    /// value any more.
+    /// Merges another update. In version 1 `null` leaves a field unchanged; in version 2 it clears the field.
     pub(super) fn take(&mut self, update: &str, protocol: ProtocolVersion) {
         let Some(mut told) = Fields::read(update) else { return };
         told.retain(|name, value| name != ID && !(protocol == ProtocolVersion::V1 && value.get() == "null"));
         if told.get(CONTENT).is_some() {
-            // It is told whole, whatever it was before.
+            // The update replaces the whole content.
             (self.more, self.is_too_long) = (String::new(), false);
         }
         self.fields.take(told);
     }
 
-    /// Takes more content, behind what there is.
+    /// Appends a content chunk.
     pub(super) fn take_content(&mut self, content: &RawValue) {
         let told = self.fields.get(CONTENT).map_or(0, str::len);
         let most = self.output_bytes.unwrap_or(usize::MAX).min(MOST_JOINED);
@@ -71,7 +70,7 @@ impl MergedToolCall {
         self.more.push_str(content.get());
     }
 
-    /// Puts the content that came one by one behind that which was told whole.
+    /// Appends the content chunks to the content field.
     fn join_content(&mut self) {
         let more = std::mem::take(&mut self.more);
         if more.is_empty() {
@@ -86,7 +85,7 @@ impl MergedToolCall {
         self.fields.set_json(CONTENT, &list);
     }
 
-    /// Takes out output that is too long, and names it.
+    /// Removes long output, and lists it as left out.
     fn leave_out(&mut self) {
         let most = self.output_bytes.unwrap_or(usize::MAX);
         let is_too_long = |name: &&str| {
@@ -99,7 +98,7 @@ impl MergedToolCall {
         }
     }
 
-    /// The update object that tells all of it. `id` is JSON.
+    /// The update object with all fields. `id` is JSON.
     pub(super) fn update(mut self, id: &str, protocol: ProtocolVersion, telling: ToolRenderSpec) -> String {
         self.join_content();
         self.leave_out();
@@ -111,7 +110,7 @@ impl MergedToolCall {
                 self.fields.note("status", r#""cancelled""#);
             }
         }
-        // Version 1 begins a call with its title; one that was never told it can only be changed.
+        // A version 1 `tool_call` needs a title. Without one the call can only be sent as an update.
         let begins = protocol == ProtocolVersion::V1 && self.fields.get("title").is_some();
         let what = if begins { "tool_call" } else { "tool_call_update" };
         let mut update = format!(r#"{{"sessionUpdate":"{what}","toolCallId":{id}"#);
@@ -120,7 +119,7 @@ impl MergedToolCall {
         update
     }
 
-    /// Whether it is known to have no end. What a status means that we do not know, its agent knows.
+    /// Whether it is known to be unfinished. An unknown status is left as it is.
     fn is_open(&self) -> bool {
         let status = self.fields.get("status").map(|status| inside_quotes(status).unwrap_or(status));
         matches!(status, None | Some("null" | "pending" | "in_progress"))

@@ -1,4 +1,4 @@
-//! Content blocks. Both versions have the same five kinds with the same members; version 2 leaves the list open.
+//! Content blocks. Both versions have the same five kinds with the same members; in version 2 the set is open.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::model::ProtocolVersion;
 use super::error::TranslationError;
 use super::members::{ObjectMembers, items, list};
 
-/// The kinds of block that version 1 knows. It can read no other.
+/// The block kinds that version 1 can read.
 const KINDS: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 /// The blocks of a prompt for an agent of another version.
@@ -22,7 +22,7 @@ pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, Tran
     Ok(blocks.into())
 }
 
-/// A block for version 1: one of a kind it does not know is named in a text.
+/// A block for version 1. An unknown kind becomes a text that names it.
 pub(in crate::acp) fn to_v1(block: &str) -> Cow<'_, str> {
     let kind = ObjectMembers::parse(block).and_then(|block| block.text("type"));
     match kind {
@@ -35,7 +35,7 @@ pub(in crate::acp) fn to_v1(block: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text of a block that is text and says nothing else.
+/// The text of a block that contains only text.
 pub(super) fn plain_text(block: &str) -> Option<Box<str>> {
     let block = ObjectMembers::parse(block)?;
     if block.len() == 2 && block.get("type") == Some(r#""text""#) { block.text("text") } else { None }
@@ -49,7 +49,7 @@ pub(super) fn text_block(text: &str) -> ObjectMembers<'static> {
     block
 }
 
-/// A list of blocks, likewise; what is no list stays as it is.
+/// A list of blocks for version 1; anything else stays unchanged.
 pub(super) fn list_to_v1(blocks: &str) -> Cow<'_, str> {
     match items(blocks) {
         Some(blocks) => Cow::Owned(list(blocks.into_iter().map(to_v1))),

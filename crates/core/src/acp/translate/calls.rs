@@ -1,5 +1,5 @@
-//! Tool calls of an agent of version 2, for a client of version 1: which were told, what their content is by now,
-//! and the terminals they refer to.
+//! Tracks the tool calls of a version 2 agent for a version 1 client: which were sent, their current content, and the
+//! terminals they refer to.
 
 use super::members::{ObjectMembers, items, list, text};
 use super::recent::RecentMap;
@@ -9,16 +9,16 @@ use super::tool_content::{FIELDS, Item, item_of_v1, item_to_v1, status_to_v1, te
 /// How many tool calls are remembered with their content.
 const MAX_CALLS: usize = 128;
 
-/// Of how many it is remembered that they were told.
+/// How many tool call ids are remembered as sent.
 const MAX_TOLD: usize = 4096;
 
 /// How many terminals are remembered.
 const MAX_TERMINALS: usize = 64;
 
-/// How much of a call's content is, in bytes: its end.
+/// How many bytes of a call's content are remembered: its end.
 const MAX_CONTENT_BYTES: usize = 64 << 10;
 
-/// Calls with a longer id are not told again when a terminal of theirs changes.
+/// A call with a longer id is not sent again when one of its terminals changes.
 const MAX_ID_BYTES: usize = 1 << 10;
 
 /// The tool calls and terminals of a session.
@@ -29,17 +29,17 @@ pub(super) struct ToolCallTracker {
     terminals: RecentMap<TerminalSnapshot>,
 }
 
-/// What is remembered of a tool call.
+/// The remembered state of a tool call.
 #[derive(Debug, Default)]
 struct TrackedToolCall {
-    /// Its id, for telling of it again.
+    /// The id, for sending the call again.
     id: Option<Box<str>>,
     content: Vec<Item>,
-    /// The bytes of all of that.
+    /// The bytes of the content.
     size: usize,
     is_cut: bool,
-    /// Whether the content has changed since it was told. Version 1 tells all of it or nothing, so a piece is not
-    /// told by itself: with many small ones that would be the whole content as often.
+    /// Whether the content has changed since it was last sent. Version 1 always sends the whole content, so sending
+    /// after each small chunk would repeat it many times.
     is_owed: bool,
 }
 
@@ -49,8 +49,8 @@ impl ToolCallTracker {
         Self { recent, told: RecentMap::new(MAX_TOLD), terminals }
     }
 
-    /// A `tool_call_update`: the first of a call makes it. What is owed of its content is told with it, and what is owed
-    /// of others before it: one of them may be forgotten for it.
+    /// A `tool_call_update`; the first one of an id creates the call. It includes the call's owed content. Owed
+    /// content of other calls is sent before it, because one of them may be evicted for this call.
     pub(super) fn update(&mut self, mut update: ObjectMembers<'_>) -> Option<Vec<String>> {
         let id = update.text("toolCallId")?;
         let mut told = self.settle_but(Some(&id));
@@ -75,8 +75,8 @@ impl ToolCallTracker {
         Some(told)
     }
 
-    /// A piece of content for a call. It is owed until something else is told, unless it makes the call. Where another
-    /// call may be forgotten for it, what is owed is told first.
+    /// A content chunk of a call. It is owed until another update is sent, unless it creates the call. If another
+    /// call may be evicted for this one, owed content is sent first.
     pub(super) fn content_chunk(&mut self, mut chunk: ObjectMembers<'_>) -> Option<Vec<String>> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
@@ -98,8 +98,8 @@ impl ToolCallTracker {
         Some(told)
     }
 
-    /// A tool call of version 1, or an update of one, with what its terminals show. What is owed of its content is told
-    /// with it. `None` if it has no terminals: it is as it should be.
+    /// A version 1 tool call, or an update of one, with the output of its terminals and its owed content. `None` if
+    /// it has no terminals and needs no change.
     pub(super) fn with_terminals(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
         let id = update.text("toolCallId")?;
         match update.told("content").and_then(items) {
@@ -138,17 +138,17 @@ impl ToolCallTracker {
         Some(())
     }
 
-    /// Whether content has changed that was told before.
+    /// Whether content has changed since it was sent.
     pub(super) fn owes(&self) -> bool {
         self.recent.values().any(|call| call.is_owed)
     }
 
-    /// Tells the content that is owed.
+    /// The updates with the owed content.
     pub(super) fn settle(&mut self) -> Vec<String> {
         self.settle_but(None)
     }
 
-    /// Tells the content that is owed of every call but one.
+    /// The updates with the owed content of all calls except one.
     fn settle_but(&mut self, one: Option<&str>) -> Vec<String> {
         let Self { recent, terminals, .. } = self;
         let is_other =
@@ -168,14 +168,14 @@ impl ToolCallTracker {
         told
     }
 
-    /// Whether an update tells of a call for the first time. A call begins with its title, so one that has none and
-    /// may have been forgotten has been told.
+    /// Whether an update is the first of its call. A call begins with its title, so an update without a title is not
+    /// treated as new once ids have been evicted.
     fn is_new(&self, id: &str, update: &ObjectMembers<'_>) -> bool {
         let may_be_known = self.told.has_forgotten() && update.text("title").is_none();
         !self.told.contains(id) && !may_be_known
     }
 
-    /// What is remembered of a call from here on.
+    /// The entry of a call, created if needed.
     fn call(&mut self, id: &str, is_new: bool) -> &mut TrackedToolCall {
         self.told.entry(id);
         let is_forgotten = !is_new && !self.recent.contains(id);
@@ -185,7 +185,7 @@ impl ToolCallTracker {
         call
     }
 
-    /// The content of the calls that a terminal is part of has changed.
+    /// Marks the content of all calls that refer to a terminal as changed.
     fn owe(&mut self, terminal: &str) {
         let refers = |item: &Item| matches!(item, Item::Terminal(id) if **id == *terminal);
         for call in self.recent.values_mut() {
@@ -214,7 +214,7 @@ impl TrackedToolCall {
         }
     }
 
-    /// Forgets what is too much, from the beginning.
+    /// Drops content from the beginning until it fits.
     fn trim(&mut self) {
         let mut forgotten = 0;
         for item in &self.content {
@@ -235,8 +235,8 @@ fn size(item: &Item) -> usize {
     }
 }
 
-/// The members of a tool call in version 1's words. It clears nothing with `null`, so what is cleared gets the
-/// value that stands for nothing.
+/// Translates the members of a tool call to version 1. Version 1 cannot clear a field with `null`, so a cleared field
+/// gets its empty value.
 fn call_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
     call.set_text("sessionUpdate", if is_new { "tool_call" } else { "tool_call_update" });
     patch_to_v1(call, is_new);
@@ -246,7 +246,7 @@ fn call_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
     }
 }
 
-/// The same of a tool call that a permission is asked for. Its terminals are named.
+/// The same for the tool call of a permission request. Its terminals are only named.
 pub(super) fn described(call: &mut ObjectMembers<'_>) {
     patch_to_v1(call, false);
     if let Some(content) = call.get("content").and_then(items) {

@@ -1,10 +1,9 @@
-//! Questions of an agent to the user beside permissions. The versions differ in little: version 2 wants the
-//! schema of a form to name its type and its properties, and version 1 can read fewer kinds of answer. A request of
-//! version 2 is read by version 1 as it is, and so is an answer of version 1 by version 2.
+//! Elicitation requests. Version 2 requires the schema of a form to name its type and its properties, and version 1
+//! can read fewer kinds of values. Version 2 requests and version 1 responses need no translation.
 
 use super::members::{ObjectMembers, items};
 
-/// The params of `elicitation/create` for a client of version 2; `None` for what is no object.
+/// Translates the params of `elicitation/create` for a version 2 client; `None` if they are not an object.
 pub fn elicitation_to_v2(params: &str) -> Option<Box<str>> {
     let mut request = ObjectMembers::parse(params)?;
     if let Some(mut schema) = request.get("requestedSchema").and_then(ObjectMembers::parse) {
@@ -20,13 +19,13 @@ pub fn elicitation_to_v2(params: &str) -> Option<Box<str>> {
     Some(request.to_string().into())
 }
 
-/// The answer of a client of version 2 for an agent of version 1: values of a kind that it cannot read are left
-/// out. An answer that is no object is that the user did not choose.
+/// Translates a version 2 client's response for a version 1 agent: values that version 1 cannot read are left out. A
+/// response that is not an object becomes `cancel`.
 pub fn elicitation_answer_to_v1(result: &str) -> Box<str> {
     let Some(mut answer) = ObjectMembers::parse(result) else { return r#"{"action":"cancel"}"#.into() };
     match answer.get("content").map(values) {
         Some(Some(content)) => answer.set("content", content),
-        // What is no list of fields fills in none.
+        // Content that is not an object is dropped.
         Some(None) => drop(answer.take("content")),
         None => {}
     }

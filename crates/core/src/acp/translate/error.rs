@@ -1,40 +1,40 @@
-//! What one version asks and the other has no words for.
+//! Errors for requests that the other version cannot express.
 
 use std::sync::Arc;
 
-/// Why a request cannot be said in the other version. Whoever asked is answered that the parameter is wrong.
+/// Why a request cannot be translated. The client receives an invalid-params error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TranslationError {
-    /// The params are no object, or a member that matters is of another shape.
+    /// The params are not an object, or a required member has the wrong shape.
     #[error("the parameter {field} is not of the shape that the protocol gives it")]
     Shape {
         /// Where in the params.
         field: Arc<str>,
     },
-    /// An MCP server that the agent's version has no transport for.
+    /// An MCP server with a transport that the agent's version does not have.
     #[error("the MCP server {server} has the transport {transport}, which the agent's version does not have")]
     Server {
-        /// Its name.
+        /// The server's name.
         server: Arc<str>,
-        /// How it is reached.
+        /// The transport.
         transport: Arc<str>,
     },
-    /// A block of a prompt that the agent's version does not know.
+    /// A prompt block that the agent's version does not know.
     #[error("the content {kind} at prompt[{index}] is not known to the agent's version")]
     Block {
-        /// Which block.
+        /// The index of the block.
         index: usize,
         /// Its type.
         kind: Arc<str>,
     },
-    /// A replay from somewhere that the agent's version cannot begin at.
+    /// A replay cursor that the agent's version does not support.
     #[error("the agent's version cannot replay from the cursor {cursor}")]
     Cursor {
         /// The cursor, JSON as received.
         cursor: Arc<str>,
     },
-    /// A value of an option that the agent's version has no type for.
+    /// An option value of a type that the agent's version does not have.
     #[error(
         "the option {option} is set to a value of the type {kind}, which the agent's version does not have"
     )]
@@ -47,7 +47,7 @@ pub enum TranslationError {
     /// The session has no modes.
     #[error("the session has no modes")]
     NoModes,
-    /// The method is in one version only.
+    /// The agent's version does not have the method.
     #[error("the agent's version has no {method}")]
     Method {
         /// The method.
@@ -60,7 +60,7 @@ impl TranslationError {
         Self::Shape { field: field.into() }
     }
 
-    /// The parameter it is about, for an answer that names it; `None` if it is about the method.
+    /// The parameter at fault, for an error that names it; `None` if the method is at fault.
     pub fn field(&self) -> Option<String> {
         match self {
             Self::Shape { field } => Some(field.to_string()),

@@ -1,18 +1,17 @@
-//! What client and agent can do. Version 1 says some of it with booleans and some with objects, and names every
-//! method of a session that an agent has; version 2 says all of it with objects, and whoever has sessions has the
-//! methods of a session.
+//! Capabilities of client and agent. Version 1 uses booleans and objects, and lists every session method that an
+//! agent supports. Version 2 uses objects only, and an agent with sessions supports all session methods.
 
 use super::members::{ObjectMembers, items, list};
 
-/// Extras of a session that both versions mark with an object of the same name.
+/// Optional session capabilities that both versions advertise as an object of the same name.
 const EXTRAS: [&str; 7] =
     ["delete", "additionalDirectories", "fork", "archive", "status", "title", "systemPrompt"];
 
-/// What version 2 calls somebody who did not give a name.
+/// The version 2 info of a peer that did not give a name.
 const NAMELESS: &str = r#"{"name":"unknown","version":"unknown"}"#;
 
-/// The params of `initialize` of a client of version 1, for an agent of version 2. Files and terminals of the
-/// client go, since version 2 has none.
+/// Translates the `initialize` params of a version 1 client for a version 2 agent. The client's file and terminal
+/// capabilities are dropped, because version 2 has none.
 pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
     let mut params = ObjectMembers::parse(params)?;
     let told = params.take("clientCapabilities").unwrap_or_default();
@@ -29,8 +28,8 @@ pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
     Some(params.to_string().into())
 }
 
-/// The params of `initialize` of a client of version 2, for an agent of version 1: what every client of version 2
-/// takes without being asked is said here.
+/// Translates the `initialize` params of a version 2 client for a version 1 agent, and advertises what every version
+/// 2 client supports implicitly.
 pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
     let mut params = ObjectMembers::parse(params)?;
     let told = params.take("capabilities").unwrap_or_default();
@@ -48,7 +47,7 @@ pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
     Some(params.to_string().into())
 }
 
-/// The answer to `initialize` of an agent of version 1, for a client of version 2.
+/// Translates a version 1 agent's response to `initialize` for a version 2 client.
 pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
     let mut result = ObjectMembers::parse(result)?;
     let told = result.take("agentCapabilities").unwrap_or_default();
@@ -60,7 +59,7 @@ pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
         }
         session.set("prompt", prompt.to_string());
     }
-    // Every agent of version 1 takes servers on stdio.
+    // Every version 1 agent supports stdio servers.
     let mut mcp = told.get("mcpCapabilities").and_then(ObjectMembers::parse).unwrap_or_default();
     mcp.take("sse");
     for name in ["http", "acp"] {
@@ -88,8 +87,8 @@ pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
     Some(result.to_string().into())
 }
 
-/// The answer to `initialize` of an agent of version 2, for a client of version 1: it can load, resume, list and
-/// close, as every agent of version 2 that has sessions.
+/// Translates a version 2 agent's response to `initialize` for a version 1 client. It advertises load, resume, list
+/// and close, which every version 2 agent with sessions supports.
 pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
     let mut result = ObjectMembers::parse(result)?;
     let told = result.take("capabilities").unwrap_or_default();
@@ -147,7 +146,7 @@ fn keep<'a>(told: &ObjectMembers<'_>, names: &[&'a str], kept: &mut ObjectMember
     }
 }
 
-/// Version 2 wants to know who it talks to.
+/// Moves the peer's name and version, which version 2 requires.
 fn info<'a>(members: &mut ObjectMembers<'a>, from: &str, to: &'a str) {
     members.rename(from, to);
     let is_whole = members
@@ -177,7 +176,8 @@ fn flag_of_marker(members: &mut ObjectMembers<'_>, name: &'static str) {
     }
 }
 
-/// A login of version 1 has no type unless it is done in a terminal; its environment is an object there.
+/// Translates a login method. Version 1 gives it a type only if it runs in a terminal, and its environment is an
+/// object.
 fn method_to_v2(method: &str) -> Option<String> {
     let mut method = ObjectMembers::parse(method)?;
     method.rename("id", "methodId");
@@ -193,7 +193,8 @@ fn method_to_v2(method: &str) -> Option<String> {
     Some(method.to_string())
 }
 
-/// A login of a kind that version 1 does not have is left out: it would be taken for one of the agent's own.
+/// Translates a login method. One of a type that version 1 does not have is left out: a client would mistake it for
+/// the agent's own.
 fn method_to_v1(method: &str) -> Option<String> {
     let mut method = ObjectMembers::parse(method)?;
     method.rename("methodId", "id");

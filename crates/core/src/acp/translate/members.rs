@@ -1,5 +1,5 @@
-//! A JSON object, one level deep: its members in order, each value in the bytes it came in. What a translation
-//! does not name goes through it untouched, numbers and unknown members included, however deep it is.
+//! A JSON object, one level deep: its members in order, each value with its original bytes. Members that a
+//! translation does not handle pass through unchanged, including numbers and nested values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -50,12 +50,12 @@ impl<'a> ObjectMembers<'a> {
         serde_json::from_str(text).ok()
     }
 
-    /// A member's value, as JSON. Of several of one name the last counts.
+    /// A member's value, as JSON. The last of several members with one name counts.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// A member's value, if there is one that is not `null`.
+    /// A member's value, unless it is `null`.
     pub(super) fn told(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| *value != "null")
     }
@@ -65,12 +65,12 @@ impl<'a> ObjectMembers<'a> {
         text(self.get(name)?)
     }
 
-    /// Whether a member is there and is `null`.
+    /// Whether a member is present and `null`.
     pub(super) fn is_null(&self, name: &str) -> bool {
         self.get(name) == Some("null")
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub(super) fn take(&mut self, name: &str) -> Option<Cow<'a, str>> {
         let index = self.0.iter().rposition(|(known, _)| known == name)?;
         let (_, value) = self.0.remove(index);
@@ -78,7 +78,7 @@ impl<'a> ObjectMembers<'a> {
         Some(value)
     }
 
-    /// Gives a member a value, where it stands or at the end.
+    /// Sets a member in its place, or appends it.
     pub(super) fn set(&mut self, name: &'a str, value: impl Into<Cow<'a, str>>) {
         match self.0.iter_mut().rev().find(|(known, _)| known == name) {
             Some((_, told)) => *told = value.into(),
@@ -86,12 +86,12 @@ impl<'a> ObjectMembers<'a> {
         }
     }
 
-    /// Gives a member a text.
+    /// Sets a member to a string.
     pub(super) fn set_text(&mut self, name: &'a str, text: &str) {
         self.set(name, json_string(text));
     }
 
-    /// Gives a member another name, in its place. One that had that name already makes way.
+    /// Renames a member in its place. It replaces a member that has that name already.
     pub(super) fn rename(&mut self, from: &str, to: &'a str) {
         if self.get(from).is_none() {
             return;
@@ -104,12 +104,12 @@ impl<'a> ObjectMembers<'a> {
         }
     }
 
-    /// Takes out what is `null` among these.
+    /// Removes those of these members that are `null`.
     pub(super) fn forget_nulls(&mut self, names: &[&str]) {
         self.0.retain(|(name, value)| !(value == "null" && names.contains(&&**name)));
     }
 
-    /// Puts a member into `_meta.acpx`: what the other version has no place for.
+    /// Adds a member to `_meta.acpx`, for values that the other version has no place for.
     pub(super) fn note(&mut self, name: &str, value: &str) {
         let meta = {
             let mut meta = self.get("_meta").and_then(ObjectMembers::parse).unwrap_or_default();
@@ -124,7 +124,7 @@ impl<'a> ObjectMembers<'a> {
         self.set("_meta", meta);
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -141,7 +141,7 @@ impl fmt::Display for ObjectMembers<'_> {
     }
 }
 
-/// A text, if the JSON is a string.
+/// The decoded string, if the JSON is a string.
 pub(super) fn text(json: &str) -> Option<Box<str>> {
     serde_json::from_str(json).ok()
 }

@@ -1,12 +1,12 @@
-//! Versions 1 and 2 of the protocol, turned into each other: the one place that knows how they differ. It is used
-//! only where a client and an agent speak different versions; what both speak is spliced and never comes here.
+//! Translates between versions 1 and 2 of the protocol, and is the only place that knows how they differ. It is used
+//! only if client and agent use different versions; otherwise lines are spliced and never parsed here.
 //!
-//! Input and output are JSON texts. What a translation does not name keeps its bytes: unknown members, `_meta` and
-//! unknown kinds go through wherever the other version can carry them. What one version cannot say, and what
-//! becomes of it, is in a table that is published in `docs/reference/protocol.md`; its tests run it row by row.
+//! Input and output are JSON texts. Parts that a translation does not handle keep their bytes: unknown members,
+//! `_meta` and unknown kinds pass through if the other version can carry them. A table in `docs/reference/protocol.md` lists
+//! what one version cannot express and how it is translated; the tests run it row by row.
 //!
-//! No text makes it panic, and what it remembers of a session is bounded. Every update that comes out can be read
-//! as the version it is for, whatever came in.
+//! No input makes a translator panic, and its memory per session is bounded. Every update it returns is valid in the
+//! target version, regardless of the input.
 
 mod blocks;
 mod calls;

@@ -1,15 +1,15 @@
-//! Options, modes and models of a session. Version 2 has options alone: the modes and the models of version 1 are each
-//! one of them, under an id of ours that no agent uses. Commands, which only differ in their tags, are here too.
+//! Options, modes and models of a session. Version 2 has only options: the modes and the models of version 1 become
+//! one option each, under ids reserved for acpx. Commands, which differ only in their tags, are translated here too.
 
 use std::borrow::Cow;
 
 use super::members::{ObjectMembers, items, list};
 use crate::model::MODEL_OPTION;
 
-/// The option that stands for the modes of version 1 towards version 2.
+/// The version 2 option that represents the modes of version 1.
 pub const MODE_OPTION: &str = "acpx.mode";
 
-/// How a choice beside the options of version 1 is told, and as which option of version 2.
+/// Maps the modes or the models of version 1 to an option of version 2.
 struct OptionMapping {
     current: &'static str,
     available: &'static str,
@@ -37,7 +37,7 @@ const MODELS: OptionMapping = OptionMapping {
     category: "model",
 };
 
-/// An option of version 1 for version 2.
+/// Translates a version 1 option to version 2.
 pub(super) fn option_to_v2(option: &str) -> String {
     let Some(mut option) = ObjectMembers::parse(option) else { return option.to_owned() };
     option.rename("id", "configId");
@@ -45,7 +45,7 @@ pub(super) fn option_to_v2(option: &str) -> String {
     option.to_string()
 }
 
-/// An option of version 2 for version 1; `None` for one of a kind it does not have, and for our own.
+/// Translates a version 2 option to version 1; `None` for unknown kinds and for the mode option of acpx.
 pub(super) fn option_to_v1(option: &str) -> Option<String> {
     let mut option = ObjectMembers::parse(option)?;
     let is_ours = option.text("configId").as_deref() == Some(MODE_OPTION);
@@ -71,12 +71,12 @@ fn renamed_groups(option: &mut ObjectMembers<'_>, from: &str, to: &'static str) 
     option.set("options", renamed);
 }
 
-/// Whether an option chooses among modes, in either version.
+/// Whether an option selects the mode, in either version.
 pub(super) fn is_mode_option(option: &str) -> bool {
     is_option_for(option, MODES.category)
 }
 
-/// Whether an option chooses among models, in either version.
+/// Whether an option selects the model, in either version.
 pub(super) fn is_model_option(option: &str) -> bool {
     is_option_for(option, MODELS.category)
 }
@@ -87,12 +87,12 @@ fn is_option_for(option: &str, category: &str) -> bool {
     })
 }
 
-/// The modes of version 1 as an option of version 2.
+/// The modes of version 1 as a version 2 option.
 pub(super) fn modes_to_option(modes: &str) -> Option<String> {
     choice_to_option(modes, &MODES)
 }
 
-/// The models of version 1 as an option of version 2.
+/// The models of version 1 as a version 2 option.
 pub(super) fn models_to_option(models: &str) -> Option<String> {
     choice_to_option(models, &MODELS)
 }
@@ -120,7 +120,7 @@ fn choice_to_option(told: &str, kind: &OptionMapping) -> Option<String> {
     Some(option.to_string())
 }
 
-/// An option that chooses among modes, of version 2, as the modes of version 1.
+/// The version 2 option that selects the mode, as version 1 modes.
 pub(super) fn option_to_modes(option: &str) -> Option<String> {
     let mut option = ObjectMembers::parse(option)?;
     let current = option.take("currentValue")?;
@@ -128,7 +128,7 @@ pub(super) fn option_to_modes(option: &str) -> Option<String> {
     let mut modes = Vec::new();
     for choice in items(&choices)? {
         let Some(members) = ObjectMembers::parse(choice) else { continue };
-        // A group is its choices: version 1 has no groups of modes.
+        // Version 1 has no groups of modes, so groups are flattened.
         let grouped = members.get("options").and_then(items);
         for choice in grouped.unwrap_or_else(|| vec![choice]) {
             let Some(mut mode) = ObjectMembers::parse(choice) else { continue };
@@ -145,7 +145,7 @@ pub(super) fn option_to_modes(option: &str) -> Option<String> {
     Some(state.to_string())
 }
 
-/// A list of commands for version 2: it tags commands and what they take.
+/// Translates a list of commands to version 2, which tags commands and their inputs.
 pub(super) fn commands_to_v2(commands: &str) -> Option<String> {
     let command = |command: &str| {
         let Some(mut command) = ObjectMembers::parse(command) else { return command.to_owned() };
@@ -160,7 +160,7 @@ pub(super) fn commands_to_v2(commands: &str) -> Option<String> {
     Some(list(items(commands)?.into_iter().map(command)))
 }
 
-/// A list of commands for version 1; those of a kind it does not have are left out.
+/// Translates a list of commands to version 1; unknown kinds are left out.
 pub(super) fn commands_to_v1(commands: &str) -> Option<String> {
     let command = |command: &str| {
         let mut command = ObjectMembers::parse(command)?;

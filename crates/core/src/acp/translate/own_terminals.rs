@@ -1,5 +1,5 @@
-//! Terminals that we run for an agent of version 1, as version 2 tells the terminals of an agent: to a client we are
-//! the agent, so they are ours.
+//! Renders terminals that acpx runs for a version 1 agent as version 2 agent terminals: towards a version 2 client,
+//! acpx is the agent.
 
 use agent_client_protocol_schema::v2;
 use base64::Engine as _;
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::model::Fact;
 
-/// The update object of version 2 that tells what happened on a terminal; `None` for any other fact.
+/// The version 2 update object for a terminal fact; `None` for any other fact.
 pub fn terminal_update(fact: &Fact) -> Option<Box<str>> {
     let update = match fact {
         Fact::TerminalStarted { terminal_id, command } => v2::SessionUpdate::TerminalUpdate(

@@ -1,13 +1,13 @@
-//! Diffs. Version 1 gives a file's whole text before and after; version 2 names the files that changed and may
-//! add a patch as Git writes it. A patch that is made here has the whole file as its one hunk, so both texts can
-//! be read back from it exactly; a file that is new and empty has none.
+//! Diffs. Version 1 sends a file's whole text before and after; version 2 lists the changed files and may add a Git
+//! patch. A patch made here has the whole file as its only hunk, so both texts can be read back exactly; a new, empty
+//! file has no hunk.
 
 use std::fmt::Write as _;
 
-/// What Git writes after a line that is the last of its file and has no end.
+/// What Git writes after a last line without a newline.
 const NO_NEWLINE: &str = "\\ No newline at end of file";
 
-/// A patch for one file; `old` is `None` for a file that was not there.
+/// A patch for one file; `old` is `None` for a new file.
 pub(super) fn of_texts(path: &str, old: Option<&str>, new: &str) -> String {
     let (from, to) = (quoted(&format!("a{}", rooted(path))), quoted(&format!("b{}", rooted(path))));
     let mut text = format!("diff --git {from} {to}\n");
@@ -16,7 +16,7 @@ pub(super) fn of_texts(path: &str, old: Option<&str>, new: &str) -> String {
     } else {
         text.push_str("new file mode 100644\n");
         if new.is_empty() {
-            // Git shows no lines of a file that has none, and takes no hunk without any.
+            // Git writes no hunk for an empty file, and rejects an empty hunk.
             return text;
         }
         write_line(&mut text, "--- ", "/dev/null");
@@ -60,7 +60,7 @@ fn hunk_line(patch: &mut String, mark: char, line: &str) {
     }
 }
 
-/// The lines of a text, each with its end.
+/// The lines of a text, each with its newline.
 fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
@@ -69,7 +69,7 @@ fn rooted(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
-/// A path as Git writes it: in quotes if it has bytes that would end the line or the path.
+/// A path as Git writes it: quoted if it contains characters that would end the line or the path.
 fn quoted(path: &str) -> String {
     if !path.chars().any(|char| char.is_control() || char == '"' || char == '\\') {
         return path.to_owned();
@@ -98,13 +98,13 @@ fn quoted(path: &str) -> String {
 /// One file's part of a patch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Section<'a> {
-    /// What its first line says after `diff --git `.
+    /// The text after `diff --git ` in its first line.
     both: &'a str,
-    /// What its headers say after `+++ ` and `--- `.
+    /// The text after `+++ ` and `--- ` in its headers.
     names: Vec<&'a str>,
-    /// Whether it is a new file of text.
+    /// Whether it is a new text file.
     is_new: bool,
-    /// Before and after, of each hunk.
+    /// The text before and after, for each hunk.
     pub(super) hunks: Vec<(String, String)>,
 }
 
@@ -118,10 +118,10 @@ impl Section<'_> {
     }
 }
 
-/// The files of a patch. Lines that are of no hunk are passed over, so any text can be read.
+/// The files of a patch. Lines outside of hunks are skipped, so any text can be read.
 pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
-    // How many lines the hunk that is being read still has on either side.
+    // How many lines the current hunk still has on either side.
     let mut owed = (0_usize, 0_usize);
     let mut last = ' ';
     for line in patch.split_inclusive('\n') {
@@ -157,7 +157,7 @@ pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
     sections
 }
 
-/// Takes a line of a hunk, and says what mark it had.
+/// Takes a line of a hunk, and returns its mark.
 fn take_line(
     line: &str,
     bare: &str,
@@ -201,7 +201,7 @@ fn take_line(
     }
 }
 
-/// The numbers of lines in `@@ -1,2 +3,4 @@`; a number that is left out is one.
+/// The line counts in `@@ -1,2 +3,4 @@`; an omitted count is one.
 fn hunk_counts(line: &str) -> Option<(usize, usize)> {
     let ranges = line.strip_prefix("@@ -")?.split(" @@").next()?;
     let (old, new) = ranges.split_once(" +")?;

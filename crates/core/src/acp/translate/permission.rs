@@ -1,15 +1,14 @@
-//! Permission requests. Version 1 asks about a tool call; version 2 asks a question that may be about a tool call,
-//! about a command, or about something else. Nothing that is translated here can become an approval that nobody
-//! gave.
+//! Permission requests. A version 1 request is about a tool call; a version 2 request may be about a tool call, a
+//! command or something else. No translation turns an answer into an approval that the user did not give.
 
 use super::calls;
 use super::members::{ObjectMembers, items, list};
 use super::tool_content::{call_to_v2, text_item};
 
-/// What version 2 asks when the tool call of version 1 has no title.
+/// The version 2 title if the version 1 tool call has none.
 const UNTITLED: &str = "The agent asks for a permission";
 
-/// The params of `session/request_permission` for a client of version 2; `None` for what is no such request.
+/// Translates the params of `session/request_permission` for a version 2 client; `None` if they are not valid.
 pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
     let mut request = ObjectMembers::parse(params)?;
     let call = request.take("toolCall")?;
@@ -24,9 +23,9 @@ pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
     Some(request.to_string().into())
 }
 
-/// The same for a client of version 1. `call` is the id of the tool call to ask about if the request names none.
+/// The same for a version 1 client. `call` is the tool call id to use if the request has none.
 ///
-/// Options of a kind that version 1 does not know are left out: whoever chose one would not know what it means.
+/// Options of a kind that version 1 does not know are left out, because a user could not know their effect.
 pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
     let mut request = ObjectMembers::parse(params)?;
     let title = request.take("title").and_then(|title| super::members::text(&title))?;
@@ -37,7 +36,7 @@ pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
     if tool.text("toolCallId").is_none() {
         tool.set_text("toolCallId", call);
     }
-    // The person who is asked must see the whole question, and sees no more than the title.
+    // A version 1 client may show only the title, so it must contain the whole question.
     tool.set_text("title", &[Some(title), description].into_iter().flatten().collect::<Vec<_>>().join("\n"));
     request.set("toolCall", tool.to_string());
     let options = items(request.get("options")?)?;
@@ -50,7 +49,7 @@ pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
     Some(request.to_string().into())
 }
 
-/// The tool call that stands for what is asked about.
+/// The tool call that represents the subject of the request.
 fn tool_call<'a>(subject: &'a ObjectMembers<'_>) -> ObjectMembers<'a> {
     match subject.text("type").as_deref() {
         Some("tool_call") => {
@@ -80,8 +79,7 @@ fn tool_call<'a>(subject: &'a ObjectMembers<'_>) -> ObjectMembers<'a> {
     }
 }
 
-/// The answer to a permission request, for an agent of either version: the option that was selected, or that
-/// nothing was. An outcome that is not known is no selection.
+/// The response to a permission request, for an agent of either version. An unknown outcome becomes `cancelled`.
 pub fn permission_answer(result: &str) -> Box<str> {
     let is_known = ObjectMembers::parse(result).is_some_and(|answer| {
         let outcome = answer.get("outcome").and_then(ObjectMembers::parse).unwrap_or_default();

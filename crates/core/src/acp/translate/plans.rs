@@ -1,5 +1,5 @@
-//! Plans of an agent of version 2, for a client of version 1. Version 1 has one plan, so several are told as one:
-//! their entries in the order in which the plans first came.
+//! Merges the plans of a version 2 agent into the one plan of version 1: the entries of all plans, ordered by when
+//! each plan first appeared.
 
 use super::members::{ObjectMembers, items, list, text};
 use super::recent::RecentMap;
@@ -7,7 +7,7 @@ use super::recent::RecentMap;
 /// How many plans are remembered.
 const MAX_PLANS: usize = 16;
 
-/// How much of all of them is, in bytes. A plan that is larger is told, and then forgotten.
+/// How many bytes of a plan are remembered. A larger plan is sent and then dropped.
 const MAX_PLAN_BYTES: usize = 16 << 10;
 
 /// The plans of a session, by their ids.
@@ -19,7 +19,7 @@ impl Plans {
         Self(RecentMap::new(MAX_PLANS))
     }
 
-    /// A `plan_update`; `None` for a plan that is no list of entries.
+    /// A `plan_update`; `None` for a plan that is not a list of entries.
     pub(super) fn update(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
         let plan = update.take("plan")?;
         let mut plan = ObjectMembers::parse(&plan)?;
@@ -55,7 +55,7 @@ impl Plans {
     }
 }
 
-/// An entry in version 1's words, with what it said beside it where version 1 has none.
+/// An entry for version 1. Original values that version 1 does not have go into `_meta.acpx`.
 fn entry_to_v1(entry: &str) -> Option<String> {
     let mut entry = ObjectMembers::parse(entry)?;
     let status = |status: &str| match status {

@@ -1,4 +1,4 @@
-//! What a translator remembers by id: the newest so many, so that no peer makes it grow.
+//! A bounded map by id: it keeps the newest entries, so that no peer can make it grow.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-/// Ids that are longer are known by their digest.
+/// Longer ids are stored as their digest.
 const MAX_ID_BYTES: usize = 256;
 
-/// Values by id; the one that came first goes when there is no room.
+/// Values by id. When the map is full, the oldest entry is evicted.
 #[derive(Debug)]
 pub(super) struct RecentMap<V> {
     values: HashMap<Box<str>, V>,
@@ -31,7 +31,7 @@ impl<V: Default> RecentMap<V> {
         self.values.get(&*key(id))
     }
 
-    /// The value of an id; a new one is made and the oldest goes.
+    /// The value of an id. Inserts a default, and evicts the oldest entry if the map is full.
     pub(super) fn entry(&mut self, id: &str) -> &mut V {
         let key = key(id);
         if !self.values.contains_key(&*key) {
@@ -46,12 +46,12 @@ impl<V: Default> RecentMap<V> {
         self.values.entry(key.into()).or_default()
     }
 
-    /// Whether one had to go, so that an id which is not here may have been.
+    /// Whether an entry was evicted, so that a missing id may have been present before.
     pub(super) fn has_forgotten(&self) -> bool {
         self.has_forgotten
     }
 
-    /// All values, to be changed, in no order.
+    /// All values, mutable, in no particular order.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.values.values_mut()
     }

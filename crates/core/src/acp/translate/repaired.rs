@@ -1,16 +1,16 @@
-//! JSON that everybody can read. An agent may nest values deeper than readers go, or write half of a surrogate pair;
-//! both are JSON, and between peers of one version they pass as they came. A translation reads what it passes on, so
-//! there the one value that cannot be read gives way, and not the whole update.
+//! Makes JSON readable for every parser. An agent may nest values too deeply for parsers, or write half of a
+//! surrogate pair; both are valid JSON, and pass unchanged between peers of one version. A translation has to parse
+//! them, so it replaces the unreadable value and keeps the rest of the update.
 
 use std::borrow::Cow;
 
-/// How deep values are read. Readers of ours go to 128, counted from further out.
+/// The maximum depth. Our parsers accept 128, counted from the outermost object of the line.
 const DEEPEST: usize = 96;
 
-/// What stands in the place of a value that is deeper.
+/// Replaces a value that is nested deeper.
 const TOO_DEEP: &str = r#""[nested too deep]""#;
 
-/// The same JSON with what cannot be read replaced.
+/// The same JSON with unreadable values replaced.
 pub(super) fn repaired(json: &str) -> Cow<'_, str> {
     let opens = memchr::memchr2_iter(b'[', b'{', json.as_bytes()).nth(DEEPEST).is_some();
     let has_pairs =
@@ -45,7 +45,7 @@ fn rewritten(json: &str) -> String {
     out
 }
 
-/// The bytes of the string that a text begins with, quotes included.
+/// The length of the string at the start of a text, including its quotes.
 fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -59,7 +59,7 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Copies a string. Half of a pair becomes the character that stands for what cannot be read.
+/// Copies a string. Half of a surrogate pair becomes the replacement character.
 fn push_string(out: &mut String, mut string: &str) {
     while let Some(escape) = string.find('\\') {
         let (plain, behind) = string.split_at(escape);
@@ -80,7 +80,7 @@ fn push_string(out: &mut String, mut string: &str) {
     out.push_str(string);
 }
 
-/// The number of the `\uXXXX` that a text begins with.
+/// The code unit of the `\uXXXX` at the start of a text.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()

@@ -1,5 +1,5 @@
-//! A client's requests for an agent of the other version: which method says the same there, and with what params.
-//! Setting a mode of version 1 needs to know the session, so it is asked of its translator, `UpdatesToV1`, instead.
+//! Translates a client's requests for an agent of the other version: the equivalent method and its params. A version
+//! 1 `session/set_mode` depends on the session, so `UpdatesToV1` translates it.
 
 use super::blocks::prompt_blocks;
 use super::error::TranslationError;
@@ -8,7 +8,7 @@ use super::options::MODE_OPTION;
 use super::servers::{in_params, servers_to_v1, servers_to_v2};
 use crate::model::{MODEL_OPTION, ProtocolVersion};
 
-/// A request, or a notification, as it is to be sent.
+/// A translated request or notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranslatedCall {
     /// Its method.
@@ -17,7 +17,7 @@ pub struct TranslatedCall {
     pub params: Box<str>,
 }
 
-/// What a client of version 1 asks, for an agent of version 2. Its `session/load` is a resume with a replay.
+/// Translates a version 1 request for a version 2 agent. `session/load` becomes a resume with a replay.
 pub fn request_to_v2(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
     let mut members = object(params)?;
     let method = match method {
@@ -47,9 +47,9 @@ pub fn request_to_v2(method: &str, params: &str) -> Result<TranslatedCall, Trans
     Ok(TranslatedCall { method, params: members.to_string().into() })
 }
 
-/// What a client of version 2 asks, for an agent of version 1. A resume with a replay from the start is a load; no
-/// other replay can be asked for there. Setting the option that stands for the modes is `session/set_mode`, and
-/// the one for the models `session/set_model`.
+/// Translates a version 2 request for a version 1 agent. A resume with a replay from the start becomes a load; other
+/// replays are not possible. Setting the mode option becomes `session/set_mode`, and setting the model option becomes
+/// `session/set_model`.
 pub fn request_to_v1(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
     let mut members = object(params)?;
     let method = match method {
@@ -91,7 +91,7 @@ fn set_option_to_v1(params: &mut ObjectMembers<'_>) -> Result<&'static str, Tran
     let option = params.text("configId").ok_or_else(|| wrong("configId"))?;
     let kind = params.text("type").ok_or_else(|| wrong("type"))?;
     match &*kind {
-        // Whether a mode is what is chosen is for whoever knows the modes.
+        // The value is not checked here: this function does not know the modes.
         "id" | "boolean" if &*option == MODE_OPTION => {
             params.take("configId");
             params.take("type");
@@ -120,7 +120,7 @@ fn blocks(params: &ObjectMembers<'_>, to: ProtocolVersion) -> Result<(), Transla
     prompt_blocks(params.get("prompt").unwrap_or("null"), to).map(drop)
 }
 
-/// A method that both versions have, under the same name.
+/// A method that both versions have under the same name.
 fn known(method: &str) -> Result<&'static str, TranslationError> {
     const SAME: [&str; 7] = [
         "session/new",
@@ -135,7 +135,7 @@ fn known(method: &str) -> Result<&'static str, TranslationError> {
     same.ok_or_else(|| TranslationError::Method { method: method.into() })
 }
 
-/// Params that are absent are an object without members.
+/// Reads params as an object. Absent params are an empty object.
 fn object(params: &str) -> Result<ObjectMembers<'_>, TranslationError> {
     if params == "null" {
         return Ok(ObjectMembers::new());

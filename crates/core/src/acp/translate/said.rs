@@ -1,23 +1,23 @@
-//! What a client of version 1 has been told of one message of version 2.
+//! How much of a version 2 message a version 1 client has received.
 //!
-//! Version 2 may tell a message whole, again and again; version 1 can only append. So of each message the length
-//! and a digest of what was told is kept, whatever its size: a message that only grew is told the rest of, and
-//! one that changed is told anew, as another message.
+//! Version 2 may send a message whole, repeatedly; version 1 can only append. So the length and a digest of the sent
+//! content are kept for each message, at constant size. If the message only grew, the rest is sent; if it changed, it
+//! is sent again as a new message.
 
 use sha2::{Digest, Sha256};
 
 use super::blocks::plain_text;
 
-/// How much of a message was told.
+/// How much of a message was sent.
 #[derive(Debug, Default)]
 pub(super) struct MessageProgress {
-    /// How often it was told anew.
+    /// How often it was sent as a new message.
     revision: u32,
     digest: Sha256,
     length: usize,
 }
 
-/// What of a message is still to be told.
+/// A part of a message that is still to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MessageRemainder<'a> {
     /// A block, as received.
@@ -27,8 +27,8 @@ pub(super) enum MessageRemainder<'a> {
 }
 
 impl MessageProgress {
-    /// The id that a client of version 1 knows the message by. It is never one of those that tell ids of several
-    /// ACP sessions apart: these have another mark.
+    /// The message id that a version 1 client sees. It uses another separator than the ids that distinguish several
+    /// ACP sessions, so the two never collide.
     pub(super) fn id(&self, id: &str) -> String {
         match self.revision {
             0 => id.to_owned(),
@@ -36,14 +36,14 @@ impl MessageProgress {
         }
     }
 
-    /// A block was told.
+    /// Records that a block was sent.
     pub(super) fn append(&mut self, block: &str) {
         let piece = BlockBytes::of(block);
         self.digest.update(&piece.bytes);
         self.length += piece.bytes.len();
     }
 
-    /// Takes the whole message, and says what of it is to be told.
+    /// Takes the whole message, and returns the parts that are to be sent.
     pub(super) fn replace<'a>(&mut self, blocks: &[&'a str]) -> Vec<MessageRemainder<'a>> {
         let rest = self.rest(blocks).unwrap_or_else(|| {
             *self = Self { revision: self.revision.saturating_add(1), ..Self::default() };
@@ -57,7 +57,7 @@ impl MessageProgress {
         rest
     }
 
-    /// What comes after what was told; `None` if the message does not begin with that.
+    /// The parts after what was sent; `None` if the message does not begin with that.
     fn rest<'a>(&self, blocks: &[&'a str]) -> Option<Vec<MessageRemainder<'a>>> {
         let mut digest = Sha256::new();
         let mut rest = Vec::new();
@@ -81,8 +81,8 @@ impl MessageProgress {
     }
 }
 
-/// A block as the bytes that are compared: texts run into each other, and any other block is between bytes that
-/// no text has.
+/// A block as the bytes that are compared: texts are concatenated, and any other block is enclosed in bytes that
+/// cannot occur in text.
 struct BlockBytes {
     bytes: Vec<u8>,
     text: Option<Box<str>>,

@@ -1,5 +1,5 @@
-//! MCP servers of a session. Version 2 tags every transport and no longer has server-sent events; version 1 wants
-//! every list to be there.
+//! MCP servers of a session. Version 2 tags every transport and has no server-sent events; version 1 requires every
+//! list to be present.
 
 use std::borrow::Cow;
 
@@ -8,22 +8,22 @@ use crate::model::ProtocolVersion;
 use super::error::TranslationError;
 use super::members::{ObjectMembers, items, list};
 
-/// What version 1 wants to be there of a program, and of an address.
+/// The lists that version 1 requires of a stdio server, and of a server with a URL.
 const OF_PROGRAM: [&str; 2] = ["args", "env"];
 const OF_ADDRESS: [&str; 1] = ["headers"];
 
-/// A list of servers for an agent of version 2.
+/// Translates a list of servers for a version 2 agent.
 pub fn servers_to_v2(servers: &str) -> Result<String, TranslationError> {
     each(servers, to_v2)
 }
 
-/// A list of servers for an agent of version 1.
+/// Translates a list of servers for a version 1 agent.
 pub fn servers_to_v1(servers: &str) -> Result<String, TranslationError> {
     each(servers, to_v1)
 }
 
-/// A server that was said in one version, for an agent of the same or of the other one. In the same one it is as it was
-/// said, but that version 1 has the lists that its schema wants and its own pages leave out.
+/// A server given in one version, for an agent of either version. If the versions are the same, it stays unchanged,
+/// except that version 1 gets the lists that its schema requires and its documentation omits.
 pub(crate) fn server_between(
     said_in: ProtocolVersion,
     server: &str,
@@ -90,7 +90,7 @@ fn each(
     Ok(list(servers.into_iter().map(server).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// The servers of a request's params, with what is absent for those that want a list.
+/// Translates the servers in a request's params; an absent list is added if the agent requires one.
 pub(super) fn in_params<'a>(
     params: &mut ObjectMembers<'a>,
     translated: impl Fn(&str) -> Result<String, TranslationError>,

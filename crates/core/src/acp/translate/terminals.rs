@@ -1,5 +1,5 @@
-//! Terminals of an agent of version 2. Version 1 has none of the agent's own, so their text is shown in the tool
-//! calls that refer to them.
+//! Terminals of a version 2 agent. Version 1 has no terminals of the agent, so their text is shown in the tool calls
+//! that refer to them.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::members::ObjectMembers;
 
-/// How much of a terminal's output is kept: its end.
+/// How many bytes of a terminal's output are kept: its end.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
-/// How much of a command is kept: its beginning.
+/// How many characters of a command are kept: its beginning.
 const MAX_COMMAND_CHARS: usize = 1 << 10;
 
-/// A terminal, as last told.
+/// The last known state of a terminal.
 #[derive(Debug, Default)]
 pub(super) struct TerminalSnapshot {
     command: Option<Box<str>>,
@@ -40,7 +40,7 @@ impl TerminalSnapshot {
         }
     }
 
-    /// Takes what came out of it, in base 64; anything else is nothing.
+    /// Appends output in base64. Invalid data is ignored.
     pub(super) fn append(&mut self, data: &str) {
         let Ok(bytes) = STANDARD.decode(data) else { return };
         self.output.extend_from_slice(&bytes);
@@ -50,7 +50,7 @@ impl TerminalSnapshot {
         }
     }
 
-    /// What a person would see.
+    /// The terminal as text, as a person would see it.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         if let Some(command) = &self.command {

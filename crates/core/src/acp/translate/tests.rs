@@ -12,12 +12,12 @@ mod table;
 mod updates;
 mod values;
 
-/// What a text of JSON says.
+/// Parses JSON.
 fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// What updates say.
+/// Parses updates.
 fn values(updates: &[Box<str>]) -> Vec<Value> {
     updates.iter().map(|update| value(update)).collect()
 }

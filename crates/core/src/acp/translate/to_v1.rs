@@ -1,6 +1,6 @@
-//! What an agent of version 2 says of one session, for a client of version 1. Version 1 can only append to a
-//! message, replaces the content of a tool call as a whole, has one plan and no terminals of the agent; so what
-//! was told is remembered as far as that needs, in bounds that no agent can make it leave.
+//! Translates the updates of a version 2 session for a version 1 client. Version 1 can only append to a message,
+//! replaces the content of a tool call as a whole, has one plan, and no terminals of the agent. So the translator
+//! remembers what it sent, within bounds that no agent can exceed.
 
 use agent_client_protocol_schema::v1;
 
@@ -18,17 +18,17 @@ use super::said::{MessageProgress, MessageRemainder};
 /// How many messages are remembered.
 const MAX_MESSAGES: usize = 512;
 
-/// The answer to a request that sets a session up.
+/// The response to a request that sets a session up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranslatedSetup {
     /// The result.
     pub result: Box<str>,
-    /// The `update` object that tells the session's commands, which version 1 has no place for in the answer.
+    /// The `update` object with the session's commands, for which version 1 has no place in the response.
     pub commands: Option<Box<str>>,
 }
 
-/// Translates what an agent of version 2 says of one session. What comes out can be read as version 1; what
-/// cannot be said there so that it can is left out.
+/// Translates the updates of one version 2 session. Every output is valid version 1; what version 1 cannot express is
+/// left out.
 #[derive(Debug)]
 pub struct UpdatesToV1 {
     messages: RecentMap<MessageProgress>,
@@ -37,10 +37,10 @@ pub struct UpdatesToV1 {
     offered: ReportedOptions,
 }
 
-/// What the session offers, as it was told to the client.
+/// The session's options, as last sent to the client.
 #[derive(Debug, Default)]
 struct ReportedOptions {
-    /// The option that chooses among modes: its id and its value, JSON as received.
+    /// The option that selects the mode: its id and its value, JSON as received.
     mode: Option<(Box<str>, Box<str>)>,
     /// The options of version 1.
     options: Option<Box<str>>,
@@ -53,7 +53,7 @@ impl Default for UpdatesToV1 {
 }
 
 impl UpdatesToV1 {
-    /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
+    /// An empty translator. Each ACP session needs its own, because ids are unique only within a session.
     pub fn new() -> Self {
         Self {
             messages: RecentMap::new(MAX_MESSAGES),
@@ -63,24 +63,24 @@ impl UpdatesToV1 {
         }
     }
 
-    /// The `update` objects that say what this one says. A piece of a tool call's content, or of what its terminal
-    /// shows, is not told by itself: it is [owed](Self::owes) until the next update that is none.
+    /// The `update` objects that express this one. A chunk of tool call content or terminal output is not sent on its
+    /// own: it is [owed](Self::owes) until the next update of another kind.
     pub fn update(&mut self, update: &str) -> Vec<Box<str>> {
         readable(self.translated(&repaired(update)).unwrap_or_default())
     }
 
-    /// A tool call of version 1, or an update of one, whose terminals are ours: what they show is told as text, and told
-    /// again when it changes. `None` if there is nothing to change in it.
+    /// A version 1 tool call, or an update of one, with acpx terminals: their output is sent as text, and sent again
+    /// when it changes. `None` if there is nothing to change.
     pub fn with_terminals(&mut self, update: &str) -> Option<Box<str>> {
         self.calls.with_terminals(ObjectMembers::parse(update)?).map(Into::into)
     }
 
-    /// Whether the content of a tool call has changed and was not told yet.
+    /// Whether the content of a tool call has changed and is not sent yet.
     pub fn owes(&self) -> bool {
         self.calls.owes()
     }
 
-    /// The `update` objects that tell what is owed.
+    /// The `update` objects with the owed content.
     pub fn settle(&mut self) -> Vec<Box<str>> {
         readable(self.calls.settle())
     }
@@ -126,7 +126,7 @@ impl UpdatesToV1 {
         Some(owed)
     }
 
-    /// A chunk of an agent that names no message, as version 2 wants it to, goes without: version 1 needs no name.
+    /// Translates a chunk. Version 2 requires a message id, version 1 does not: a chunk without one is sent without.
     fn chunk(&mut self, kind: &str, mut chunk: ObjectMembers<'_>) -> Option<String> {
         let block = chunk.get("content")?.to_owned();
         let id = chunk.text("messageId");
@@ -140,8 +140,8 @@ impl UpdatesToV1 {
         Some(chunk.to_string())
     }
 
-    /// The chunks that bring a client from what it was told to the whole message. What stands beside the
-    /// message's content goes with the first.
+    /// The chunks that complete what the client has of the whole message. The first carries the message's other
+    /// members.
     fn message(&mut self, kind: &'static str, mut message: ObjectMembers<'_>) -> Option<Vec<String>> {
         let id = message.text("messageId")?;
         let content = message.take("content")?;
@@ -165,7 +165,7 @@ impl UpdatesToV1 {
         Some(chunks)
     }
 
-    /// A change of the mode alone is told as such, and so is a change of the other options alone.
+    /// If only the mode changed, sends only the mode; if only other options changed, sends only those.
     fn options_update(&mut self, mut update: ObjectMembers<'_>) -> Option<Vec<String>> {
         let before = std::mem::take(&mut self.offered);
         self.offered = ReportedOptions::of(update.get("configOptions")?);
@@ -188,7 +188,7 @@ impl UpdatesToV1 {
         Some(updates)
     }
 
-    /// The answer to `session/new`, `resume` or `fork`. What it offers is remembered.
+    /// Translates the response to `session/new`, `resume` or `fork`, and remembers the options in it.
     pub fn setup_answer(&mut self, result: &str) -> TranslatedSetup {
         let mut members = ObjectMembers::parse(result).unwrap_or_default();
         let commands = members.take("availableCommands").as_deref().and_then(commands_to_v1);
@@ -207,7 +207,7 @@ impl UpdatesToV1 {
         TranslatedSetup { result: members.to_string().into(), commands }
     }
 
-    /// The request by which an agent of version 2 sets what a client of version 1 sets with `session/set_mode`.
+    /// The version 2 request for a client's `session/set_mode`.
     pub fn set_mode(&self, params: &str) -> Result<TranslatedCall, TranslationError> {
         let wrong = TranslationError::shape;
         let mut members = ObjectMembers::parse(params).ok_or_else(|| wrong("params"))?;
@@ -219,7 +219,7 @@ impl UpdatesToV1 {
         Ok(TranslatedCall { method: "session/set_config_option", params: members.to_string().into() })
     }
 
-    /// The answer to a client that set an option. What it offers is remembered.
+    /// Translates the response to a client that set an option, and remembers the options in it.
     pub fn options_answer(&mut self, result: &str) -> Box<str> {
         let mut members = ObjectMembers::parse(result).unwrap_or_default();
         self.offered = ReportedOptions::of(members.get("configOptions").unwrap_or("[]"));
@@ -227,7 +227,7 @@ impl UpdatesToV1 {
         members.to_string().into()
     }
 
-    /// The same for a client that set a mode: version 1 answers nothing there.
+    /// The same for a client that set a mode: in version 1 that response has no options.
     pub fn mode_answer(&mut self, result: &str) -> Box<str> {
         let mut members = ObjectMembers::parse(result).unwrap_or_default();
         self.offered = ReportedOptions::of(members.take("configOptions").as_deref().unwrap_or("[]"));
@@ -236,7 +236,7 @@ impl UpdatesToV1 {
 }
 
 impl ReportedOptions {
-    /// Reads a list of options of version 2.
+    /// Reads a list of version 2 options.
     fn of(options: &str) -> Self {
         let mode = mode_option(options).and_then(ObjectMembers::parse).and_then(|option| {
             Some((Box::from(option.get("configId")?), Box::from(option.get("currentValue")?)))
@@ -246,13 +246,13 @@ impl ReportedOptions {
     }
 }
 
-/// Those that can be read as version 1.
+/// Keeps only the updates that are valid version 1.
 fn readable(updates: Vec<String>) -> Vec<Box<str>> {
     let is_readable = |update: &String| serde_json::from_str::<v1::SessionUpdate>(update).is_ok();
     updates.into_iter().filter(is_readable).map(Into::into).collect()
 }
 
-/// The option that chooses among modes.
+/// The option that selects the mode.
 fn mode_option(options: &str) -> Option<&str> {
     items(options)?.into_iter().find(|option| is_mode_option(option))
 }

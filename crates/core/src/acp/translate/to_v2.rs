@@ -1,5 +1,5 @@
-//! What an agent of version 1 says of one session, for a client of version 2. It remembers what the session
-//! offers, since version 2 tells all options whenever one of them changes, and modes are options there.
+//! Translates the updates of a version 1 session for a version 2 client. It remembers the session's options, because
+//! version 2 sends all options when one changes, and represents modes as options.
 
 use agent_client_protocol_schema::v2;
 
@@ -12,7 +12,7 @@ use super::repaired::repaired;
 use super::tool_content::{begin_again, call_to_v2};
 use crate::model::{TurnId, is_another_call};
 
-/// The plan of version 1, which has no more than one.
+/// The id of the plan of version 1, which has only one.
 pub(super) const PLAN: &str = "acpx.plan";
 
 /// How many terminals are remembered.
@@ -21,7 +21,7 @@ const MAX_TERMINALS: usize = 4096;
 /// How many tool calls are remembered.
 const MAX_CALLS: usize = 4096;
 
-/// Kinds of update that version 2 gave a meaning which an agent of version 1 cannot have meant.
+/// Update kinds that only version 2 defines. A version 1 agent cannot have meant them.
 const NOT_OF_V1: [&str; 7] = [
     "user_message",
     "agent_message",
@@ -32,23 +32,23 @@ const NOT_OF_V1: [&str; 7] = [
     "terminal_output_chunk",
 ];
 
-/// Translates what an agent of version 1 says of one session. What comes out can be read as version 2; what
-/// cannot be said there so that it can is left out.
+/// Translates the updates of one version 1 session. Every output is valid version 2; what version 2 cannot express is
+/// left out.
 #[derive(Debug)]
 pub struct UpdatesToV2 {
-    /// The modes, as an option of version 2.
+    /// The modes, as a version 2 option.
     modes: Option<Box<str>>,
-    /// The models beside the options, as an option of version 2.
+    /// The models that are separate from the options, as a version 2 option.
     models: Option<Box<str>>,
-    /// The other options, of version 2.
+    /// The other options, in version 2 form.
     options: Vec<Box<str>>,
-    /// The terminals that were told.
+    /// The terminals sent so far.
     terminals: RecentMap<()>,
-    /// The tool calls that were told, each with the turn it began in.
+    /// The tool calls sent so far, each with the turn it began in.
     calls: RecentMap<Option<TurnId>>,
-    /// The turn that what is told now belongs to.
+    /// The turn of the updates that follow.
     turn: Option<TurnId>,
-    /// Whether turns were told before that nothing is known of.
+    /// Whether the client has received earlier turns that this translator has not seen.
     begins_late: bool,
 }
 
@@ -61,22 +61,22 @@ impl Default for UpdatesToV2 {
 }
 
 impl UpdatesToV2 {
-    /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
+    /// An empty translator. Each ACP session needs its own, because ids are unique only within a session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Turns were told before, of which nothing is known: what is told begins with another one.
+    /// Marks that the client has received earlier turns that this translator has not seen.
     pub fn begins_late(&mut self) {
         self.begins_late = true;
     }
 
-    /// What is told from now on belongs to this turn.
+    /// Sets the turn of the updates that follow.
     pub fn in_turn(&mut self, turn: Option<TurnId>) {
         self.turn = turn;
     }
 
-    /// The `update` objects that say what this one says. A chunk that has no message id gets this one.
+    /// The `update` objects that express this one. A chunk without a message id gets `message_id`.
     pub fn update(&mut self, update: &str, message_id: &str) -> Vec<Box<str>> {
         let translated = self.translated(&repaired(update), message_id);
         let is_readable = |update: &String| serde_json::from_str::<v2::SessionUpdate>(update).is_ok();
@@ -120,7 +120,7 @@ impl UpdatesToV2 {
                 self.set_options(members.get("configOptions"));
                 members.set("configOptions", self.config_options());
             }
-            // Absent is unchanged in both; `null` means that in version 1 alone.
+            // An absent cost is unchanged in both versions; `null` means that only in version 1.
             "usage_update" => members.forget_nulls(&["cost"]),
             kind if NOT_OF_V1.contains(&kind) => return None,
             _ => return Some(update.to_owned()),
@@ -128,8 +128,8 @@ impl UpdatesToV2 {
         Some(members.to_string())
     }
 
-    /// Whether a tool call is another one than the call that was told under its id before, or may be. One that is not
-    /// loses nothing by it: nothing was told of it.
+    /// Whether a tool call is, or may be, another call than the last one with its id. If it is the first one,
+    /// clearing its fields does no harm: the client has nothing of it.
     fn is_another(&mut self, id: &str, is_new: bool) -> bool {
         let began = self.calls.entry(id);
         let is_first = is_new && began.is_none() && self.turn.is_some();
@@ -140,12 +140,12 @@ impl UpdatesToV2 {
         is_another
     }
 
-    /// A terminal of ours was told: tool calls that refer to it may name it.
+    /// Records that a terminal of acpx was sent: tool calls may refer to it.
     pub fn told_terminal(&mut self, id: &str) {
         self.terminals.entry(id);
     }
 
-    /// The answer to `session/new`, `load`, `resume` or `fork`. What it offers is remembered.
+    /// Translates the response to `session/new`, `load`, `resume` or `fork`, and remembers the options in it.
     pub fn setup_answer(&mut self, result: &str) -> Box<str> {
         let mut members = ObjectMembers::parse(result).unwrap_or_default();
         self.modes = members.take("modes").as_deref().and_then(modes_to_option).map(Into::into);
@@ -158,7 +158,7 @@ impl UpdatesToV2 {
         members.to_string().into()
     }
 
-    /// The answer to a client that set an option, from the agent's answer to `session/set_config_option`.
+    /// Translates the agent's response to `session/set_config_option`.
     pub fn options_answer(&mut self, result: &str) -> Box<str> {
         let mut members = ObjectMembers::parse(result).unwrap_or_default();
         self.set_options(members.get("configOptions"));
@@ -166,13 +166,13 @@ impl UpdatesToV2 {
         members.to_string().into()
     }
 
-    /// The same, after the agent has taken `session/set_mode`: version 1 answers nothing there.
+    /// The response after the agent accepted `session/set_mode`: in version 1 that response has no options.
     pub fn mode_answer(&mut self, mode: &str) -> Box<str> {
         self.set_mode(mode);
         format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
     }
 
-    /// The same, after the agent has taken `session/set_model`.
+    /// The response after the agent accepted `session/set_model`.
     pub fn model_answer(&mut self, model: &str) -> Box<str> {
         if let Some(changed) = self.models.as_deref().and_then(|option| with_value(option, model)) {
             self.models = Some(changed);
@@ -180,12 +180,12 @@ impl UpdatesToV2 {
         format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
     }
 
-    /// Whether the session has modes of version 1.
+    /// Whether the session has version 1 modes.
     pub fn has_modes(&self) -> bool {
         self.modes.is_some()
     }
 
-    /// What the session offers, as the list of version 2.
+    /// All options of the session, as a version 2 list.
     pub fn config_options(&self) -> String {
         let has = |is_own: fn(&str) -> bool| self.options.iter().any(|option| is_own(option));
         let mode = self.modes.as_ref().filter(|_| !has(is_mode_option));
@@ -198,8 +198,8 @@ impl UpdatesToV2 {
         self.options = options.into_iter().map(|option| option_to_v2(option).into()).collect();
     }
 
-    /// An agent that has an option of its own for its modes means that one. Modes that were never told are a
-    /// choice of one.
+    /// Sets the mode, also in an option of the agent's own that selects it. If the modes are unknown, this mode
+    /// becomes the only choice.
     fn set_mode(&mut self, mode: &str) {
         let unknown = || {
             let mode = crate::wire::encode::json_string(mode);

@@ -1,16 +1,16 @@
-//! The content of a tool call: blocks, diffs and terminals, from one version to the other.
+//! Translates the content of a tool call: blocks, diffs and terminals.
 
 use super::blocks::{self, text_block};
 use super::members::{ObjectMembers, items, list};
 use super::patch;
 
-/// The members of a tool call that version 2 clears with `null`, where version 1 leaves them as they are.
+/// The members of a tool call that `null` clears in version 2 and leaves unchanged in version 1.
 pub(super) const FIELDS: [&str; 9] =
     ["title", "name", "kind", "status", "content", "locations", "rawInput", "rawOutput", "_meta"];
 
-/// A tool call of version 1, or an update of one, for version 2.
+/// Translates a version 1 tool call, or an update of one, to version 2.
 ///
-/// A terminal that was told is one there too; any other is named.
+/// A terminal that the client has received stays a terminal; any other becomes a text that names it.
 pub(super) fn call_to_v2(call: &mut ObjectMembers<'_>, is_told: impl Fn(&str) -> bool) {
     call.forget_nulls(&FIELDS);
     if let Some(content) = call.get("content").and_then(items) {
@@ -19,7 +19,7 @@ pub(super) fn call_to_v2(call: &mut ObjectMembers<'_>, is_told: impl Fn(&str) ->
     }
 }
 
-/// Lets a tool call have nothing of the one that had its id before: what it does not say, version 2 leaves as it was.
+/// Clears all fields that a reused call id does not set: version 2 would keep the values of the earlier call.
 pub(super) fn begin_again(call: &mut ObjectMembers<'_>) {
     for field in FIELDS {
         if call.get(field).is_none() {
@@ -29,7 +29,7 @@ pub(super) fn begin_again(call: &mut ObjectMembers<'_>) {
     }
 }
 
-/// One item of a call's content for version 2.
+/// Translates one content item to version 2.
 fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
     let Some(mut members) = ObjectMembers::parse(item) else { return item.to_owned() };
     match members.text("type").as_deref() {
@@ -48,7 +48,7 @@ fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// The file is text, since version 1 gives no other.
+/// Translates a diff. In version 1 the file is always text.
 fn diff_to_v2(mut diff: ObjectMembers<'_>) -> String {
     let (Some(path), Some(new)) = (diff.text("path"), diff.text("newText")) else { return diff.to_string() };
     let old = diff.text("oldText");
@@ -67,16 +67,16 @@ fn diff_to_v2(mut diff: ObjectMembers<'_>) -> String {
     diff.to_string()
 }
 
-/// An item of a tool call's content, as version 1 can have it.
+/// A content item of a tool call, for version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
-    /// JSON of version 1.
+    /// Version 1 JSON.
     Json(Box<str>),
-    /// The text of a terminal of the agent, as it is by then.
+    /// A terminal id. The terminal's current text takes its place when the call is sent.
     Terminal(Box<str>),
 }
 
-/// What an item of version 2 is in version 1: a diff may be several.
+/// Translates a version 2 item to version 1. A diff may become several items.
 pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
     let Some(mut members) = ObjectMembers::parse(item) else { return Vec::new() };
     match members.text("type").as_deref() {
@@ -97,7 +97,7 @@ pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
     }
 }
 
-/// An item of version 1, which is as it is but for a terminal.
+/// Reads a version 1 item. Only terminals are treated specially.
 pub(super) fn item_of_v1(item: &str) -> Item {
     let members =
         ObjectMembers::parse(item).filter(|members| members.text("type").as_deref() == Some("terminal"));
@@ -107,7 +107,7 @@ pub(super) fn item_of_v1(item: &str) -> Item {
     }
 }
 
-/// Text as an item of a tool call's content.
+/// Text as a content item of a tool call.
 pub(super) fn text_item(text: &str) -> ObjectMembers<'static> {
     let mut item = ObjectMembers::new();
     item.set_text("type", "content");
@@ -115,7 +115,7 @@ pub(super) fn text_item(text: &str) -> ObjectMembers<'static> {
     item
 }
 
-/// Each hunk of the patch is a diff; a change that the patch does not show is a line of text.
+/// Each hunk of the patch becomes a diff; a change that the patch does not show becomes a line of text.
 fn diff_to_v1(mut diff: ObjectMembers<'_>) -> Vec<Item> {
     let changes = diff.take("changes").unwrap_or_default();
     let changes: Vec<ObjectMembers<'_>> =
@@ -147,7 +147,7 @@ fn diff_to_v1(mut diff: ObjectMembers<'_>) -> Vec<Item> {
     shown
 }
 
-/// What a change did, in words.
+/// Describes a change in text.
 fn named_change(change: &ObjectMembers<'_>, path: &str) -> String {
     let old = || change.text("oldPath").unwrap_or_default();
     match change.text("operation").as_deref() {
@@ -161,7 +161,7 @@ fn named_change(change: &ObjectMembers<'_>, path: &str) -> String {
     }
 }
 
-/// The status of a tool call in version 1's words; `None` for one that says nothing there.
+/// The version 1 status of a tool call; `None` if version 1 has no equivalent.
 pub(super) fn status_to_v1(status: &str) -> Option<&'static str> {
     match status {
         "pending" => Some("pending"),

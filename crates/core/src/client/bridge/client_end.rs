@@ -1,5 +1,5 @@
-//! A bridge's end towards its client: what the client says, and what it has said while there was no host to hear it.
-//! A line that is no message and wants an answer all the same, such as an array, is answered here.
+//! The bridge's connection to its client. Buffers the client's messages while there is no host. Answers unreadable
+//! lines that look like requests, such as an array.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use crate::wire::{
     InboundMessage, InboundStream, Peer, RpcError, RpcMessage, UnreadableLine, WireError, encode,
 };
 
-/// How much a client may say while a host is being looked for. Then it is read no further.
+/// How many messages are buffered while the bridge looks for a host. Then reading stops.
 const WAITING_MESSAGES: usize = 1024;
 const WAITING_BYTES: usize = 4 << 20;
 
-/// The client is gone.
+/// The client has disconnected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientDisconnected;
 
@@ -29,7 +29,7 @@ impl ClientEnd {
         Self { peer, incoming, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
-    /// What it says next. Nothing is lost when the future is dropped.
+    /// The next message. Nothing is lost when the future is dropped.
     pub(super) async fn next(&mut self) -> Result<RpcMessage, ClientDisconnected> {
         if let Some(message) = self.waiting.pop_front() {
             self.waiting_bytes -= message.line().len();
@@ -50,7 +50,7 @@ impl ClientEnd {
         }
     }
 
-    /// Takes what it says, for later, until it is gone.
+    /// Buffers messages until the client disconnects.
     pub(super) async fn listen(&mut self) -> ClientDisconnected {
         loop {
             if self.waiting.len() >= WAITING_MESSAGES || self.waiting_bytes >= WAITING_BYTES {
@@ -63,16 +63,16 @@ impl ClientEnd {
     }
 }
 
-/// Says a line to the client.
+/// Sends a line to the client.
 pub(super) async fn tell(peer: &Peer, line: String) -> Result<(), ClientDisconnected> {
     match peer.send(line).await {
-        // It is longer than any line that a client is told; nothing that asks for an answer is.
+        // Longer than the client accepts. No request is that long, so no response is missing.
         Ok(()) | Err(WireError::TooLong { .. }) => Ok(()),
         Err(_) => Err(ClientDisconnected),
     }
 }
 
-/// A bridge keeps track of ids itself, so it is all one whether an answer was expected.
+/// The bridge tracks ids itself, so it does not matter whether a response was expected.
 pub(super) fn into_message(inbound: InboundMessage) -> RpcMessage {
     match inbound {
         InboundMessage::Request { message, .. }

@@ -1,4 +1,4 @@
-//! How a bridge gets to a host: the host of a home on this machine, or one on another.
+//! How a bridge connects to a host: to the host of a home on this machine, or to a remote one.
 
 use std::iter;
 use std::time::Duration;
@@ -10,18 +10,19 @@ use crate::protocol::limits::limits;
 use crate::protocol::meta::{FROM_ELSEWHERE, PROTOCOL};
 use crate::protocol::{HostError, HostErrorResponse};
 
-/// A way to a host, and what holds on it.
+/// Connects to a host.
 pub(super) trait Connector {
-    /// A connection to a host that nobody has greeted yet.
+    /// A new connection to a host, not initialized yet.
     async fn connect(&self) -> Result<HostEnd, HostError>;
 
-    /// How long is waited before each try to go on with another connection.
+    /// The delays before each attempt to reconnect.
     fn tries(&self) -> impl Iterator<Item = Duration>;
 
-    /// Whether a client stays for whom no host can be had: it is told so, and one is looked for when it wants something.
+    /// Whether the client stays connected without a host. It then gets an error, and its next request triggers a new
+    /// attempt.
     fn stays_without_host(&self) -> bool;
 
-    /// What a host is that says nothing.
+    /// The error for a host that does not answer.
     fn silent(&self) -> HostError;
 }
 
@@ -39,7 +40,7 @@ impl Connector for Bridge {
             let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
             match told.map_err(|_| self.silent())? {
                 Ok(()) => return Ok(host),
-                // One that goes has let nobody in.
+                // A host that is shutting down has not accepted the client.
                 Err(HostError::Lost) => {}
                 Err(error) => return Err(error),
             }
@@ -61,7 +62,7 @@ impl Connector for Bridge {
 }
 
 impl HostEnd {
-    /// Says who is at the door. A host that does not understand it lets nobody in.
+    /// Announces a remote client. A host that does not support this rejects it.
     async fn introduce(&mut self, client: &str) -> Result<(), HostError> {
         let asked = self.peer.request(super::ELSEWHERE, client).await.map_err(|_| HostError::Lost)?;
         loop {

@@ -1,7 +1,7 @@
-//! What a bridge changes in a line, and nothing else: pure functions over messages.
+//! The changes a bridge makes to a line, as pure functions over messages.
 //!
-//! Every byte that is not named here passes as it came. A line that has not the shape the protocol says is left as it
-//! is: whoever it goes to refuses it better than a bridge could.
+//! Every other byte passes unchanged. A line that does not have the protocol's shape is passed unchanged too: its
+//! receiver rejects it better than a bridge could.
 
 use std::borrow::Cow;
 
@@ -11,34 +11,34 @@ use crate::model::Seq;
 use crate::wire::splice::{self, Object, PathStep, Splice, locate, text_of};
 use crate::wire::{RpcError, RpcId, RpcMessage, encode};
 
-/// Withdraws a request, in either direction.
+/// Cancels a request, in either direction.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
-/// An `initialize` with what the bridge says of its client, in the place of what the client may have said there.
+/// An `initialize` with the bridge's description of its client, replacing one by the client itself.
 pub(super) fn with_client(message: &RpcMessage, client: &str) -> Option<String> {
     let params = splice::put(message.params()?, &["_meta", "acpx", "client"], client)?;
     let wanting = splice::put(&params, &error_data(message), "true");
     with_params(message, wanting.as_deref().unwrap_or(&params))
 }
 
-/// An `initialize` that wants the numbers of events, and to be told of the turns of others.
+/// An `initialize` that requests event numbers and the state of other clients' turns.
 pub(super) fn with_numbers(message: &RpcMessage) -> Option<String> {
     let params = splice::put(message.params()?, &["_meta", "acpx", "seq"], "true")?;
     with_params(message, &splice::put(&params, &["_meta", "acpx", "states"], "true")?)
 }
 
-/// An `initialize` whose client wants all data of an error: a bridge reads where a failed turn ended.
+/// An `initialize` that requests all data of an error: the bridge reads from it where a failed turn ended.
 pub(super) fn with_error_data(message: &RpcMessage) -> Option<String> {
     with_params(message, &splice::put(message.params()?, &error_data(message), "true")?)
 }
 
-/// Whether the client that initializes wants all data of an error.
+/// Whether the initializing client requests all data of an error.
 pub(super) fn wants_error_data(message: &RpcMessage) -> bool {
     let params = message.params().unwrap_or_default();
     locate(params, &error_data(message).map(PathStep::Key)).is_some_and(|range| &params[range] == "true")
 }
 
-/// Where a client says so, in its version of the protocol.
+/// The path of that capability, in the client's version of the protocol.
 fn error_data(message: &RpcMessage) -> [&'static str; 4] {
     let params = message.params().unwrap_or_default();
     let version = locate(params, &[PathStep::Key("protocolVersion")]);
@@ -48,7 +48,7 @@ fn error_data(message: &RpcMessage) -> [&'static str; 4] {
     [capabilities, "_meta", "acpx", "errorData"]
 }
 
-/// A response or an update that ends a turn, with its error as a client receives it that does not want all data.
+/// A response or an update that ends a turn, with its error reduced for a client that did not request all data.
 pub(super) fn with_error_for_client(message: &RpcMessage) -> Option<String> {
     let params = ["params", "update", "error"].map(PathStep::Key);
     let path = if message.error().is_some() { &params[2..] } else { &params[..] };
@@ -57,14 +57,14 @@ pub(super) fn with_error_for_client(message: &RpcMessage) -> Option<String> {
     replaced(message, range, &serde_json::to_string(&error).ok()?)
 }
 
-/// Whether the client that initializes wants the numbers of events.
+/// Whether the initializing client requests event numbers.
 pub(super) fn wants_seq(message: &RpcMessage) -> bool {
     let path = ["_meta", "acpx", "seq"].map(PathStep::Key);
     let params = message.params().unwrap_or_default();
     locate(params, &path).is_some_and(|range| &params[range] == "true")
 }
 
-/// A prompt with a name, if it has none.
+/// A prompt with this request id, if it has none.
 pub(super) fn with_request_id(message: &RpcMessage, name: &str) -> Option<String> {
     let params = message.params()?;
     let path = ["_meta", "acpx", "requestId"];
@@ -74,18 +74,18 @@ pub(super) fn with_request_id(message: &RpcMessage, name: &str) -> Option<String
     with_params(message, &splice::put(params, &path, &encode::json_string(name))?)
 }
 
-/// The name of a prompt, if it has one.
+/// The request id of a prompt, if it has one.
 pub(super) fn request_id_of(message: &RpcMessage) -> Option<String> {
     let params = message.params()?;
     serde_json::from_str(&params[locate(params, &["_meta", "acpx", "requestId"].map(PathStep::Key))?]).ok()
 }
 
-/// The same message under another id.
+/// The same message with another id.
 pub(super) fn with_id(message: &RpcMessage, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
 }
 
-/// Whether an update of version 2 tells that the session has nothing more to do.
+/// Whether a version 2 update reports that the session is idle.
 pub(super) fn ends_turn(message: &RpcMessage) -> bool {
     let params = message.params().unwrap_or_default();
     let is = |name: &str, value: &str| {
@@ -97,7 +97,7 @@ pub(super) fn ends_turn(message: &RpcMessage) -> bool {
         && is("state", r#""idle""#)
 }
 
-/// Whether a request asks for the conversation before its answer.
+/// Whether a request is answered after a replay of the conversation.
 pub(super) fn replays(method: &str, message: &RpcMessage) -> bool {
     let params = message.params().unwrap_or_default();
     let says = |path: &[PathStep<'_>]| locate(params, path).is_some_and(|range| &params[range] != "null");
@@ -106,30 +106,30 @@ pub(super) fn replays(method: &str, message: &RpcMessage) -> bool {
     method == "session/load" || method == "session/resume" && says_from()
 }
 
-/// The request that a withdrawal names.
+/// The request that a cancellation names.
 pub(super) fn withdrawn(message: &RpcMessage) -> Option<RpcId> {
     let params = message.params()?;
     RpcId::from_raw(&params[locate(params, &[PathStep::Key("requestId")])?])
 }
 
-/// A withdrawal of this request.
+/// A cancellation of this request.
 pub(super) fn withdrawal(id: &RpcId) -> String {
     encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 
-/// What a bridge reads of an update.
+/// The parts of an update that a bridge reads.
 pub(super) struct UpdateHead<'a> {
     message: &'a RpcMessage,
     params: Object<'a>,
     pub(super) session: Cow<'a, str>,
-    /// The number of its event, if that is told.
+    /// Its event number, if it has one.
     pub(super) seq: Option<u64>,
-    /// The prompt whose words it is, by its name, if it tells a user's words as version 1 does.
+    /// The request id of the prompt it echoes, if it is a version 1 user message chunk.
     pub(super) words_of: Option<Cow<'a, str>>,
 }
 
 impl<'a> UpdateHead<'a> {
-    /// Reads an update.
+    /// Parses an update.
     pub(super) fn read(message: &'a RpcMessage) -> Option<Self> {
         let params = Object::read(message.params()?)?;
         let session = text_of(params.value("sessionId")?)?;
@@ -144,7 +144,7 @@ impl<'a> UpdateHead<'a> {
         Some(Self { message, params, session, seq, words_of })
     }
 
-    /// The update without the number. What happened earlier still says when; what happens now need not.
+    /// The update without its event number. A replayed update keeps its time; a live one does not need it.
     pub(super) fn without_seq(&self, is_replay: bool) -> Option<String> {
         let names: &[&str] = if is_replay { &["seq"] } else { &["seq", "at"] };
         let start = self.message.params_range()?.start;
@@ -156,8 +156,8 @@ impl<'a> UpdateHead<'a> {
     }
 }
 
-/// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set
-/// up with. Without a number it is resumed in silence.
+/// The params of a `session/resume` after the client's last event, made from the params that set the session up.
+/// Without an event number nothing is replayed.
 pub(super) fn resume_params(setup: &str, session: &str, last: Option<u64>, later: bool) -> Option<String> {
     let mut params = splice::put(setup, &["sessionId"], &encode::json_string(session))?;
     if locate(&params, &[PathStep::Key("replayFrom")]).is_some() {

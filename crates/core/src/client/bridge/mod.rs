@@ -1,11 +1,11 @@
-//! A bridge joins a client on any pair of byte streams to its home's host, and survives the host.
+//! A bridge connects a client on any pair of byte streams to its home's host, and survives the host.
 //!
-//! Lines pass byte for byte in both directions, but for the few changes in [`edits`]. When the host goes away the
-//! client's connection stays: another host is reached, greeted and given the sessions again, the client is told what
-//! it missed, and what it had asked is asked again. What a host was asked twice it was asked under one name, so that
-//! nothing is done twice. A client that says no more is still told the answers to what it has asked.
+//! Lines pass byte for byte in both directions, except for the few changes in [`edits`]. When the host exits, the
+//! client's connection stays: the bridge connects to another host, initializes it, resumes the sessions, forwards what
+//! the client missed, and re-sends its pending requests. Re-sent prompts keep their request id, so the next host
+//! deduplicates them. A client that closes its sending side still receives the responses to its requests.
 //!
-//! A host on another machine is bridged to likewise ([`far`]): there it is the line that goes away.
+//! A remote host is bridged in the same way ([`remote`]); there it is the connection that is lost.
 
 mod client_end;
 mod connector;
@@ -40,36 +40,36 @@ use profile::BridgeProfile;
 use recover::BridgeExit;
 use state::{BridgeState, LineRoute};
 
-/// How long the last lines may take to be written when the client or the host goes.
+/// How long the last lines may take to be written when the client or the host disconnects.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long a client that says no more is told the answers to what it has asked. An agent may have to start for them.
+/// How long a client that closed its sending side still receives responses. An agent may have to start for them.
 const LAST_ANSWERS: Duration = Duration::from_mins(1);
 
 /// How many hosts of a home are tried in a row.
 const TRIES: usize = 5;
-/// How long a host may say nothing while it is waited for.
+/// How long a host may be silent while the bridge waits for it.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A client's way to its host.
+/// Connects a client to its host.
 pub struct Bridge {
     launcher: Launcher,
     place: HostPlace,
     client: ClientIdentity,
 }
 
-/// What a bridge says of its client, and where; an object of JSON.
+/// How the bridge describes its client to the host; a JSON object.
 enum ClientIdentity {
     /// In the client's own `initialize`.
     InGreeting(String),
-    /// Before the client says anything.
+    /// In a request before the client's first message.
     AtTheDoor(String),
 }
 
-/// What there is to say of a bridge when it is over.
+/// The result of a finished bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bridged {
-    /// What the client sent that was no message.
+    /// Lines of the client that were not messages.
     pub garbage: GarbageReport,
 }
 
@@ -79,29 +79,29 @@ struct HostEnd {
     incoming: InboundStream,
 }
 
-/// Why a bridge stopped passing lines.
+/// Why a bridge stopped forwarding lines.
 enum BridgeDisconnect {
     ClientGone,
     HostGone,
 }
 
 impl Bridge {
-    /// A bridge to the host of a home. Of the client it says this to every host.
+    /// A bridge to the host of a home. Describes the client to every host.
     pub fn new(launcher: Launcher, place: HostPlace, client: &ClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
         Self { launcher, place, client: ClientIdentity::InGreeting(client) }
     }
 
-    /// A bridge for a client from elsewhere. Every host is told so before it hears anything of the client, which is
-    /// remembered less of: there may be many.
+    /// A bridge for a remote client. Every host learns this before it gets a message of the client. Keeps less state
+    /// per client, because there may be many.
     pub fn from_elsewhere(launcher: Launcher, place: HostPlace, client: &RemoteClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
         Self { launcher, place, client: ClientIdentity::AtTheDoor(client) }
     }
 
-    /// Passes lines until the client is gone, or until `stop`. A turn that runs goes on. A client that has only ended
-    /// what it says is told the answers that need no turn, unless it is `unheard`: nobody reads the target any more.
-    /// The error is that there was no host to begin with: then the client was told nothing.
+    /// Forwards lines until the client disconnects, or until `stop`. A running turn continues. A client that only
+    /// closed its sending side still receives the responses that need no turn, unless `unheard` completes: then its
+    /// receiving side is closed too. Fails if there was no host to begin with; the client has received nothing then.
     pub async fn run<R, W>(
         &self,
         source: R,
@@ -133,18 +133,18 @@ impl Bridge {
     }
 }
 
-/// A bridge with a client on it.
+/// A bridge with its connected client.
 struct BridgeSession<'a, W> {
     way: &'a W,
-    /// Both directions write to it, and neither waits for the other.
+    /// Both directions update it, and neither waits for the other.
     memory: Mutex<BridgeState>,
-    /// The client was told something.
+    /// Notified when a line was sent to the client.
     told: Notify,
 }
 
 impl<W: Connector> BridgeSession<'_, W> {
-    /// Passes lines, through one host after another. The error is why there is none any more, for a client that does not
-    /// stay without.
+    /// Forwards lines, through one host after another. Fails when there is no host any more and the client does not
+    /// stay without one.
     async fn see_through<S: Future<Output = ()>, U: Future<Output = ()>>(
         &self,
         client: &mut ClientEnd,
@@ -162,7 +162,7 @@ impl<W: Connector> BridgeSession<'_, W> {
                 host.leave().await;
                 stopped
             } else {
-                // Without a host, one is looked for when the client wants something.
+                // Without a host, the client's next request triggers a new attempt.
                 tokio::select! {
                     heard = self.hear(client) => heard.map_or(BridgeDisconnect::ClientGone, |()| BridgeDisconnect::HostGone),
                     () = &mut stop => BridgeDisconnect::ClientGone,
@@ -184,7 +184,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         }
     }
 
-    /// Passes lines between the two until one of them is gone.
+    /// Forwards lines between the two until one of them disconnects.
     async fn pass<U: Future<Output = ()>>(
         &self,
         client: &mut ClientEnd,
@@ -221,7 +221,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         }
     }
 
-    /// Waits until the client has been told all that it can be told without a turn.
+    /// Waits until the client has all responses that need no turn.
     async fn owed(&self) {
         while self.memory().owes() {
             self.told.notified().await;
@@ -238,7 +238,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         self.say(message.id(), line, to_host, to_client).await
     }
 
-    /// Says a line to the host. That the host is gone is seen where it is listened to.
+    /// Sends a line to the host. The receiving loop notices when the host has disconnected.
     async fn say(
         &self,
         id: Option<&RpcId>,
@@ -261,11 +261,11 @@ impl<W: Connector> BridgeSession<'_, W> {
         }
     }
 
-    /// Waits until the client wants something of a host.
+    /// Waits for the client's next request.
     async fn hear(&self, client: &mut ClientEnd) -> Result<(), ClientDisconnected> {
         loop {
             let message = client.next().await?;
-            // What is told to nobody is lost; what is asked is remembered.
+            // Notifications without a host are lost; requests are kept.
             drop(self.memory().client_says(&message));
             if matches!(message.body(), wire::Body::Request { .. }) {
                 return Ok(());
@@ -274,14 +274,13 @@ impl<W: Connector> BridgeSession<'_, W> {
     }
 
     fn memory(&self) -> MutexGuard<'_, BridgeState> {
-        // Nothing panics while it holds the lock, and every step leaves the memory whole.
+        // Nothing panics while it holds the lock, and every step leaves the state consistent.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl HostEnd {
-    /// What was said is still written, for a host that still takes it. To end a connection is not to close its
-    /// sessions.
+    /// Writes what was sent, if the host still reads it. Disconnecting does not close the sessions.
     async fn leave(self) {
         drop(tokio::time::timeout(FAREWELL, self.peer.close()).await);
     }

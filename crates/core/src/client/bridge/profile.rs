@@ -1,47 +1,47 @@
-//! What differs between bridges: for a client on this machine, for one from elsewhere, and to another machine.
+//! What differs between bridges: for a local client, for a remote client, and to a remote host.
 
-/// How much of what was asked is kept.
+/// How many bytes of requests and session params are kept.
 pub(super) const KEPT_BYTES: usize = 128 << 20;
-/// How much for a client from elsewhere, of which there are many at once.
+/// The same for a remote client, of which there may be many.
 const KEPT_BYTES_FROM_ELSEWHERE: usize = 4 << 20;
-/// How many hosts are asked the same thing. What ends each of them is not asked of another.
+/// How many hosts get the same request. A request that crashes each of them is not sent to another.
 pub(super) const HOSTS_ASKED: u32 = 3;
 
-/// What a bridge says to its hosts of its own, and how much it remembers.
+/// How a bridge describes itself to hosts, and how much state it keeps.
 pub(super) struct BridgeProfile {
     pub(super) greeting: Greeting,
-    /// How much of what was asked may be kept.
+    /// How many bytes of requests and session params may be kept.
     pub(super) most_bytes: usize,
-    /// Whether it is the line that goes away: a prompt that was kept has passed it, and is asked for however often.
+    /// Whether the connection may be lost rather than the host. Accepted prompts are then re-sent without a limit.
     pub(super) loses_lines: bool,
-    /// Whether what is there is known to be a host of ours.
+    /// Whether the other end is known to be an acpx host.
     pub(super) is_host: bool,
 }
 
 /// What a bridge adds to `initialize`.
 pub(super) enum Greeting {
-    /// Who the client is, an object of JSON.
+    /// The client's description, a JSON object.
     Client(String),
-    /// That the numbers of events are wanted.
+    /// The request for event numbers.
     Numbers,
-    /// Nothing: it was said at the door.
+    /// Nothing: the client was announced before.
     Nothing,
 }
 
 impl BridgeProfile {
-    /// Of a client on this machine; an object of JSON.
+    /// For a local client, with its description as a JSON object.
     pub(super) fn near(client: String) -> Self {
         let greeting = Greeting::Client(client);
         Self { greeting, most_bytes: KEPT_BYTES, loses_lines: false, is_host: true }
     }
 
-    /// Of a client from elsewhere.
+    /// For a remote client.
     pub(super) fn from_elsewhere() -> Self {
         let (greeting, most_bytes) = (Greeting::Nothing, KEPT_BYTES_FROM_ELSEWHERE);
         Self { greeting, most_bytes, loses_lines: false, is_host: true }
     }
 
-    /// Of whoever is on another machine. It says itself whether it is a host of ours.
+    /// To a remote agent. Its `initialize` response shows whether it is an acpx host.
     pub(super) fn far() -> Self {
         let greeting = Greeting::Numbers;
         Self { greeting, most_bytes: KEPT_BYTES, loses_lines: true, is_host: false }

@@ -1,8 +1,7 @@
-//! How a bridge goes on with another host.
+//! Reconnects a bridge to another host.
 //!
-//! The order is what makes it whole: the host is greeted as the first one was, every session is taken up and what was
-//! missed of it told, and only then is asked again what has no answer. Should that host go away too, another is tried,
-//! a few times.
+//! The order matters: initialize the host as before, resume every session with the missed events, and only then re-send
+//! the pending requests. If that host exits too, another is tried, a few times.
 
 use tokio::time::{sleep, timeout};
 
@@ -14,7 +13,7 @@ use super::state::{BridgeRequest, LineRoute};
 use super::{BridgeSession, HostEnd, PATIENCE};
 use crate::protocol::{HostError, HostErrorResponse, rpc_error};
 
-/// Why a bridge is over.
+/// Why a bridge ended.
 pub(super) enum BridgeExit {
     ClientGone,
     /// There is no host, and the client does not stay without one.
@@ -27,9 +26,9 @@ impl From<ClientDisconnected> for BridgeExit {
     }
 }
 
-/// Why a host could not be gone on with.
+/// Why an attempt to reconnect failed.
 enum AttemptError {
-    /// It went away, too.
+    /// The host disconnected too.
     Lost,
     Failed(HostError),
     ClientGone,
@@ -48,8 +47,8 @@ impl From<ClientDisconnected> for AttemptError {
 }
 
 impl<W: Connector> BridgeSession<'_, W> {
-    /// Goes on with another host; without one, if none can be had and the client stays all the same, and then everything
-    /// that was asked has been answered with the reason.
+    /// Connects to another host. Returns `None` if there is none and the client stays without one; all its pending
+    /// requests have then failed with the reason.
     pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, BridgeExit> {
         let mut error = HostError::Lost;
         for wait in self.way.tries() {
@@ -57,7 +56,7 @@ impl<W: Connector> BridgeSession<'_, W> {
             for line in withdrawals {
                 tell(to_client, line).await?;
             }
-            // One that is there at once was hardly gone.
+            // A host that is reached at once needs no notification.
             let away = if wait.is_zero() { None } else { self.memory().is_away() };
             if let Some(line) = away {
                 tell(to_client, line).await?;
@@ -108,8 +107,8 @@ impl<W: Connector> BridgeSession<'_, W> {
         Ok(host)
     }
 
-    /// Says these lines, and waits for the answers to those that are the bridge's own. What the host says meanwhile
-    /// reaches the client.
+    /// Sends these lines and waits for the responses to the bridge's own requests. Forwards the host's other messages
+    /// to the client.
     async fn settle(
         &self,
         host: &mut HostEnd,
@@ -119,7 +118,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         let HostEnd { peer, incoming } = host;
         let mut saying = std::pin::pin!(async {
             for line in lines {
-                // A line that passed once passes again.
+                // A line that was short enough before is short enough now.
                 peer.send(line).await.map_err(|_| AttemptError::Lost)?;
             }
             Ok::<_, AttemptError>(())
@@ -149,7 +148,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         }
     }
 
-    /// A session that cannot be taken up is gone; what is asked of it says so.
+    /// A session that cannot be resumed is dropped; requests for it then fail at the host.
     fn settled(&self, own: &BridgeRequest, error: Option<&str>) -> Result<(), AttemptError> {
         match (own, error) {
             (_, None) => Ok(()),

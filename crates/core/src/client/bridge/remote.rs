@@ -1,8 +1,8 @@
-//! A bridge to an agent on another machine, which survives the line to it.
+//! A bridge to a remote agent, which survives the loss of the connection.
 //!
-//! If the agent there is a host of ours, a line that is lost is made anew, and the client is told what it missed and
-//! goes on. Any other agent has no numbers to go on from: with its line it is gone. So is a host that is not reached
-//! again in time.
+//! If the agent is an acpx host, a lost connection is re-established, and the client receives the events it missed. Any
+//! other agent has no event numbers to continue from, so its bridge ends with the connection. So does the bridge to a
+//! host that is not reached again in time.
 
 use std::iter;
 use std::pin::pin;
@@ -22,21 +22,21 @@ use super::state::BridgeState;
 use super::{BridgeSession, FAREWELL, HostEnd};
 use crate::protocol::HostError;
 
-/// The first time that is waited between two tries to reach the other machine, and the longest. A line that lasts for
-/// less than the longest was a try like one that was not made.
+/// The first and the longest delay between two attempts to connect. A connection that lasts less than the longest delay
+/// counts as a failed attempt.
 const SOON: Duration = Duration::from_millis(250);
 const LATER: Duration = Duration::from_secs(5);
-/// How long it is tried to be reached, the time that each try takes not counted.
+/// How long to retry, not counting the duration of each attempt.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How lines to another machine are made.
+/// Opens connections to a remote agent.
 pub trait FarLine: Sync {
-    /// A new line. One that cannot be made ends at once. `None` if there is no use in trying.
+    /// A new connection. If it fails, the stream ends at once. `None` if there is no point in trying.
     fn line(&self) -> Option<(Peer, InboundStream)>;
 }
 
-/// Passes lines between a client and an agent on another machine, until the client says no more or the agent is gone.
-/// The error is why a host of ours could not be gone on with; [`HostError::Lost`] also of one that says nothing.
+/// Forwards lines between a client and a remote agent until one of them disconnects. Fails if an acpx host could not be
+/// reached again; with [`HostError::Lost`] also if it does not answer.
 pub async fn bridge_far<L, R, W>(lines: &L, source: R, target: W, limits: WireLimits) -> Result<(), HostError>
 where
     L: FarLine,
@@ -49,7 +49,7 @@ where
     if let Ok(first) = far.connect().await {
         let memory = Mutex::new(BridgeState::new(BridgeProfile::far()));
         let joined = BridgeSession { way: &far, memory, told: Notify::new() };
-        // Whoever says no more to an agent has no more use for it.
+        // A client that closes its sending side does not need the agent any more.
         let (stop, unheard) = (std::future::pending(), std::future::ready(()));
         done = joined.see_through(&mut client, first, pin!(stop), pin!(unheard)).await;
     }
@@ -62,12 +62,12 @@ struct RemoteConnector<'a, L> {
     pace: Mutex<Pace>,
 }
 
-/// How fast lines are made: slower and slower, until one lasts.
+/// The pace of connection attempts: increasing delays until a connection lasts.
 #[derive(Default)]
 struct Pace {
-    /// When the last line was made.
+    /// When the last connection was opened.
     made: Option<Instant>,
-    /// How many tries there were since one lasted.
+    /// How many attempts there were since a connection lasted.
     tries: usize,
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     const HOST: &str = r#"{"_meta":{"acpx":{"protocol":{}}}}"#;
 
-    /// Lines on each of which is said what this does with its number.
+    /// Scripted connections: the script gets the number of each.
     struct Faked<S> {
         speak: S,
         lines: AtomicUsize,
@@ -158,7 +158,7 @@ mod tests {
             self.heard.next_line().await.unwrap()
         }
 
-        /// The next answer.
+        /// The next response.
         async fn hears_answer(&mut self) -> Option<String> {
             loop {
                 let line = self.hears().await?;
@@ -173,7 +173,7 @@ mod tests {
         RpcId::from_string(&number.to_string())
     }
 
-    /// How many lines were made for a client that does this, how long that took, and how it ended.
+    /// Runs a client over scripted connections; returns how many were opened, how long that took, and the result.
     async fn bridged<S, F>(
         speak: S,
         client: impl AsyncFnOnce(Client),
@@ -192,8 +192,7 @@ mod tests {
         (lines.lines.load(Ordering::Relaxed), began.elapsed(), done)
     }
 
-    /// What a client does that is told what is there, and waits for more. How the way there stands is all that comes, each
-    /// change once.
+    /// A client that waits. It receives only connection state changes, each once.
     async fn waits(mut client: Client) {
         client.asks(1, "initialize").await;
         assert!(client.hears().await.unwrap().contains("\"result\""));
@@ -205,13 +204,13 @@ mod tests {
         assert!(heard.iter().eq(way.iter().cycle().take(heard.len())), "{heard:?}");
     }
 
-    /// The first line, on which `initialize` is answered with this, and which is lost then.
+    /// The first connection: answers `initialize` with this, then drops.
     async fn greets(peer: &Peer, incoming: &mut InboundStream, answer: &str) {
         let Some(InboundMessage::Request { id, .. }) = incoming.recv().await else { return };
         drop(peer.send(encode::response(&id, answer)).await);
     }
 
-    /// Lines of which only the first is more than lost at once.
+    /// Connections of which all but the first drop at once.
     async fn tries(answer: &'static str) -> (usize, Duration, Result<(), HostError>) {
         let speak = move |number, peer: Peer, mut incoming| async move {
             if number == 0 {
@@ -254,7 +253,7 @@ mod tests {
             assert_eq!(client.hears_answer().await, Some(encode::response(&id(3), HOST)));
         };
         let (lines, took, done) = bridged(speak, client).await;
-        // The line it was said on, two on which it was said again, and the one that is left.
+        // The original connection, two with the request re-sent, and the current one.
         assert_eq!((lines, took), (4, SOON * 3));
         assert!(done.is_ok(), "{done:?}");
     }

@@ -1,7 +1,7 @@
-//! What a bridge remembers of a conversation between its client and a host, so that it can go on with another host.
+//! The state of a bridge: what it must remember of client and host to continue with another host.
 //!
-//! It is pure: lines go in, and what becomes of them comes out. What is kept is bounded. A request that is not kept
-//! passes all the same, and is answered with an error if its host goes away first.
+//! It is pure: lines go in, and their routes come out. The kept state is bounded. A request that is not kept is
+//! forwarded too, and fails if its host exits before it has answered.
 
 use std::collections::HashMap;
 
@@ -18,34 +18,34 @@ use crate::protocol::rpc_error;
 const KEPT_REQUESTS: usize = 4096;
 const KEPT_SESSIONS: usize = 4096;
 
-/// The memory of one bridge.
+/// The state of one bridge.
 pub(super) struct BridgeState {
     terms: BridgeProfile,
-    /// What the ids that the bridge gives begin with; no one else's do.
+    /// The unique prefix of the ids that the bridge creates.
     prefix: String,
     given_ids: u64,
-    /// The `initialize` that a host has answered.
+    /// The `initialize` request that a host has answered.
     greeting: Option<RpcMessage>,
     wishes: Wishes,
     sessions: HashMap<String, SessionSetupParams>,
-    /// The number of the last event that the client was told, by session.
+    /// The number of the last event that the client received, by session.
     told: HashMap<String, u64>,
     open: HashMap<RpcId, OpenRequest>,
-    /// What the client is asked, by the id it knows; with the id the host knows.
+    /// The agent's pending requests: from the id that the client knows to the host's id.
     questions: HashMap<RpcId, RpcId>,
     own: HashMap<RpcId, BridgeRequest>,
-    /// How many requests came, so that they can be put in order.
+    /// Counts requests, to keep their order.
     asked: u64,
     kept_bytes: usize,
-    /// Whether a host came before this one. The ids of its requests may come again.
+    /// Whether there was an earlier host. The ids of its requests may be reused.
     is_another_host: bool,
-    /// Whether the client was told that the way to the host is gone.
+    /// Whether the client was notified that the connection to the host is lost.
     is_away: bool,
 }
 
-/// What the client wants beside the protocol.
+/// The client's requested extensions.
 struct Wishes {
-    /// The numbers of events.
+    /// Event numbers.
     seq: bool,
     /// All data of an error.
     error_data: bool,
@@ -58,53 +58,53 @@ struct SessionSetupParams(Box<str>);
 struct OpenRequest {
     order: u64,
     method: Box<str>,
-    /// The request as the host got it, unless there is too much to keep.
+    /// The request as sent to the host, unless it exceeds the space.
     request: Option<RpcMessage>,
     session: Option<String>,
     /// Whether the conversation is replayed before the answer.
     replays: bool,
-    /// Where the client was when it asked for that.
+    /// The client's last event before the replay.
     told_before: Option<u64>,
-    /// Of a prompt.
+    /// Set for a prompt.
     named: Option<OpenPrompt>,
     is_cancelled: bool,
     hosts: u32,
 }
 
-/// A prompt by its name.
+/// A prompt with a request id.
 struct OpenPrompt {
     name: String,
-    /// Whether the host has kept it, so that it is run whoever waits for it.
+    /// Whether the host has persisted it, so that it runs even without a client.
     is_accepted: bool,
 }
 
 /// A request of the bridge's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BridgeRequest {
-    /// To greet the next host.
+    /// Initializes the next host.
     Initialize,
-    /// To take up this session.
+    /// Resumes this session.
     Resume(String),
 }
 
-/// What becomes of a line.
+/// Where a line goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LineRoute {
-    /// It goes to the host.
+    /// To the host.
     ToHost(String),
-    /// It goes to the client.
+    /// To the client.
     ToClient(String),
-    /// It answers a request of the bridge's own, with this error if it failed.
+    /// It answers a request of the bridge itself, with this error if it failed.
     Own(BridgeRequest, Option<Box<str>>),
-    /// Nobody hears of it.
+    /// It is dropped.
     Nothing,
 }
 
 impl BridgeState {
-    /// Nothing was said yet.
+    /// The initial state.
     pub(super) fn new(terms: BridgeProfile) -> Self {
         Self {
-            // The client of a bridge to another machine is a host.
+            // The client of a bridge to a remote host is a host.
             wishes: Wishes { seq: false, error_data: terms.loses_lines },
             terms,
             prefix: format!("acpx-{}", crate::wire::new_uuid()),
@@ -122,12 +122,12 @@ impl BridgeState {
         }
     }
 
-    /// Whether another host could be gone on with.
+    /// Whether the bridge can continue with another host.
     pub(super) fn can_go_on(&self) -> bool {
         self.terms.is_host
     }
 
-    /// What the client says.
+    /// Routes a line of the client.
     pub(super) fn client_says(&mut self, message: &RpcMessage) -> LineRoute {
         match message.body() {
             Body::Request { id, method, .. } => self.request(id, method, message),
@@ -140,13 +140,13 @@ impl BridgeState {
                 Some(host_id) => {
                     edits::with_id(message, &host_id).map_or(LineRoute::Nothing, LineRoute::ToHost)
                 }
-                // Whoever asked is gone.
+                // The host that sent the request has exited.
                 None => LineRoute::Nothing,
             },
         }
     }
 
-    /// What the host says.
+    /// Routes a line of the host.
     pub(super) fn host_says(&mut self, message: &RpcMessage) -> LineRoute {
         match message.body() {
             Body::Request { id, .. } => self.question(id, message),
@@ -165,25 +165,25 @@ impl BridgeState {
         }
     }
 
-    /// A line with its error as the client receives it, if that is another line.
+    /// A line with its error reduced for the client, if that changes it.
     fn error_for_client(&self, message: &RpcMessage) -> Option<String> {
         if self.wishes.error_data { None } else { edits::with_error_for_client(message) }
     }
 
-    /// The host is gone: what the client is to hear of that at once. What it was asked is withdrawn.
+    /// The host has exited: returns cancellations of the agent's pending requests, for the client.
     pub(super) fn host_is_gone(&mut self) -> Vec<String> {
         self.own.clear();
         self.is_another_host = true;
         self.questions.drain().map(|(id, _)| edits::withdrawal(&id)).collect()
     }
 
-    /// The way to the host is not found at once: what the client hears of that.
+    /// The host is not reached at once: the notification for the client, if it has not received it yet.
     pub(super) fn is_away(&mut self) -> Option<String> {
         let is_told = !self.terms.loses_lines || std::mem::replace(&mut self.is_away, true);
         (!is_told).then(|| encode::notification(far_host::AWAY, "{}"))
     }
 
-    /// It is there again: what the client hears of that.
+    /// The host is reached again: the notification for the client.
     pub(super) fn is_back(&mut self) -> Option<String> {
         std::mem::take(&mut self.is_away).then(|| encode::notification(far_host::BACK, "{}"))
     }
@@ -195,7 +195,7 @@ impl BridgeState {
         edits::with_id(&greeting, &id)
     }
 
-    /// What takes up every session where the client has left off.
+    /// Requests that resume every session after the client's last event.
     pub(super) fn resumes(&mut self) -> Vec<String> {
         let mut sessions: Vec<_> = self.sessions.iter().collect();
         sessions.sort_unstable_by_key(|(session, _)| session.as_str());
@@ -210,28 +210,28 @@ impl BridgeState {
         resumes.into_iter().map(line).collect()
     }
 
-    /// Whether the bridge waits for an answer itself.
+    /// Whether a request of the bridge itself is pending.
     pub(super) fn awaits(&self) -> bool {
         !self.own.is_empty()
     }
 
-    /// Whether something was asked whose answer needs no turn, or a prompt that is not kept yet.
+    /// Whether a request is pending that needs no turn, or a prompt that is not accepted yet.
     pub(super) fn owes(&self) -> bool {
         self.open.values().any(|asked| !asked.named.as_ref().is_some_and(|prompt| prompt.is_accepted))
     }
 
-    /// A session that no host knows any more.
+    /// Drops a session that no host knows any more.
     pub(super) fn forget_session(&mut self, session: &str) {
         self.told.remove(session);
         self.forget_setup(session);
     }
 
-    /// What was asked and not answered, for another host; what cannot be asked twice is answered instead.
+    /// The pending requests, to be re-sent to another host; those that cannot be repeated are answered with an error.
     pub(super) fn asked_again(&mut self) -> Vec<LineRoute> {
         self.open_in_order().into_iter().flat_map(|id| self.ask_again(&id)).collect()
     }
 
-    /// Answers everything with this error.
+    /// Answers all pending requests with this error.
     pub(super) fn give_up(&mut self, error: &RpcError) -> Vec<String> {
         self.open_in_order().into_iter().map(|id| self.refuse(&id, error)).collect()
     }
@@ -247,7 +247,7 @@ impl BridgeState {
     fn request(&mut self, id: &RpcId, method: &str, message: &RpcMessage) -> LineRoute {
         let line = match method {
             "initialize" => {
-                // What is told here is kept, and gone on from by whoever comes after this bridge.
+                // The client of a bridge to a remote host stores the events and continues from their numbers.
                 self.wishes.seq = edits::wants_seq(message) || self.terms.loses_lines;
                 self.wishes.error_data = edits::wants_error_data(message) || self.terms.loses_lines;
                 match &self.terms.greeting {
@@ -272,7 +272,7 @@ impl BridgeState {
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
             let session = message.params().and_then(session_of);
             let replays = edits::replays(method, message);
-            // It is told anew, from the beginning that it wishes for.
+            // The replay starts anew, so the client's position is reset.
             let told_before = session.as_ref().filter(|_| replays).and_then(|it| self.told.remove(it));
             let (order, method, hosts) = (self.asked, method.into(), 1);
             self.asked += 1;
@@ -313,7 +313,7 @@ impl BridgeState {
             self.questions.insert(id.clone(), id.clone());
             return LineRoute::ToClient(message.line().to_string());
         }
-        // The client may still answer a question of the host before, which had the same id.
+        // The client may still answer a request of the previous host with the same id.
         let known = RpcId::from_string(&self.given_id());
         let line = edits::with_id(message, &known);
         self.questions.insert(known, id.clone());
@@ -328,11 +328,11 @@ impl BridgeState {
                 Some(request) => self.withdraw_question(&request),
                 None => as_it_is(),
             },
-            // Nobody but this bridge knows how the way stands.
+            // Only this bridge knows the state of its connection.
             far_host::AWAY | far_host::BACK => LineRoute::Nothing,
-            // It is the client's own, and this host does not know yet whose turn it is.
+            // It reports the client's own turn, which this host cannot attribute to the client yet.
             far_host::STATE if self.is_about_own_prompt(message) => LineRoute::Nothing,
-            // A name that its client does not know tells it nothing.
+            // The client does not know a request id that the bridge created.
             ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => LineRoute::Nothing,
             _ => as_it_is(),
         }
@@ -350,10 +350,11 @@ impl BridgeState {
             self.note_told(session, seq);
         }
         if is_own {
-            // The client has said it to a host that is gone, and this one does not know yet whose words they are.
+            // It echoes the client's own prompt, sent to an earlier host; this host cannot attribute it to the client
+            // yet.
             return LineRoute::Nothing;
         }
-        // The end of a turn tells its place to everybody.
+        // The end of a turn keeps its event number for every client.
         let line = if edits::ends_turn(message) {
             self.error_for_client(message)
         } else if update.seq.is_none() || self.wishes.seq {
@@ -364,7 +365,7 @@ impl BridgeState {
         line.map_or_else(as_it_is, LineRoute::ToClient)
     }
 
-    /// The client knows what happened until this event.
+    /// Stores the last event that the client received.
     fn note_told(&mut self, session: &str, seq: u64) {
         match self.told.get_mut(session) {
             Some(told) => *told = seq,
@@ -372,13 +373,13 @@ impl BridgeState {
         }
     }
 
-    /// Nobody waits for its answer any more, and the client need not give one.
+    /// The host cancelled a request: forwards that to the client.
     fn withdraw_question(&mut self, host_id: &RpcId) -> LineRoute {
         let withdrawn = self.questions.extract_if(|_, id| id == host_id).next();
         withdrawn.map_or(LineRoute::Nothing, |(known, _)| LineRoute::ToClient(edits::withdrawal(&known)))
     }
 
-    /// Notes that a prompt was accepted; whether it has its name from here.
+    /// Marks a prompt as accepted; returns whether the bridge created its request id.
     fn accepted_one_named_here(&mut self, message: &RpcMessage) -> bool {
         let accepted = message.params().and_then(read_accepted);
         let Some(crate::protocol::HostMessage::Accepted { request, .. }) = accepted else { return false };
@@ -389,14 +390,14 @@ impl BridgeState {
         request.starts_with(&self.prefix)
     }
 
-    /// Whether a notification is about a prompt whose answer the client waits for.
+    /// Whether a notification is about a prompt that the client waits for.
     fn is_about_own_prompt(&self, message: &RpcMessage) -> bool {
         let params = message.params().unwrap_or_default();
         let named = session_of(params).zip(far_host::prompt_of(params));
         named.is_some_and(|(session, name)| self.has_asked(&session, &name))
     }
 
-    /// Whether the client waits for the answer to a prompt of this name.
+    /// Whether the client waits for the response to the prompt with this request id.
     fn has_asked(&self, session: &str, name: &str) -> bool {
         let is_meant = |asked: &OpenRequest| {
             let is_named = asked.named.as_ref().is_some_and(|prompt| prompt.name == name);
@@ -417,7 +418,7 @@ impl BridgeState {
             }
             "session/new" | "session/fork" => {
                 if let Some(session) = session_of(result) {
-                    // Everything that is told of it is news.
+                    // Every event of a new session is new to the client.
                     self.told.entry(session.clone()).or_insert(0);
                     self.active(session, asked);
                 }
@@ -437,7 +438,7 @@ impl BridgeState {
         }
     }
 
-    /// A session that was to be told anew is told on as before.
+    /// A replay failed: restores the client's earlier position.
     fn not_replayed(&mut self, asked: &OpenRequest) {
         let Some(session) = asked.session.as_ref().filter(|_| asked.replays) else { return };
         match asked.told_before {
@@ -445,13 +446,13 @@ impl BridgeState {
                 let told = self.told.entry(session.clone()).or_insert(before);
                 *told = before.max(*told);
             }
-            // What was told of the replay is no place that a client goes on from which has no session.
+            // Without a session there is no position to continue from.
             None if !self.sessions.contains_key(session) => drop(self.told.remove(session)),
             None => {}
         }
     }
 
-    /// The client knows what happened until the event that an answer tells.
+    /// Advances the client's position to the event number in a response.
     fn tell_of(&mut self, session: &str, answer: &RpcMessage) {
         if let Some(seq) = far_host::seq_of_answer(answer) {
             let told = self.told.entry(session.to_owned()).or_insert(seq);
@@ -520,7 +521,7 @@ impl BridgeState {
     }
 }
 
-/// A request as another host gets it. One whose replay has begun goes on after what the client was told of it.
+/// A pending request for another host. If its replay has begun, it continues after the client's last event.
 fn taken_up(id: &RpcId, asked: &OpenRequest, request: &RpcMessage, told: &HashMap<String, u64>) -> String {
     let resume = || {
         let session = asked.session.as_ref().filter(|_| asked.replays)?;

@@ -1,4 +1,4 @@
-//! Hosts that do not answer. The test has the lock, and another process stands for the host.
+//! Hosts that do not answer. The test holds the lock, and another process stands in for the host.
 
 use std::process::{Child, Command};
 
@@ -15,7 +15,7 @@ const SHORT: StopTimeouts = StopTimeouts {
     kill: Duration::from_secs(5),
 };
 
-/// A process that has a home's lock, and may listen.
+/// A process that appears as the holder of a home's lock, and may listen.
 struct Stuck {
     home: tempfile::TempDir,
     place: HostPlace,
@@ -66,7 +66,7 @@ async fn a_host_that_cannot_be_reached_is_stopped_all_the_same() {
 
 #[tokio::test]
 async fn a_process_that_is_not_the_host_is_never_signalled() {
-    // Nobody has the lock: the process got the number of a host that is gone, or is that of another boot.
+    // The lock is free: the process has the reused pid of an exited host, or is from another boot.
     let Stuck { home: _home, place, mut child, lock } = Stuck::new("exec sleep 600");
     drop(lock);
     assert!(!stop_within(&place, SHORT).await.unwrap());

@@ -1,5 +1,6 @@
-//! How a client has logged in with its agent, to be repeated: an agent may keep a login for as long as its process runs
-//! and no longer, and each session has a process of its own. It is in memory alone, and is never stored, logged or shown.
+//! Remembers how a client logged in with its agent, so that each start of the agent can repeat the login. An agent may
+//! keep a login only as long as its process runs, and each session has its own process. The login lives in memory only;
+//! it is never stored, logged or shown.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,33 +10,33 @@ use serde_json::Value;
 use crate::acp::ExtraParams;
 use crate::model::AgentSpec;
 
-/// The one login of a client, with one agent, if it has logged in, and whether the client can log in in a terminal.
-/// Whoever has a clone of it sees what becomes of it.
+/// The login of one client with one agent, and whether the client has a terminal to log in with. Clones share their
+/// state.
 #[derive(Clone, Default)]
 pub struct ClientLogin(Arc<Mutex<ClientLoginState>>);
 
 #[derive(Clone, Default)]
 struct ClientLoginState {
     done: Option<Arc<Login>>,
-    /// The client runs no login in a terminal. A command has one.
+    /// The client cannot run a login in a terminal. Commands of the CLI can.
     without_terminal: bool,
 }
 
-/// What was asked of an agent, and done.
+/// A login request that succeeded.
 pub(crate) struct Login {
     agent: AgentSpec,
     pub(crate) way: String,
-    /// What the client said besides. It may be a credential.
+    /// Extra params of the client's request. They may contain a credential.
     pub(crate) besides: Option<ExtraParams>,
 }
 
 impl ClientLogin {
-    /// From now on it is this one.
+    /// Replaces the remembered login.
     pub(crate) fn remember(&self, agent: AgentSpec, way: &str, besides: Option<ExtraParams>) {
         self.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
     }
 
-    /// From now on there is none.
+    /// Forgets the remembered login.
     pub(crate) fn forget(&self) {
         self.lock().done = None;
     }
@@ -45,12 +46,12 @@ impl ClientLogin {
         self.lock().done.clone().filter(|login| login.agent.is_same_as(agent))
     }
 
-    /// Whether there is one, with whichever agent.
+    /// Whether a login with any agent is remembered.
     pub(crate) fn is_there(&self) -> bool {
         self.lock().done.is_some()
     }
 
-    /// The client runs no login in a terminal, so agents are not to offer it one.
+    /// Marks the client as unable to log in in a terminal, so that agents do not offer that method to it.
     pub(crate) fn without_terminal(&self) {
         self.lock().without_terminal = true;
     }
@@ -60,7 +61,7 @@ impl ClientLogin {
         !self.lock().without_terminal
     }
 
-    /// The login as it is now, whatever becomes of it.
+    /// A copy that later changes do not affect.
     pub(crate) fn as_it_is(&self) -> Self {
         Self(Arc::new(Mutex::new(self.lock().clone())))
     }
@@ -72,7 +73,7 @@ impl ClientLogin {
 }
 
 impl Login {
-    /// Every text that was said in confidence. Nobody here knows which of them is a credential.
+    /// Every text in the extra params. Any of them may be a credential.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut texts = Vec::new();
         let mut open: Vec<Value> = self.besides.iter().flat_map(ExtraParams::values).collect();

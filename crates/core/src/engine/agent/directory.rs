@@ -1,8 +1,8 @@
-//! The directory that a record's agent starts in: the one the record was created in, or none.
+//! Checks and repairs the directory that a record's agent starts in: the one the record was created in, or none.
 //!
-//! The agent is given the record's path byte for byte as long as that path leads to this directory. If the path leads
-//! elsewhere, and the client has asked for the session by another path to the same directory, the real path takes its
-//! place. Every other difference is an error, and no agent is started.
+//! The agent receives the record's path byte for byte while that path leads to this directory. If the path leads to
+//! another directory, and the client asked for the session by another path to the original one, the real path replaces
+//! it. Every other difference is an error, and no agent is started.
 
 use std::io::ErrorKind;
 
@@ -14,7 +14,7 @@ use crate::engine::disk::{Disk, NoAnswer};
 use crate::engine::session::task::SessionTask;
 use crate::engine::{Engine, SessionError};
 
-/// What a start has found out of a record's directory, if the record has something else.
+/// What a start resolved about a record's directory that the record does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryChange {
     cwd: AbsolutePath,
@@ -22,8 +22,8 @@ pub(crate) struct DirectoryChange {
 }
 
 impl LaunchSpec {
-    /// Checks where the path leads, and takes the real path instead of one that leads elsewhere if the client has asked
-    /// for the session there.
+    /// Checks where the path leads. Replaces a path that leads to another directory by the real path if the client
+    /// asked for the session there.
     pub(crate) async fn settle(
         &mut self,
         disk: &Disk,
@@ -63,8 +63,8 @@ impl LaunchSpec {
 }
 
 impl SessionTask {
-    /// Keeps what a start has found out of the record's directory. Where another record has the scope of a directory that
-    /// was unknown, this one is found by its id.
+    /// Persists the directory that a start resolved. If another record has the scope of a newly resolved directory,
+    /// this record loses its scope and is found by its id.
     pub(crate) async fn keep_directory(&mut self, settled: DirectoryChange) -> Result<(), StoreError> {
         let DirectoryChange { cwd, real_cwd } = settled;
         match self.keeper.set_place(&cwd, &real_cwd).await {
@@ -85,8 +85,8 @@ impl SessionTask {
 }
 
 impl Engine {
-    /// Checks that a client which asks for a record by this path means the directory that the record was created in. A
-    /// live agent does not need its directory to be there.
+    /// Checks that the path in a client's request leads to the directory that the record was created in. A live agent
+    /// does not need its directory to exist.
     pub(crate) async fn check_directory(
         &self,
         kept: &Record,
@@ -95,7 +95,7 @@ impl Engine {
         let is_its_own = kept.cwd == *asked_by;
         let found = match look(self.disk(), asked_by).await {
             Ok(found) => found,
-            // The start says so, if there has to be one.
+            // If an agent has to be started, the start reports this.
             Err(_) if is_its_own => return Ok(()),
             Err(no_answer) => return Err(unusable(asked_by, no_answer.to_string())),
         };
@@ -129,7 +129,7 @@ fn unusable(path: &AbsolutePath, reason: String) -> SessionError {
     SessionError::Directory { cwd: path.clone(), reason }
 }
 
-/// Additional directories of a project whose path has changed: those inside of it have another path, too.
+/// Rewrites additional directories after a project's path changed: those inside the project move with it.
 pub(crate) fn moved_with(
     old: &AbsolutePath,
     new: &AbsolutePath,
@@ -142,7 +142,7 @@ pub(crate) fn moved_with(
     directories.iter().map(|directory| moved(directory).unwrap_or_else(|| directory.clone())).collect()
 }
 
-/// Where a path leads, or what is wrong with it.
+/// Resolves a path to a real directory, or describes what is wrong with it.
 async fn look(disk: &Disk, path: &AbsolutePath) -> Result<Result<AbsolutePath, String>, NoAnswer> {
     let asked = path.clone();
     let look = move || match real_path(&asked) {

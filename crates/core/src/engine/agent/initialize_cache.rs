@@ -1,10 +1,10 @@
-//! What agents answered to `initialize`, remembered: a client is told what its agent can do before the agent runs, and
-//! an agent that has run before is not started for that.
+//! Cache of agents' `initialize` results: clients learn an agent's capabilities without starting an agent that has run
+//! before.
 //!
-//! An answer is that of a command line and of its files as they stood, its program and the script that this runs, asked
-//! for a version of the protocol. Clients with and without a terminal to log in in have a stored answer each, because some
-//! agents offer a login in a terminal to the first alone. Every start of an agent refreshes it, so what a running agent said is what is
-//! remembered. No file tells the version of what `npx` and its like run, so an answer holds for the day it was told on.
+//! The key is the command line, the state of its files (the program and the script it runs) and the requested protocol
+//! version. Clients with and without a terminal have separate entries, because some agents offer a terminal login only
+//! to the former. Every start of an agent refreshes its entry. No file shows which version `npx` and similar launchers
+//! run, so an entry is valid only on the day it was stored.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -21,13 +21,13 @@ use super::live_agent;
 use super::live_agent::FailedStart;
 use crate::engine::{Engine, EngineContext, NewSession, SessionError};
 
-/// What stands between the files of an answer and the day that it was told on.
+/// Separates the files of an entry from the day it was stored on.
 const DAY: &str = " on day ";
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 impl Engine {
-    /// What an agent answers to `initialize`: as it is remembered, or else asked of a process that is started for
-    /// nothing else and gone when this returns.
+    /// An agent's `initialize` result, from the cache or from a process that is started for this alone and ended before
+    /// this returns.
     pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
         let place = LaunchSpec::alone(with);
         let shared = &self.0.shared;
@@ -35,7 +35,7 @@ impl Engine {
             return Ok(answer.into());
         }
         self.real_directory(&place.cwd).await?;
-        // What an agent offers, it offers to whoever is not logged in too.
+        // Agents advertise the same capabilities before a login.
         let place = LaunchSpec { login: None, ..place };
         let started = live_agent::start(place, shared.clone(), &live_agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
@@ -46,7 +46,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// What an agent can do, as far as it is remembered. Nothing is started.
+    /// An agent's capabilities, if they are cached. Starts nothing.
     pub async fn known_capabilities(&self, of: NewSession) -> Result<Option<Capabilities>, SessionError> {
         let answer = remembered(&self.0.shared, &LaunchSpec::alone(of)).await?;
         Ok(answer.as_deref().map(Capabilities::of_answer))
@@ -58,11 +58,11 @@ async fn remembered(shared: &EngineContext, place: &LaunchSpec) -> Result<Option
     Ok(of_build(shared, &build).await?)
 }
 
-/// Stored after the command line of an answer to a client without a terminal to log in in. No argument of a program can
-/// contain NUL.
+/// Appended to the command line of an entry for clients without a terminal. No argument of a program can contain NUL.
 const WITHOUT_TERMINAL: &str = "\0without terminal";
 
-/// What this build of an agent answered today; `None` if another one of the same command line was the last to.
+/// The result that this build of an agent returned today; `None` if another build with the same command line returned
+/// the last one.
 async fn of_build(shared: &EngineContext, build: &AgentBuild) -> Result<Option<String>, StoreError> {
     let today = today(build, (shared.settings.clock)());
     let of_today = |last: &AgentAnswer| last.program == today;
@@ -75,31 +75,32 @@ async fn of_build(shared: &EngineContext, build: &AgentBuild) -> Result<Option<S
         return Ok(None);
     };
     let other = shared.store.agent_answer(with_terminal.to_vec()).await?.filter(of_today);
-    // An agent that offers no login in a terminal answers all clients alike.
+    // An agent that offers no terminal login returns the same result to all clients.
     let is_alike = |other: &AgentAnswer| {
         !login_ways(&other.answer).iter().any(|way| matches!(way.how, LoginMethodKind::Terminal { .. }))
     };
     Ok(other.filter(is_alike).map(|other| other.answer))
 }
 
-/// What an agent with this command line last answered: to clients with a terminal to log in in, then to those without.
+/// The last `initialize` results of an agent with this command line: for clients with a terminal, then for those
+/// without.
 pub async fn last_answers(store: &dyn Store, command: Vec<String>) -> Result<Vec<AgentAnswer>, StoreError> {
     let without_terminal = command.iter().cloned().chain([WITHOUT_TERMINAL.to_owned()]).collect();
     let first = store.agent_answer(command).await?;
     Ok(first.into_iter().chain(store.agent_answer(without_terminal).await?).collect())
 }
 
-/// A build as it is kept with what it answers today.
+/// The key of a build for an entry stored today.
 fn today(build: &AgentBuild, now: Timestamp) -> String {
     format!("{}{DAY}{}", build.program, now.as_millis().div_euclid(DAY_MILLIS))
 }
 
-/// Whether this build of an agent is the one that answered, on whatever day.
+/// Whether this build of an agent returned the stored result, on any day.
 pub fn has_answered(build: &AgentBuild, last: &AgentAnswer) -> bool {
     last.program.rsplit_once(DAY).is_some_and(|(program, _)| program == build.program)
 }
 
-/// Remembers what an agent answered that has just started. What cannot be remembered is asked again.
+/// Stores the `initialize` result of an agent that just started. A failure to store it only costs another start.
 pub(crate) async fn remember(shared: &EngineContext, place: &LaunchSpec, answer: &Arc<str>) {
     let Some(build) = build(shared, place).await else { return };
     let known = of_build(shared, &build).await;
@@ -109,7 +110,7 @@ pub(crate) async fn remember(shared: &EngineContext, place: &LaunchSpec, answer:
     }
 }
 
-/// Which agent would be started; `None` if its program cannot be found.
+/// The build that would be started; `None` if its program cannot be found.
 async fn build(shared: &EngineContext, place: &LaunchSpec) -> Option<AgentBuild> {
     let (agent, environment) = (place.agent.clone(), place.environment.clone());
     let cwd = place.cwd.as_path().to_owned();
@@ -121,8 +122,8 @@ async fn build(shared: &EngineContext, place: &LaunchSpec) -> Option<AgentBuild>
     Some(build)
 }
 
-/// Which agent would be started, to ask a store what it answered; `None` if its program cannot be found. It looks at
-/// the disk, which may take its time.
+/// The build that would be started, to look up its cached result; `None` if its program cannot be found. Reads the
+/// disk, which may be slow.
 pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
     let program = program(agent, environment, cwd)?;
     let files: Vec<String> = std::iter::once(program).chain(script(&agent.args, cwd)).collect();
@@ -134,7 +135,7 @@ pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> 
     Some(AgentBuild { command: agent.command(), program: format!("{}{asked}", files.join(" ")) })
 }
 
-/// The file of an agent's program as it stands.
+/// The agent's program file, with its size and change time.
 fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<String> {
     if agent.program.contains('/') {
         return file(&cwd.join(&agent.program));
@@ -143,8 +144,8 @@ fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<S
         .find_map(|directory| file(&cwd.join(directory).join(&agent.program)))
 }
 
-/// The script that a program runs, as it stands: the first argument that names a file. What follows a `--name` is its
-/// value, such as a log, which changes with every start.
+/// The script that a program runs: the first argument that names a file. The argument after a `--name` is its value,
+/// such as a log file, which changes with every start.
 fn script(arguments: &[String], cwd: &Path) -> Option<String> {
     let takes_value = |option: &str| option.starts_with("--") && !option.contains('=');
     let before = std::iter::once("").chain(arguments.iter().map(String::as_str));
@@ -152,8 +153,8 @@ fn script(arguments: &[String], cwd: &Path) -> Option<String> {
     alone.map(|(argument, _)| argument).find_map(|argument| file(&cwd.join(argument)))
 }
 
-/// A file as it stands; `None` if there is none. The time is that of its last change of any kind: a package that is
-/// installed anew brings the times of its contents along, and may have the same size.
+/// A file's path, size and change time; `None` if it does not exist. Uses ctime: a reinstalled package restores the
+/// mtimes of its contents, and may have the same size.
 fn file(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let facts = path.metadata().ok().filter(Metadata::is_file)?;

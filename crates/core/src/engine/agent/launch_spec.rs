@@ -1,4 +1,4 @@
-//! Where a session's agent is started, and with what. Nothing of it is shown, and its values are never stored.
+//! How and where a session's agent is started. Secret values in it are never shown or stored.
 
 use std::time::Duration;
 
@@ -11,35 +11,35 @@ use crate::tools::{Environment, Root, Roots};
 use super::output_tail::OutputTail;
 use crate::engine::{ClientLogin, Disk, NewSession, RestoreSession, Servers};
 
-/// What an agent is started with.
+/// Everything an agent is started with.
 #[derive(Clone)]
 pub(crate) struct LaunchSpec {
     pub(crate) agent: AgentSpec,
     pub(crate) cwd: AbsolutePath,
-    /// The directory that the path of a record has to lead to, with every link followed, if it is known.
+    /// The real directory that the record's path has to lead to, if it is known.
     pub(crate) real_cwd: Option<AbsolutePath>,
-    /// The path by which the client that makes the agent start has asked for the session.
+    /// The path in the request of the client that makes the agent start.
     pub(crate) asked_by: Option<AbsolutePath>,
-    /// Directories beside that one whose files belong to the session.
+    /// Additional directories whose files belong to the session.
     pub(crate) additional_directories: Vec<AbsolutePath>,
     pub(crate) environment: Environment,
     pub(crate) mcp_servers: Servers,
-    /// What to do where the agent offers logins and no credential is known; `None` if nobody is to be logged in.
+    /// What to do if the agent offers logins and no credential is known; `None` to skip the login.
     pub(crate) login: Option<LoginPolicy>,
-    /// How the client has logged in whose environment this is.
+    /// The login of the client that provided the environment.
     pub(crate) logged_in: ClientLogin,
-    /// What the client says besides whose request makes the agent start.
+    /// Extra params of the client request that makes the agent start.
     pub(crate) besides: Option<ExtraParams>,
-    /// What the capabilities of that client say that only the agent understands.
+    /// Client capabilities that only the agent understands.
     pub(crate) capabilities: Option<ExtraParams>,
-    /// The start wait of that client, if it says one.
+    /// The start wait of that client, if it set one.
     pub(crate) start_wait: Option<Duration>,
-    /// What the agent says beside the protocol.
+    /// The agent's output outside the protocol.
     pub(crate) words: OutputTail,
 }
 
-/// What a session is set up with from start to start. What a client gives becomes part of it when a session could be
-/// set up with it: what the agent cannot take is refused once, and not with every prompt from then on.
+/// The part of a launch spec that a session keeps from start to start. Values from a client become part of it only
+/// after a session was set up with them, so an agent rejects an unusable value once and not with every later prompt.
 #[derive(Clone)]
 pub(crate) struct PersistedLaunchSpec {
     pub(crate) agent: AgentSpec,
@@ -48,7 +48,7 @@ pub(crate) struct PersistedLaunchSpec {
 }
 
 impl LaunchSpec {
-    /// Where an agent is started that is to have no session.
+    /// The spec of an agent that will have no session.
     pub(crate) fn alone(with: NewSession) -> Self {
         let NewSession {
             agent,
@@ -61,7 +61,7 @@ impl LaunchSpec {
             start_wait,
             ..
         } = with;
-        // Nobody but its client waits for it.
+        // Only this client waits for the agent.
         let agent = match start_wait {
             Some(wait) => agent.with_start_timeout(wait),
             None => agent,
@@ -84,19 +84,19 @@ impl LaunchSpec {
         }
     }
 
-    /// How long an agent that behaves so may take to come up: whoever waits for longer than is usual is not stopped.
+    /// How long the agent may take to start: the longer of its own start timeout and the client's start wait.
     pub(crate) fn patience(&self, profile: &AgentProfile) -> Duration {
         self.agent.patience(profile).max(self.start_wait.unwrap_or_default())
     }
 
-    /// How long it may take over a wish for a setting, when it may take so long over another request: half of what its
-    /// client waits, so that a prompt which waits for it is still sent in that time.
+    /// How long the agent may take over one setting: at most half of the client's start wait, so that the prompt that
+    /// waits for the setting is still sent in time.
     pub(crate) fn setting_patience(&self, patience: Duration) -> Duration {
         self.start_wait.map_or(patience, |wait| patience.min(wait / 2))
     }
 
-    /// The directories whose files the agent may have, as they are before it is there. Where a disk does not answer it is
-    /// not started: it would be refused the files of that directory for as long as it runs.
+    /// Resolves the directories whose files the agent may access. If a disk does not respond, the agent is not started:
+    /// it could not access the files of that directory for as long as it runs.
     pub(crate) async fn roots(&self, disk: &Disk) -> Result<Roots, AgentError> {
         let mut looking = JoinSet::new();
         for directory in std::iter::once(&self.cwd).chain(&self.additional_directories) {
@@ -115,7 +115,7 @@ impl LaunchSpec {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Takes what the client that wants the agent started has given.
+    /// Applies the values of the client whose request starts the agent.
     pub(crate) fn renew(&mut self, given: RestoreSession) {
         let RestoreSession {
             agent,
@@ -145,7 +145,7 @@ impl LaunchSpec {
             self.environment = environment;
             self.login = Some(login);
         }
-        // What is in memory is worth more than a file that cannot be read.
+        // Known servers in memory take precedence over a configuration file that cannot be read.
         let is_known = !self.mcp_servers.list.is_empty();
         if let Some(servers) = mcp_servers.filter(|servers| servers.unread.is_none() || !is_known) {
             self.mcp_servers = servers;
@@ -155,13 +155,13 @@ impl LaunchSpec {
         }
     }
 
-    /// What of it is the session's, once its agent has taken it.
+    /// The part that the session keeps once its agent accepted it.
     pub(crate) fn belongings(&self) -> PersistedLaunchSpec {
         let Self { agent, additional_directories, mcp_servers, .. } = self.clone();
         PersistedLaunchSpec { agent, additional_directories, mcp_servers }
     }
 
-    /// Has what belongs to the session again, whatever was given besides.
+    /// Puts the session's own values back.
     pub(crate) fn restore(&mut self, belongings: PersistedLaunchSpec) {
         let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = belongings;
         self.agent = agent;
@@ -169,7 +169,7 @@ impl LaunchSpec {
         self.mcp_servers = mcp_servers;
     }
 
-    /// Whether our agent is started by another command line or asked for another version of the protocol.
+    /// Whether the agent has another command line or protocol version than ours.
     pub(crate) fn has_moved(&self, agent: &AgentSpec) -> bool {
         let command = |agent: &AgentSpec| (agent.command(), agent.protocol);
         command(agent) != command(&self.agent)

@@ -1,4 +1,4 @@
-//! One running agent of a session: how it comes up, and what is said when it goes.
+//! One running agent of a session: starts it, reports its events, and reports how it ended.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -32,36 +32,36 @@ use super::send_queue::SendQueue;
 use crate::engine::tools::run::{Files, ToolOutcome, ToolRequestOrigin, Tools};
 use crate::engine::{Disk, EngineContext, EngineSettings};
 
-/// How long a process that closed its output may take to exit before we say so.
+/// How long a process that closed its output may take to exit before we report it.
 const EXIT_LAG: Duration = Duration::from_millis(500);
-/// How much of what an agent says while it is being ended is kept.
+/// How many bytes of an agent's output during its shutdown are stored.
 const LAST_LINES_BYTES: usize = 4 << 20;
-/// How long an agent that does not heed a step of its end is given for it all the same: what is queued for it is
-/// written meanwhile.
+/// How long an agent that ignores a step of its shutdown gets for that step: enough to write the lines that are queued
+/// for it.
 const UNHEEDED: Duration = Duration::from_millis(100);
 
 /// A running agent that has answered `initialize`.
 pub(crate) struct LiveAgent {
     pub(crate) connection: AgentConnection,
     pub(crate) process: AgentProcess,
-    /// What it has done for it.
+    /// Files and terminals it uses through acpx.
     pub(crate) tools: Box<Tools>,
-    /// What it has not been sent yet.
+    /// Lines that are not sent yet.
     pub(crate) sending: SendQueue,
-    /// What its start has found out of the record's directory.
+    /// The directory that its start resolved, if the record has to store it.
     pub(crate) settled: Option<Box<DirectoryChange>>,
-    /// What it has left outside of its process group.
+    /// Processes it started outside its process group.
     strays: StrayProcesses,
-    /// Ends once it has closed its stdin and does not exit, or has exited and its last words are read, until that has
-    /// been heeded.
+    /// Completes when the agent has closed its stdin without exiting, or has exited and its last output is read. `None`
+    /// once handled.
     deaf: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// What happens with a running agent.
+/// An event of a running agent.
 pub(crate) enum LiveAgentEvent {
-    /// It says something; `None` when its connection has ended.
+    /// A received message; `None` when the connection has ended.
     Said(Option<ReceivedMessage>),
-    /// Something has come of what it wanted done, or terminals of its have shown something.
+    /// A tool request has an outcome, or terminals have new output.
     Done(Option<(ToolRequestOrigin, ToolOutcome)>),
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn start_for(
     Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
 }
 
-/// Asks an agent to initialize, for the client that it is started for.
+/// Sends `initialize` on behalf of the client that the agent is started for.
 fn initialize(
     called: &str,
     place: &LaunchSpec,
@@ -88,8 +88,8 @@ fn initialize(
     AgentConnection::start_for(called, place.agent.protocol, (peer, incoming), place.secrets(), client)
 }
 
-/// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
-/// the mark, which is its record's id if it has one.
+/// Starts an agent. On failure nothing of it is left, or the error lists what is left. Every process the agent starts
+/// carries the mark, which is the record's id if there is a record.
 pub(crate) async fn start(
     mut place: LaunchSpec,
     shared: EngineContext,
@@ -97,10 +97,10 @@ pub(crate) async fn start(
     predecessor: Option<watch::Receiver<bool>>,
 ) -> Result<(LiveAgent, Vec<RedactedLine>), FailedStart> {
     if let Some(mut gone) = predecessor {
-        // Two processes on one session are what agents refuse with "busy".
+        // Agents refuse a second process on the same session as "busy".
         drop(gone.wait_for(|gone| *gone).await);
     }
-    // What the agent is asked is what is kept out of its lines, whoever logs in or out meanwhile.
+    // The secrets of this login are masked in the agent's lines, even if the client logs in or out during the start.
     place.logged_in = place.logged_in.as_it_is();
     let told = place.told_paths(&shared.disk).await;
     let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
@@ -112,7 +112,7 @@ pub(crate) async fn start(
     let profile = Profiles::built_in().of(agent, None);
     let (patience, grace) = (place.patience(&profile), grace_for(&profile, settings.process));
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
-    // A program on a disk that does not answer can hang before it is one.
+    // Spawning a program from a disk that does not respond can hang.
     let late = |said| slow_start(agent, patience, said);
     let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
@@ -146,7 +146,7 @@ pub(crate) async fn start(
             let how = exit_words(process.exited_within(EXIT_LAG).await);
             let said = place.censor(&said(&mut process, &peer).await);
             let agent = label(agent);
-            // One elsewhere has a program of ours before it, which ends where it is not reached.
+            // For a remote agent this was our relay process, which exits if it cannot reach the agent.
             let error = match program {
                 Cow::Owned(_) => AgentError::NotReached { agent, said },
                 Cow::Borrowed(_) => AgentError::ExitedAtOnce { agent, how, said },
@@ -174,18 +174,18 @@ fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentErr
     AgentError::SlowStart { agent: label(agent), missed: MissedDeadline::Initialize, limit, said }
 }
 
-/// The mark of an agent that is to have no session.
+/// The mark of an agent that has no session.
 pub(crate) fn unused_mark() -> String {
     crate::wire::new_uuid().to_string()
 }
 
-/// A start that failed, and what was exchanged all the same.
+/// A failed start, with the lines that were exchanged.
 pub(crate) struct FailedStart {
     pub(crate) error: AgentError,
     pub(crate) lines: Vec<RedactedLine>,
-    /// The process, if it would not go.
+    /// The process, if it could not be ended.
     pub(crate) left: Option<AgentRun>,
-    /// What was ended with it beyond its group.
+    /// Processes outside its group that were ended with it.
     pub(crate) strays: Vec<SweptProcess>,
 }
 
@@ -196,20 +196,20 @@ impl FailedStart {
 }
 
 impl From<AgentError> for FailedStart {
-    /// Nothing was exchanged.
+    /// A failure before any line was exchanged.
     fn from(error: AgentError) -> Self {
         Self::new(error, Vec::new())
     }
 }
 
-/// What an agent leaves when it is ended.
+/// What ending an agent leaves to be stored.
 pub(crate) struct AgentExitReport {
-    /// What it still said.
+    /// Lines received during the shutdown.
     pub(crate) lines: Vec<RedactedLine>,
-    /// What became of the commands that it had run.
+    /// The outcomes of its running commands.
     pub(crate) commands: Vec<Fact>,
     pub(crate) ended: TerminationOutcome,
-    /// What was ended with it beyond its group.
+    /// Processes outside its group that were ended with it.
     pub(crate) strays: Vec<SweptProcess>,
 }
 
@@ -219,7 +219,8 @@ impl Default for AgentExitReport {
     }
 }
 
-/// Takes note of what a process has started, while it shows that. Without that their marks have to do.
+/// Records the descendants of a process while they are still visible. If that fails, strays are found by their marks
+/// alone.
 async fn look_below(process: &AgentProcess, strays: StrayProcesses) -> StrayProcesses {
     let (identity, mut looking) = (process.identity().clone(), strays.clone());
     let seen = tokio::task::spawn_blocking(move || {
@@ -229,7 +230,7 @@ async fn look_below(process: &AgentProcess, strays: StrayProcesses) -> StrayProc
     seen.await.unwrap_or(strays)
 }
 
-/// Ends a process, and what it has left outside of its group.
+/// Ends a process and the strays outside its group.
 async fn end_process(
     process: AgentProcess,
     strays: StrayProcesses,
@@ -242,7 +243,7 @@ async fn end_process(
     (if left == TerminationOutcome::Left { left } else { ended }, swept)
 }
 
-/// Ends what agents that are gone have left outside of their groups; what that was.
+/// Ends the strays of agents that have exited, and returns them.
 pub(crate) async fn end_strays(
     strays: StrayProcesses,
     grace: GracePeriods,
@@ -252,12 +253,12 @@ pub(crate) async fn end_strays(
     (ended, [swept.ended, swept.left].concat())
 }
 
-/// What is left of an agent that went by itself, being ended.
+/// The rest of an agent that exited by itself, while it is being ended.
 pub(crate) struct Leftover {
     pub(crate) task: JoinHandle<AgentExitReport>,
-    /// True once nothing more is done about it.
+    /// True once the clean-up is finished.
     pub(crate) gone: watch::Receiver<bool>,
-    /// The run as its end was kept, to be amended if something of it would not go.
+    /// The stored run with its end, to be amended if a process could not be ended.
     pub(crate) run: Option<AgentRun>,
 }
 
@@ -272,7 +273,7 @@ impl Leftover {
         Self { task, gone, run: None }
     }
 
-    /// How the run ended, if that is to be kept anew because something of it would not go.
+    /// The amended run, if a process could not be ended.
     pub(crate) fn amended(self, ended: TerminationOutcome) -> Option<AgentRun> {
         let mut run = self.run.filter(|_| ended == TerminationOutcome::Left)?;
         if let Some(exit) = &mut run.ended {
@@ -283,7 +284,7 @@ impl Leftover {
 }
 
 impl LiveAgent {
-    /// An agent that was sent nothing yet and has had nothing done for it.
+    /// An agent with an empty send queue and no tool requests.
     fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: StrayProcesses) -> Self {
         let (tools, sending) = (Box::new(Tools::new(files)), SendQueue::default());
         let peer = connection.peer().clone();
@@ -291,21 +292,21 @@ impl LiveAgent {
         let deaf = async move {
             peer.write_failed().await;
             if tokio::time::timeout(EXIT_LAG, exited).await.is_ok() {
-                // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
+                // Its last output may still be in the pipe. If another process holds the pipe open, it never ends.
                 tokio::time::sleep(EXIT_LAG).await;
             }
         };
         Self { connection, process, tools, sending, settled: None, strays, deaf: Some(Box::pin(deaf)) }
     }
 
-    /// What happens next. Dropping this loses nothing.
+    /// The next event. Cancel safe.
     pub(crate) async fn next(&mut self, known: MessageContext<'_>) -> LiveAgentEvent {
         loop {
             let has_room = self.sending.has_room();
             tokio::select! {
                 said = self.connection.recv(known), if has_room => return LiveAgentEvent::Said(said),
                 done = self.tools.next(), if has_room => return LiveAgentEvent::Done(done),
-                // What it says next is that it has ended.
+                // `recv` then reports the end of the connection.
                 _ = self.sending.failed() => self.connection.peer().abort(),
                 () = ended(self.deaf.as_mut()) => {
                     self.deaf = None;
@@ -315,7 +316,7 @@ impl LiveAgent {
         }
     }
 
-    /// Says how the agent went, and ends what is left of it in the background.
+    /// Reports how the agent ended, and ends the rest of it in the background.
     pub(crate) async fn gone(
         mut self,
         place: &LaunchSpec,
@@ -337,7 +338,7 @@ impl LiveAgent {
     }
 
     async fn how_it_went(&mut self) -> String {
-        // The exit of one that has closed its stdin was waited for already.
+        // The exit of an agent that closed its stdin was already waited for.
         let lag = if self.deaf.is_some() { EXIT_LAG } else { Duration::ZERO };
         match self.process.exited_within(lag).await {
             None if self.connection.peer().has_write_failed() => "it closed its input".to_owned(),
@@ -345,14 +346,14 @@ impl LiveAgent {
         }
     }
 
-    /// What it has said last beside the protocol.
+    /// The last lines of its stderr.
     async fn said_without_secrets(&mut self) -> Vec<String> {
         let words = self.process.last_words().await;
         words.iter().map(|line| self.connection.without_secrets(line)).collect()
     }
 
-    /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
-    /// read, so that it can finish. The first of it is given back, to be kept.
+    /// Ends the agent: writes the queued lines, closes its stdin, and reads its remaining output so that it can finish.
+    /// Returns the first of that output, to be stored.
     pub(crate) async fn end(self, grace: GracePeriods) -> AgentExitReport {
         let Self { mut connection, process, tools, mut sending, strays, .. } = self;
         let grace = grace_for(connection.profile(), grace);
@@ -366,12 +367,12 @@ impl LiveAgent {
                 peer.abort();
             }
         };
-        // Once its stdin is closed it may be gone, and what it has started is an orphan.
+        // Once its stdin is closed the agent may exit, which orphans its descendants.
         let strays = look_below(&process, strays).await;
         let mut lines = Vec::new();
         let (ended, strays, mut terminals) = {
             let mut end = std::pin::pin!(async {
-                // Its commands go first: what is left of them is then found with what is left of it.
+                // Ends its commands first, so that their strays are found with those of the agent.
                 let end = async { (tools.end(grace).await, end_process(process, strays, grace).await) };
                 let ((), ((tools, terminals), (process, strays))) = tokio::join!(close, end);
                 (if tools == TerminationOutcome::Left { tools } else { process }, strays, terminals)
@@ -379,7 +380,7 @@ impl LiveAgent {
             let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
                 ended = &mut end => {
-                    // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
+                    // Its last output may still be in the pipe. If another process holds the pipe open, it never ends.
                     drop(tokio::time::timeout(EXIT_LAG, &mut drain).await);
                     ended
                 }
@@ -391,7 +392,7 @@ impl LiveAgent {
     }
 }
 
-/// Waits for this to end; for ever, if it has.
+/// Waits for the future; for ever, if there is none.
 async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
     match work {
         Some(work) => work.await,
@@ -399,7 +400,7 @@ async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
     }
 }
 
-/// How long each step of an end may take for an agent that behaves so.
+/// The grace periods for an agent with this profile.
 fn grace_for(profile: &AgentProfile, grace: GracePeriods) -> GracePeriods {
     let unheeded = |ignores: Option<bool>, given: Duration| {
         if ignores == Some(true) { given.min(UNHEEDED) } else { given }
@@ -410,7 +411,7 @@ fn grace_for(profile: &AgentProfile, grace: GracePeriods) -> GracePeriods {
     }
 }
 
-/// Reads until the connection ends, and keeps the first of it.
+/// Reads until the connection ends, and returns the first lines.
 async fn drain(connection: &mut AgentConnection, lines: &mut Vec<RedactedLine>) {
     let mut room = LAST_LINES_BYTES;
     while let Some(said) = connection.recv(MessageContext::default()).await {
@@ -422,19 +423,20 @@ async fn drain(connection: &mut AgentConnection, lines: &mut Vec<RedactedLine>) 
 }
 
 impl LaunchSpec {
-    /// What the agent has said last, beside the protocol.
+    /// The last lines of the agent's output outside the protocol.
     pub(crate) fn last_words(&self) -> Vec<String> {
         self.censor(&self.words.last())
     }
 
-    /// An agent's words without the secret values it was given.
+    /// Masks the secret values that the agent was given.
     fn censor(&self, said: &[String]) -> Vec<String> {
         let secrets = self.secrets();
         said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
     }
 
-    /// The variables whose names mark a secret and whose values are paths that exist, such as that of a file with
-    /// credentials: what the agent says of files must still name them. What is not found, or not in time, stays a secret.
+    /// Variables whose names mark a secret and whose values are existing paths, such as that of a credentials file.
+    /// They are not masked, because the agent's messages about files must still name them. A path that is not found, or
+    /// not in time, stays a secret.
     async fn told_paths(&self, disk: &Disk) -> Vec<OsString> {
         let mut told = Vec::new();
         for (name, paths) in self.environment.secret_paths() {
@@ -453,8 +455,8 @@ impl LaunchSpec {
         told
     }
 
-    /// Every value that the agent was given in confidence: what its MCP servers are given, the secrets of its environment
-    /// and the passwords in URLs there, and the texts of the login that is repeated.
+    /// Every secret value that the agent was given: those of its MCP servers and its environment, passwords in URLs in
+    /// the environment, and the texts of the repeated login.
     fn secrets(&self) -> Secrets {
         let login = self.logged_in.with(&self.agent).map(|login| login.secrets()).unwrap_or_default();
         let servers = self.mcp_servers.list.iter().flat_map(McpServer::secrets);
@@ -466,7 +468,7 @@ impl LaunchSpec {
     }
 }
 
-/// What the agent said that was no protocol: on stderr, or else as garbage on stdout.
+/// The agent's output outside the protocol: its stderr, or else garbage on stdout.
 async fn said(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
     let words = process.last_words().await;
     if words.is_empty() { peer.garbage().recent } else { words }
@@ -480,22 +482,21 @@ fn label(agent: &AgentSpec) -> String {
     agent.label().into_owned()
 }
 
-/// The ACP sessions that are live in this engine, each with its record. An agent that gives one id twice has given us a
-/// stranger's.
+/// The live ACP sessions of this engine, each with its record. Detects an agent that assigns the same id twice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveIds(Arc<Mutex<HashMap<LiveKey, RecordId>>>);
 
-/// An agent's command line and the id it gave.
+/// An agent's command line and a session id it assigned.
 type LiveKey = (Vec<String>, AcpSessionId);
 
-/// An id that is live as long as this value.
+/// RAII guard: the id is live until this is dropped.
 pub(crate) struct LiveId {
     ids: LiveIds,
     key: LiveKey,
 }
 
 impl LiveIds {
-    /// Takes an id for a record, unless a session of the same agent has it: then this is the record of that one.
+    /// Reserves an id for a record. If a session of the same agent has it, returns the record of that session.
     pub(crate) fn take(
         &self,
         agent: &AgentSpec,

@@ -1,13 +1,12 @@
-//! Logging in and out with an agent.
+//! Login and logout with an agent.
 //!
-//! Every start of an agent logs in by itself, before anything else is asked of the agent: by the way that its client has
-//! gone already, or else by the first of the agent's ways that a credential is there for. The credential is in the agent's
-//! environment, and the request does not have it.
+//! Every start of an agent logs in before any other request: with the method that its client used before, or else with
+//! the first method that has a credential. The credential is in the agent's environment, not in the request.
 //!
-//! What a user asks for is done in a process that is started for nothing else. What an agent keeps of it for all its
-//! processes is kept; for one that keeps it in memory alone it is repeated at each start. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session
-//! afterwards. A session's agent runs in the session's directory, with the environment of the client that wants it and as
-//! a run of its record; a process that was started before there was a session has none of these.
+//! A login or logout on request runs in its own process. Agents usually store a login for all their processes; for one
+//! that keeps it in memory, acpx repeats it at each start. The agent's elicitations go to the client that logs in. The
+//! process is not reused for a session, because it has neither the session's directory nor the environment of its
+//! client, and it is no run of a record.
 
 use std::time::Duration;
 
@@ -30,19 +29,19 @@ use crate::engine::permissions::dispatch::elicited;
 use crate::engine::permissions::request::{DecisionEvent, PendingDecisions, RequestDetails, ResponderSender};
 use crate::engine::{Engine, NewSession, ResponderRequest, SessionError};
 
-/// How long a user may take to log in, with a browser perhaps.
+/// How long a user may take to log in, perhaps with a browser.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How long an agent may take to log out, which is nobody's work but its own.
+/// How long an agent may take to log out, which involves no user.
 const LOGOUT_LIMIT: Duration = Duration::from_secs(30);
-/// What is asked during a login is not looked at: where a user answers, no line is kept.
+/// Params for masking the stored reply to an elicitation. None are needed: when a user answers, no line is stored.
 const NOTHING_KEPT: &str = "null";
-/// How much an agent may say while it logs in by itself.
+/// How many bytes an agent may send during an automatic login.
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
-    /// Logs the user in by one of the agent's ways, with what the client says besides. What the agent asks the user goes to
-    /// the advisor; what that does not answer is declined. Once it has succeeded it is repeated at each start of the agent
-    /// that is given the same [`LoggedIn`](super::LoggedIn).
+    /// Logs the user in with one of the agent's methods and the client's extra params. The advisor receives the agent's
+    /// elicitations; those it does not answer are declined. A successful login is repeated at each start of the agent
+    /// that gets the same [`ClientLogin`](crate::engine::ClientLogin).
     pub async fn log_in(
         &self,
         with: NewSession,
@@ -56,7 +55,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Logs the user out. No login is repeated any more, whether or not the agent can log out.
+    /// Logs the user out. No login is repeated from then on, even if the agent does not support logout.
     pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
         with.logged_in.forget();
         let besides = with.besides.clone();
@@ -97,7 +96,8 @@ impl Engine {
     }
 }
 
-/// Logs in as its client has, or else with the first way that a credential is there for. The error is `None` if the agent went away.
+/// Repeats the client's login, or else uses the first method that has a credential. The error is `None` if the agent
+/// exited.
 pub(crate) async fn at_start(
     connection: &mut AgentConnection,
     place: &LaunchSpec,
@@ -132,15 +132,15 @@ pub(crate) async fn at_start(
     }
 }
 
-/// The login that the client has gone through, if the agent still offers that way. What was said in it besides is not
-/// kept.
+/// The request that repeats the client's login, if the agent still offers that method. Its extra params are not
+/// persisted.
 fn repeated(connection: &AgentConnection, place: &LaunchSpec) -> Option<OutgoingLine> {
     let login = place.logged_in.with(&place.agent)?;
     let request = connection.login(&login.way, login.besides.as_ref())?;
     Some(request.kept_with(&json!({ "methodId": login.way }).to_string()))
 }
 
-/// The first way that a credential is there for.
+/// A login with the first method that has a credential.
 fn by_credential(
     connection: &AgentConnection,
     place: &LaunchSpec,
@@ -151,15 +151,15 @@ fn by_credential(
     connection.login(&way.id, None)
 }
 
-/// Why there is no answer.
+/// Why there is no reply.
 enum LoginReplyError {
-    /// The agent went away.
+    /// The agent exited.
     Gone,
-    /// It said more than is kept.
+    /// It sent more than the limit.
     TooMuch,
 }
 
-/// The answer. Every line is given to `keep`, which says whether there may be more.
+/// Sends a request and returns its reply. Every line goes to `keep`, which returns whether more may follow.
 async fn ask(
     connection: &mut AgentConnection,
     request: OutgoingLine,
@@ -180,17 +180,17 @@ async fn ask(
                     ParsedMessage::Answer(AgentResponse::Login(answer)) => return Ok(answer),
                     ParsedMessage::Elicitation(ask, params) => {
                         let version = connection.version();
-                        // It is about no session, and nothing of it is kept.
+                        // It belongs to no session and is not persisted.
                         let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
                         let (waits, since) = (false, None);
                         let asked = RequestDetails { params, version, seq, lineage, wanted: None, waits, since, offer: None };
                         questions.put(ask, asked, advisor);
                         continue;
                     }
-                    // Nobody is at work here who could be permitted anything.
+                    // A login needs no permissions.
                     ParsedMessage::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
                     ParsedMessage::Refused(ask, error) => connection.refusal(&ask, &error),
-                    // A login is about no session, so there is no directory whose files it could have.
+                    // A login has no session and so no directory whose files it may access.
                     ParsedMessage::Tool(ask, request, _) => {
                         connection.refusal(&ask, &RpcError::method_not_found(request.method()))
                     }

@@ -1,23 +1,23 @@
-//! What an agent says beside the protocol, while it comes up and while it runs: on stderr, or else as garbage on stdout.
-//! Whoever waits for it can quote it, and looking keeps nothing of it alive.
+//! The tail of an agent's output outside the protocol: its stderr, or else garbage on stdout. It can be quoted in
+//! errors at any time, and holds only weak references to the process and its connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::tools::{AgentProcess, StderrTail};
 use crate::wire::{Peer, WeakPeer};
 
-/// The last words of the agent that a place has, as they stand.
+/// The last output of a launch spec's current agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputTail(Arc<Mutex<Option<(StderrTail, WeakPeer)>>>);
 
 impl OutputTail {
-    /// From here on they are those of this process.
+    /// Switches to this process.
     pub(crate) fn are_of(&self, process: &AgentProcess, peer: &Peer) {
         let heard = (process.tail(), peer.downgrade());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
     }
 
-    /// The last of them.
+    /// The last lines.
     pub(crate) fn last(&self) -> Vec<String> {
         let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((tail, peer)) = &*heard else { return Vec::new() };

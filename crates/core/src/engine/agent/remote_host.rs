@@ -1,6 +1,6 @@
-//! An agent on another machine that is a host of ours: it numbers what it tells and knows prompts by the names we gave them. So what was
-//! said there while nobody here listened is told when the session is taken up again, what was asked here is not told
-//! back, and what was stopped here is stopped there too.
+//! State of a remote agent that is an acpx host. Such a host numbers its updates and knows our prompts by their request
+//! ids. So when the session is restored, missed updates are received, our own prompts are not duplicated, and turns
+//! that were cancelled here are cancelled there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,24 +15,25 @@ use crate::wire::RpcMessage;
 
 use crate::engine::session::task::SessionTask;
 
-/// What is kept of such an agent.
+/// What is known of the remote host.
 #[derive(Debug)]
 pub(crate) struct RemoteHostState {
-    /// The session in force: another one has numbers of its own.
+    /// The current lineage. Another one has its own numbers.
     lineage: LineageIndex,
-    /// The last number that it has told.
+    /// The last sequence number received from it.
     last: Option<u64>,
-    /// The prompts that were asked here, by their names.
+    /// Request ids of the prompts that were sent from here.
     asked: HashSet<Box<str>>,
-    /// The prompt of ours that it works on, as it said; in what is kept, until a turn begins with that.
+    /// The prompt of ours that the remote host reported as running. During a rebuild from the journal: until a turn
+    /// starts with it.
     works_on: Option<Box<str>>,
-    /// The prompt that the last turn here is about: its own, or one that was asked before the agent was lost.
+    /// The prompt of the last turn here: its own, or one sent before the connection was lost.
     current: Option<Box<str>>,
-    /// The prompt that was last stopped here.
+    /// The prompt that was last cancelled here.
     stopped: Option<Box<str>>,
-    /// It works on something that was stopped here.
+    /// It works on a prompt that was cancelled here.
     is_unwanted: bool,
-    /// The way to it is gone, and looked for.
+    /// The connection is lost and being re-established.
     is_away: bool,
 }
 
@@ -50,7 +51,7 @@ impl RemoteHostState {
         }
     }
 
-    /// Takes an event of the record that is kept.
+    /// Applies an event of the record.
     pub(crate) fn hear(&mut self, record: &RecordId, event: &Event, content: &Content) {
         if event.lineage != self.lineage {
             return;
@@ -69,50 +70,50 @@ impl RemoteHostState {
                     self.stopped.clone_from(&self.current);
                 }
             }
-            // A state that begins a turn is kept before it.
+            // The state update that starts a turn is stored before the turn.
             _ if says_state(event) => self.works_on = own_prompt(record, &event.body),
             _ => {}
         }
     }
 
-    /// Whether a prompt was asked here.
+    /// Whether a prompt was sent from here.
     fn has_asked(&self, prompt: &str) -> bool {
         self.asked.contains(prompt)
     }
 
-    /// What it tells when the session is resumed.
+    /// What the remote host replays when the session is resumed.
     pub(crate) fn on_resume(&self) -> OnResume {
         if self.last.is_some() { OnResume::Missed } else { OnResume::Nothing }
     }
 
-    /// Whether the way to it is gone, and looked for.
+    /// Whether the connection is lost and being re-established.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away
     }
 
-    /// The prompt that it works on and that was asked before it was lost: a cancel is meant for that alone.
+    /// The running prompt that was sent before the connection was lost. A cancel applies to it alone.
     pub(crate) fn left(&self) -> Option<&str> {
         self.works_on.as_deref()
     }
 
-    /// The first event that was missed.
+    /// The first missed event.
     pub(crate) fn missed(&self) -> Option<Seq> {
         self.last.map(|last| Seq(last.saturating_add(1)))
     }
 }
 
-/// Whether a turn that ended with this code was stopped for it.
+/// Whether this error code means that a time limit ended the turn.
 fn is_limit(code: &str) -> bool {
     [TurnError::TIMEOUT, TurnError::IDLE_TIMEOUT].contains(&code)
 }
 
-/// Whether a line says whether the agent works.
+/// Whether a line is a state update of the agent.
 fn says_state(event: &Event) -> bool {
     event.direction == Direction::FromAgent
         && memchr::memmem::find(event.body.as_bytes(), b"state_update").is_some()
 }
 
-/// The prompt of a record that a line is about, by its name here.
+/// The request id of the record's prompt that a line belongs to.
 fn own_prompt(record: &RecordId, line: &Arc<str>) -> Option<Box<str>> {
     let message = RpcMessage::parse(line.clone()).ok()?;
     let name = far_host::prompt_of(message.params()?)?;
@@ -120,7 +121,7 @@ fn own_prompt(record: &RecordId, line: &Arc<str>) -> Option<Box<str>> {
 }
 
 impl SessionTask {
-    /// Whether an update tells the words of a prompt that was asked here.
+    /// Whether an update echoes a prompt that was sent from here.
     pub(crate) fn is_own_prompt(&self, update: &Update, line: &RedactedLine) -> bool {
         let is_users = matches!(
             update,
@@ -130,7 +131,7 @@ impl SessionTask {
         own_prompt(self.keeper.record(), &line.body).is_some_and(|prompt| far.has_asked(&prompt))
     }
 
-    /// Notes, and keeps, that the way to the agent is gone or there again.
+    /// Records and persists that the connection to the remote host was lost or re-established.
     pub(crate) fn take_way(&mut self, way: RemoteLinkState) {
         let fact = match way {
             RemoteLinkState::Gone => Fact::AgentAway {},
@@ -142,7 +143,7 @@ impl SessionTask {
         self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
     }
 
-    /// Notes whether what the agent works on is wanted any more.
+    /// Records whether the running prompt was cancelled here.
     pub(crate) fn note_far_state(&mut self, state: &AgentState, line: &RedactedLine) {
         if let Some(far) = &mut self.far {
             let is_at_work = *state == AgentState::Working;
@@ -151,7 +152,7 @@ impl SessionTask {
         }
     }
 
-    /// Stops what the agent works on, once that is a turn here, if it is not wanted any more.
+    /// Cancels the running prompt if it was cancelled here before, once it is a turn here.
     pub(crate) fn stop_unwanted(&mut self) {
         let turn = self.machine.current_turn();
         if let Some(far) = self.far.as_mut().filter(|far| far.is_unwanted && turn.is_some()) {
@@ -220,12 +221,12 @@ mod tests {
             (vec![begins("q1"), cancelled()], Some("q1")),
             (vec![begins("q1"), ends(None, Some("TIMEOUT"))], Some("q1")),
             (vec![begins("q1"), ends(None, Some("IDLE_TIMEOUT"))], Some("q1")),
-            // Whoever was lost, or refused it, has stopped nothing.
+            // A lost or refused turn was not cancelled.
             (vec![begins("q1"), ends(None, Some("AGENT_DIED"))], None),
             (vec![begins("q1"), ends(None, Some("INTERRUPTED"))], None),
             (vec![begins("q1"), ends(None, Some("AGENT_REFUSED"))], None),
             (vec![begins("q1"), ends(Some("end_turn"), None)], None),
-            // The rest of a prompt is a turn of its own, with a name of its own.
+            // The rest of a prompt is a separate turn with its own request id.
             (
                 vec![begins("q1"), ends(None, Some("INTERRUPTED")), runs("r/q1"), begins("u"), cancelled()],
                 Some("q1"),

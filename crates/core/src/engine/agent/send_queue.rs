@@ -1,12 +1,11 @@
-//! What is on its way to an agent: lines that are kept and wait for room, since the agent has not yet read what it was
-//! sent before.
+//! Lines that are persisted and wait until the agent has read the earlier ones.
 //!
-//! They go out in their order while the session goes on: however slowly an agent reads, it is heard, its clients are
-//! heard, and no clock of ours ends it for that. What waits is bounded: an agent for which too much waits is not heard
-//! until it has read of it, and so asks for nothing more, and requests of clients are refused. What still goes in is
-//! small, or is bounded by what it ends or answers: one prompt, a cancel, a close, withdrawals, answers to its questions.
+//! Lines are sent in order without blocking the session: a slow reader still gets its messages received and its clients
+//! served, and no timeout of ours ends it for that. The queue is bounded. When it is full, the agent is not read until
+//! it has read some lines, and client requests are refused. Lines that are still accepted are small or bounded by what
+//! they end or answer: one prompt, a cancel, a close, withdrawals, replies to the agent's requests.
 //!
-//! An agent that never reads of it waits like this for as long as nobody cancels its turn. `_acpx/waiting` says so.
+//! An agent that never reads waits like this until its turn is cancelled. `_acpx/waiting` reports it.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -16,16 +15,16 @@ use std::task::{Context, Poll, ready};
 use crate::acp::client::OutgoingLine;
 use crate::wire::WireError;
 
-/// How much may wait before the agent is not heard any more, and is asked nothing more.
+/// The queue size at which the agent is no longer read and gets no more requests.
 const LINES: usize = 4096;
 const BYTES: usize = 64 << 20;
 
-/// The lines that wait, and the one that is being sent.
+/// The waiting lines and the one being sent.
 #[derive(Default)]
 pub(crate) struct SendQueue {
     waiting: VecDeque<OutgoingLine>,
     under_way: Option<InFlightLine>,
-    /// How long all of them are, in bytes.
+    /// The length of all lines, in bytes.
     bytes: usize,
 }
 
@@ -35,12 +34,12 @@ struct InFlightLine {
 }
 
 impl SendQueue {
-    /// Whether the agent may be heard and asked: what it asks for can be answered, and what it is asked can be sent.
+    /// Whether there is room for replies to the agent and for new requests.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() < LINES && self.bytes < BYTES
     }
 
-    /// Sends a line after those that wait, at once if there is room. An error means that nothing more can be sent.
+    /// Sends a line after those that wait, immediately if there is room. On an error nothing more can be sent.
     pub(crate) async fn send(&mut self, line: OutgoingLine) -> Result<(), WireError> {
         self.bytes += line.bytes();
         self.waiting.push_back(line);
@@ -50,7 +49,7 @@ impl SendQueue {
         }
     }
 
-    /// Sends what waits, and returns only if nothing more can be sent. Dropping this loses nothing.
+    /// Sends the waiting lines; returns only if nothing more can be sent. Cancel safe.
     pub(crate) async fn failed(&mut self) -> WireError {
         match self.all_sent().await {
             Err(error) => error,
@@ -58,7 +57,7 @@ impl SendQueue {
         }
     }
 
-    /// Sends all that waits.
+    /// Sends all waiting lines.
     pub(crate) async fn all_sent(&mut self) -> Result<(), WireError> {
         poll_fn(|context| self.poll(context)).await
     }

@@ -1,5 +1,5 @@
-//! How a session parts from its agent: one that is ended, one that goes by itself, one that says too much. What is left
-//! of any of them is ended, and what is known of its end is kept.
+//! Ends a session's agent: on request, after it exited by itself, or because it sent too much. Leftover processes are
+//! ended, and the outcome is persisted.
 
 use crate::machine::Input;
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, EndedProcess, Fact};
@@ -11,14 +11,14 @@ use crate::engine::session::effects::UNBORN_BYTES;
 use crate::engine::session::task::SessionTask;
 
 impl SessionTask {
-    /// Ends the agent, or the one that is coming up.
+    /// Ends the agent, or the one that is starting.
     pub(crate) fn end_agent(&mut self) {
         self.keep_news(true);
         let (strays, grace) =
             (self.shared.strays(self.keeper.record().as_str()), self.shared.settings.process);
         let going = match (self.take_agent_away(), self.coming.take()) {
             (Some(agent), _) => tokio::spawn(agent.end(grace)),
-            // Dropping the start kills what it had started, but for what has left the agent's group.
+            // Dropping the start kills the process group that it spawned, but no strays outside it.
             (None, coming) => tokio::spawn(async move {
                 drop(coming);
                 let (ended, strays) = live_agent::end_strays(strays, grace).await;
@@ -29,13 +29,13 @@ impl SessionTask {
         self.forget_agent();
     }
 
-    /// The agent, if there is one, which from then on is none of the session's; what it lost is still known.
+    /// Detaches the agent from the session, if there is one, and remembers how many lines it lost.
     pub(crate) fn take_agent_away(&mut self) -> Option<LiveAgent> {
         self.lost = self.lost_lines();
         self.agent.take()
     }
 
-    /// The agent has gone as it was asked to, or would not.
+    /// Handles the end of an agent that was ended on request.
     pub(crate) fn take_ended(&mut self, farewell: AgentExitReport) {
         let AgentExitReport { lines, commands, ended, strays } = farewell;
         self.keep_lines(lines);
@@ -46,7 +46,7 @@ impl SessionTask {
         self.step(Input::AgentEnded);
     }
 
-    /// Stops an agent that says more than it may.
+    /// Ends an agent that sends more than it may.
     pub(crate) fn stop_flood(&mut self) {
         let Some(agent) = self.take_agent_away() else { return };
         agent.connection.peer().abort();
@@ -61,7 +61,7 @@ impl SessionTask {
         self.lose_agent(leftover, error);
     }
 
-    /// The agent has gone by itself, and what it left is being ended.
+    /// Handles an agent that exited by itself, while its leftovers are being ended.
     pub(crate) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
         self.forget_agent();
         let run = self.keep_run_end(AgentEnd::Otherwise(error.to_string()));
@@ -69,7 +69,7 @@ impl SessionTask {
         self.step(Input::AgentGone(error));
     }
 
-    /// Keeps how the agent's process ended, if one ran; the run as it is kept.
+    /// Persists how the agent's process ended, if one ran, and returns the stored run.
     fn keep_run_end(&mut self, how: AgentEnd) -> Option<AgentRun> {
         let ended = Some(AgentExit { at: self.now(), how });
         let run = AgentRun { ended, ..self.run.take()? };
@@ -77,14 +77,14 @@ impl SessionTask {
         Some(run)
     }
 
-    /// Keeps what became of the commands that were ended with their agent.
+    /// Persists the outcomes of commands that were ended with their agent.
     fn keep_commands(&mut self, facts: &[Fact]) {
         for fact in facts {
             self.keeper.keep_fact(self.now(), fact);
         }
     }
 
-    /// Names what was ended beyond an agent's own group, as far as it is known to be this agent's.
+    /// Records the strays that were ended, as far as they are known to belong to this agent.
     pub(crate) fn keep_strays(&mut self, strays: Vec<SweptProcess>) {
         let named = |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
         let own = strays.into_iter().filter(|process| process.record.is_some());
@@ -94,7 +94,7 @@ impl SessionTask {
         }
     }
 
-    /// Keeps that something of the last agent would not go, unless another agent has come since.
+    /// Persists that a process of the last agent could not be ended, unless another agent has started since.
     pub(crate) fn take_cleared(&mut self, farewell: AgentExitReport) {
         let AgentExitReport { commands, ended, strays, .. } = farewell;
         self.keep_commands(&commands);
@@ -105,7 +105,7 @@ impl SessionTask {
         }
     }
 
-    /// Waits until what an agent has left that went by itself is gone, or would not go.
+    /// Waits until the leftovers of an agent that exited by itself are ended or given up.
     pub(crate) async fn clear_leftover(&mut self) {
         if let Some(leftover) = &mut self.leftover {
             let farewell = (&mut leftover.task).await.unwrap_or_default();
@@ -113,7 +113,7 @@ impl SessionTask {
         }
     }
 
-    /// Leaves nothing behind, or tells what is left. It does not take longer than processes are given.
+    /// Ends all processes of the session, or persists which are left. Takes no longer than their grace periods.
     pub(crate) async fn leave(mut self) {
         self.stop_listening();
         self.keeper.close();
@@ -136,7 +136,7 @@ impl SessionTask {
             self.keep_run_end(ended.into());
         }
         self.clear_leftover().await;
-        // A store that failed has failed this session already; whoever asks next is told.
+        // A store that failed has failed this session already; the next request reports it.
         drop(self.keeper.commit().await);
     }
 }

@@ -1,4 +1,4 @@
-//! What a session can answer instead of what it was asked.
+//! Errors of the engine's API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::store::StoreError;
 
 use crate::engine::PromptProblem;
 
-/// Why a session could not do what was asked. What was kept stays kept.
+/// Why a session could not fulfil a request. Persisted data stays.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The agent did something else.
+    /// The agent failed or refused.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The store did not keep what had to be kept.
+    /// The store failed to persist something.
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// There is no such record.
+    /// The record does not exist.
     #[error("there is no record {0}")]
     NoRecord(RecordId),
     /// The working directory cannot be used.
@@ -26,56 +26,56 @@ pub enum SessionError {
     Directory {
         /// The directory.
         cwd: AbsolutePath,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A client asks for a session in another directory than the session's.
+    /// A client asked for a session in another directory than the session's.
     #[error("the session {record} works in {cwd}, and was asked for in {asked_by}")]
     WorksElsewhere {
         /// The record.
         record: RecordId,
-        /// Where it works, as that was given.
+        /// Its working directory, as it was given.
         cwd: AbsolutePath,
-        /// The path by which it was asked for.
+        /// The path in the client's request.
         asked_by: AbsolutePath,
     },
     /// The prompt cannot be sent.
     #[error(transparent)]
     Prompt(#[from] PromptProblem),
-    /// The session cannot be set so.
+    /// The setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The record has had a prompt of this name.
+    /// The record already has a prompt with this request id.
     #[error("the record {record} has had a prompt with the request id {request}")]
     RequestExists {
         /// The record.
         record: RecordId,
-        /// The name.
+        /// The request id.
         request: RequestId,
     },
-    /// Too many prompts wait already, too many requests are under way, or too much waits for the agent to read it.
+    /// Too many prompts are queued, too many requests are pending, or too many lines wait for the agent to read them.
     #[error("too many prompts or requests wait for the record {0}")]
     QueueFull(RecordId),
     /// The session is being closed.
     #[error("the record {0} is being closed")]
     Closing(RecordId),
-    /// The session has a turn running or waiting.
+    /// The session has a running or queued turn.
     #[error("the record {0} has a turn that runs or waits")]
     Busy(RecordId),
-    /// The record never had this ACP session.
+    /// The ACP session is not in the record's lineage.
     #[error("the record {record} has no ACP session {session} in its lineage")]
     NotInLineage {
         /// The record.
         record: RecordId,
-        /// The session.
+        /// The ACP session.
         session: AcpSessionId,
     },
-    /// The conversation is too long to be copied.
+    /// The conversation is too long to copy.
     #[error("the conversation of the record {record} has more than {limit} bytes and cannot be copied")]
     TooLong {
         /// The record.
         record: RecordId,
-        /// How many bytes it may have.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The engine was shut down.
@@ -104,7 +104,7 @@ impl SessionError {
         }
     }
 
-    /// What a person can do next.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
             Self::Setting(error) => return Some(error.hint().into()),

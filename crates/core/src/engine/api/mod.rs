@@ -1,4 +1,4 @@
-//! What users of the engine hold and give: requests, prompts, session and turn handles, settings, errors.
+//! The engine's public API: requests, prompts, session and turn handles, settings, errors.
 
 pub(super) mod error;
 pub(super) mod prompt;

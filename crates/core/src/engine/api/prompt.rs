@@ -11,7 +11,7 @@ use crate::model::{ClientName, PermissionPolicy, RequestId, TurnLimits};
 
 use crate::engine::RestoreSession;
 
-/// What to say to the agent, and what it may do meanwhile.
+/// Content for the agent, with the permissions and limits of its turn.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub(crate) blocks: Arc<str>,
@@ -21,28 +21,28 @@ pub struct Prompt {
     pub(crate) client: Option<ClientName>,
     pub(crate) besides: Option<ExtraParams>,
     pub(crate) limits: TurnLimits,
-    /// How much of the limit for the whole turn was over when the prompt was asked.
+    /// How much of the turn's time limit had passed when the prompt arrived.
     pub(crate) spent: Duration,
 }
 
-/// Why something is no prompt.
+/// Why a prompt is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromptProblem {
-    /// The protocol wants a list of content blocks.
+    /// It is not a list of content blocks.
     #[error("the prompt is no JSON array of content blocks")]
     NoBlocks,
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the prompt is empty")]
     Empty,
     /// It does not fit into one line of the protocol.
     #[error("the prompt is longer than {limit} bytes")]
     TooLong {
-        /// How long it may be.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
-/// The least every content block has.
+/// The members that every content block has.
 #[derive(Deserialize)]
 struct BlockHead {
     #[serde(rename = "type")]
@@ -71,58 +71,56 @@ impl Prompt {
         Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits, spent })
     }
 
-    /// The same prompt with how long its turn may take.
+    /// Sets how long the turn may take.
     #[must_use]
     pub fn with_limits(mut self, limits: TurnLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same prompt of a client that has spent so much of the time for the whole turn before it asked. The limit is
-    /// kept as it was given, and this is not: a prompt that has waited through the death of its host has its time from
-    /// its acceptance on.
+    /// Sets how much of the turn's time limit the client had spent before its request. The limit is stored as it was
+    /// given, and this is not: a prompt that was queued when its host died has its full time from its acceptance.
     #[must_use]
     pub fn after(mut self, spent: Duration) -> Self {
         self.spent = spent;
         self
     }
 
-    /// The same prompt under another permission policy.
+    /// Sets the permission policy.
     #[must_use]
     pub fn with_policy(mut self, policy: impl Into<PermissionPolicy>) -> Self {
         self.policy = policy.into();
         self
     }
 
-    /// The same prompt with how the session is brought back, and its agent started, should it be this prompt that
-    /// makes it start.
+    /// Sets how the session is restored and its agent started, if this prompt makes it start.
     #[must_use]
     pub fn with_restore(mut self, restore: RestoreSession) -> Self {
         self.restore = restore;
         self
     }
 
-    /// The same prompt with who asks it, for the others who see the session.
+    /// Sets the client's name, for other clients of the session.
     #[must_use]
     pub fn with_client(mut self, client: Option<ClientName>) -> Self {
         self.client = client;
         self
     }
 
-    /// Its name.
+    /// Its request id.
     pub fn request(&self) -> &RequestId {
         &self.request
     }
 
-    /// The same prompt with what its client says to the agent beside it, which goes out as it is. It lives in memory: a
-    /// prompt that has waited through the death of its host goes out without it.
+    /// Sets the client's extra params, which are forwarded unchanged. They live in memory: a prompt that was queued
+    /// when its host died is sent without them.
     #[must_use]
     pub fn with_besides(mut self, besides: Option<ExtraParams>) -> Self {
         self.besides = besides;
         self
     }
 
-    /// The same prompt under a name of the client's.
+    /// Sets a request id chosen by the client.
     #[must_use]
     pub fn with_request(mut self, request: RequestId) -> Self {
         self.request = request;

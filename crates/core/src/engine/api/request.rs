@@ -1,4 +1,4 @@
-//! What a client asks an engine for: a session to be made, or one to be brought back.
+//! Requests to create or restore a session.
 
 use std::time::Duration;
 
@@ -11,65 +11,65 @@ use crate::tools::Environment;
 
 use crate::engine::{ClientLogin, SessionError};
 
-/// A session to be made.
+/// A session to create.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// The agent to make it with.
+    /// Its agent.
     pub agent: AgentSpec,
-    /// Where it works. Kept and sent again byte for byte.
+    /// Its working directory, stored and sent byte for byte.
     pub cwd: AbsolutePath,
-    /// Directories beside that one whose files belong to it, if the agent takes them.
+    /// Additional directories whose files belong to it, if the agent supports them.
     pub additional_directories: Vec<AbsolutePath>,
     /// The agent's whole environment. It is never stored.
     pub environment: Environment,
-    /// The servers the agent connects to.
+    /// The MCP servers the agent connects to.
     pub mcp_servers: Servers,
-    /// What its client says to the agent besides, which goes out as it is.
+    /// Extra params of the client's request, forwarded unchanged.
     pub besides: Option<ExtraParams>,
-    /// What the capabilities of its client say that only the agent understands: the agent is initialized with it.
+    /// Client capabilities that only the agent understands, sent with `initialize`.
     pub capabilities: Option<ExtraParams>,
-    /// What to do where the agent offers logins and no credential is known.
+    /// What to do if the agent offers logins and no credential is known.
     pub login: LoginPolicy,
-    /// How its client has logged in with the agent: that is repeated whenever the agent is started.
+    /// The client's login with the agent, repeated at each start of the agent.
     pub logged_in: ClientLogin,
-    /// What a shell finds it by; `None` if none is to.
+    /// The scope by which a shell finds it, if any.
     pub scope: Option<Scope>,
-    /// Its client's start wait. Then it is told what the agent has not done, and the agent is ended.
+    /// How long the client waits for the start. After that the client gets an error that names the missing step, and
+    /// the agent is ended.
     pub start_wait: Option<Duration>,
 }
 
-/// A session to be brought back.
+/// A session to restore.
 #[derive(Debug, Clone, Default)]
 pub struct RestoreSession {
-    /// How.
+    /// How to restore it.
     pub options: WakeOptions,
-    /// How the agent is started now, should it have to be. Only the agent that the session is with can have
-    /// moved: another one is passed over.
+    /// How to start the agent now, if it has to be started. An agent other than the session's is ignored.
     pub agent: Option<AgentSpec>,
-    /// The path by which its client has asked for the session. If the record's own path leads elsewhere by now, and
-    /// this one to the directory the session was created in, the agent starts there.
+    /// The path in the client's request. If the record's path leads to another directory by now, and this one to the
+    /// directory the session was created in, the agent starts there.
     pub cwd: Option<AbsolutePath>,
-    /// The agent's whole environment, should it have to be started.
+    /// The agent's whole environment, if it has to be started.
     pub environment: Environment,
-    /// What its client says to the agent besides, should it have to be started; it goes out as it is.
+    /// Extra params of the client's request, forwarded unchanged if the agent has to be started.
     pub besides: Option<ExtraParams>,
-    /// What the capabilities of its client say that only the agent understands, likewise.
+    /// Client capabilities that only the agent understands, if it has to be started.
     pub capabilities: Option<ExtraParams>,
-    /// What to do where the agent offers logins and no credential is known, should it have to be started.
+    /// What to do if the agent offers logins and no credential is known, if it has to be started.
     pub login: LoginPolicy,
-    /// How its client has logged in with the agent, likewise.
+    /// The client's login with the agent, if it has to be started.
     pub logged_in: ClientLogin,
-    /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
+    /// The MCP servers the agent connects to; `None` keeps the current ones, as far as their values are known.
     pub mcp_servers: Option<Servers>,
-    /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
+    /// Additional directories whose files belong to it from then on; `None` keeps the current ones.
     pub additional_directories: Option<Vec<AbsolutePath>>,
-    /// Its client's start wait. Then it is told what the agent has not done; the agent comes up all the same, and may
-    /// take as long for it.
+    /// How long the client waits for the start. After that the client gets an error that names the missing step. The
+    /// agent continues to start, and may take as long.
     pub start_wait: Option<Duration>,
 }
 
 impl RestoreSession {
-    /// The same for later starts of the agent: a reset is done once.
+    /// The same for later starts of the agent: a reset happens once.
     #[must_use]
     pub(crate) fn without_reset(mut self) -> Self {
         if self.options.fallback == Fallback::Reset {
@@ -79,21 +79,21 @@ impl RestoreSession {
     }
 }
 
-/// Servers with their values, which are never stored.
+/// MCP servers with their values, which are never stored.
 #[derive(Debug, Clone, Default)]
 pub struct Servers {
     /// The servers.
     pub list: Vec<McpServer>,
-    /// The configuration file their values come from, if it is one: there they can be had again.
+    /// The configuration file that has their values, if there is one, to read them again.
     pub source: Option<AbsolutePath>,
-    /// Those that ought to be among them, and whose values cannot be had.
+    /// Names of servers whose values are not available.
     pub left_out: Vec<String>,
-    /// Why that file does not tell them, if it cannot be read: it may tell them another time.
+    /// Why the configuration file could not be read, if so. A later attempt may succeed.
     pub unread: Option<String>,
 }
 
 impl NewSession {
-    /// A session without servers, that no shell finds.
+    /// A session without servers and without a scope.
     pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
         Self {
             agent,
@@ -118,12 +118,12 @@ impl From<Vec<McpServer>> for Servers {
 }
 
 impl Servers {
-    /// Servers that only their names are known of.
+    /// Servers of which only the names are known.
     pub(crate) fn lost(kept: Vec<McpServerRef>) -> Self {
         Self { left_out: kept.into_iter().map(|server| server.name).collect(), ..Self::default() }
     }
 
-    /// The servers as they are kept: without their values.
+    /// The servers as they are stored: without their values.
     pub(crate) fn kept(&self) -> Vec<McpServerRef> {
         let kept =
             |server: &McpServer| McpServerRef { name: server.name.clone(), source: self.source.clone() };
@@ -131,7 +131,7 @@ impl Servers {
     }
 }
 
-/// A directory with every link followed. It may hang with the disk that the directory is on.
+/// A directory with every link followed. May block as long as its disk does not respond.
 pub(crate) fn real_directory(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
     let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
     let real = real_path(cwd).map_err(|error| problem(error.to_string()))?;

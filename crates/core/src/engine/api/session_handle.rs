@@ -1,4 +1,4 @@
-//! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
+//! Handle to a session. Any number of handles may exist; dropping them all leaves the session running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use crate::engine::{
     CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, WaitReason,
 };
 
-/// What a line holds besides the prompt's blocks, at most.
+/// Reserved bytes of a line for everything except the prompt's blocks.
 const ENVELOPE_BYTES: usize = 4096;
 
 /// A session of an engine.
@@ -38,7 +38,7 @@ pub struct Session {
     commands: mpsc::Sender<SessionCommand>,
     status: watch::Receiver<SessionStatus>,
     offers: watch::Receiver<AgentOffer>,
-    /// Numbers the requests for the agent.
+    /// The next id of a forwarded request.
     passes: Arc<AtomicU64>,
     held: Arc<watch::Sender<usize>>,
     /// Set in the engine's own handle when the engine frees the session.
@@ -49,28 +49,28 @@ pub struct Session {
     longest_prompt: usize,
 }
 
-/// How a session stands.
+/// The published state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionStatus {
     /// Its ids, once there is a record.
     pub identity: Option<SessionIdentity>,
     /// The process id of its agent, if one runs.
     pub agent_pid: Option<u32>,
-    /// Whether it has an agent, from the first step of its start to the last of its end.
+    /// Whether it has an agent, from the first step of its start to the last of its shutdown.
     pub has_agent: bool,
-    /// Whether a turn runs or waits.
+    /// Whether a turn runs or is queued.
     pub has_work: bool,
     /// Whether processes that its last agent left are still being ended.
     pub has_leftover: bool,
-    /// How much of the conversation the agent remembers, once it has had the session in this process.
+    /// How much of the conversation the agent remembers, once it has loaded the session in this process.
     pub memory: AgentMemory,
-    /// The wishes for its settings that could not be restored when the agent last had it anew, each with the reason.
+    /// The requested settings that could not be restored when the agent last loaded the session, each with the reason.
     pub unmet: Vec<(Setting, Box<str>)>,
-    /// The last turn that began with an agent which had the session anew, and how it had come to it.
+    /// The last turn that began with a newly restored session, and how it was restored.
     pub awakened: Option<(TurnId, WakeOutcome)>,
 }
 
-/// What the session's agent has said of itself and offers.
+/// What the agent advertised: its `initialize` result and the session's modes, options and commands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentOffer {
     pub(crate) offered: Arc<SessionOffer>,
@@ -78,25 +78,25 @@ pub(crate) struct AgentOffer {
     pub(crate) version: Option<ProtocolVersion>,
 }
 
-/// What a session's task tells its holders.
+/// The sending ends of the state that a session's task publishes.
 pub(crate) struct StatusPublisher {
     pub(crate) status: watch::Sender<SessionStatus>,
     pub(crate) offers: watch::Sender<AgentOffer>,
-    /// How many hold the session.
+    /// How many holds the session has.
     pub(crate) held: watch::Receiver<usize>,
-    /// Without it the number would end with the last holder of the session.
+    /// Keeps the counter alive after the last hold is dropped.
     pub(crate) _holds: Arc<watch::Sender<usize>>,
     pub(crate) fate: ExitReasonCell,
 }
 
-/// A record somebody has in use, whichever session it goes on in. Dropped, its idle time begins anew.
+/// Keeps a record in use, across the sessions that run it. Dropping it restarts the idle time.
 #[derive(Debug)]
 pub struct Hold {
     _counted: CountGuard,
 }
 
-/// A session that was just made, for a client that does not know of it yet. Dropped before it is claimed, it is
-/// deleted, unless another client has prompted it by then.
+/// A newly created session that its client does not know yet. Dropping it before it is claimed deletes the session,
+/// unless another client has prompted it by then.
 pub struct UnclaimedSession(Option<Session>);
 
 impl Session {
@@ -146,73 +146,75 @@ impl Session {
         &self.record
     }
 
-    /// How the session stands at the moment.
+    /// The current state of the session.
     pub fn status(&self) -> SessionStatus {
         self.status.borrow().clone()
     }
 
-    /// Waits until the session stands so.
+    /// Waits until the state fulfils the condition.
     pub async fn wait_for(&self, mut condition: impl FnMut(&SessionStatus) -> bool) {
-        // A session that is gone changes no more; whoever waits asks it next, and is told.
+        // The state of an ended session does not change any more; the caller's next request reports the end.
         drop(self.status.clone().wait_for(|status| condition(status)).await);
     }
 
-    /// The three ids as they stand. `None` only while the first `session/new` is under way.
+    /// The three ids. `None` only while the first `session/new` is pending.
     pub fn identity(&self) -> Option<SessionIdentity> {
         self.status.borrow().identity.clone()
     }
 
-    /// What the session offers: modes, options and commands as the agent last told them. Nothing before the agent
-    /// had the session for the first time in this process.
+    /// The session's modes, options and commands as the agent last reported them. Empty until the agent has loaded the
+    /// session in this process.
     pub fn offered(&self) -> Arc<SessionOffer> {
         self.offers.borrow().offered.clone()
     }
 
-    /// The result of the agent's `initialize` as it wrote it, likewise: capabilities, ways to log in, its name.
+    /// The agent's `initialize` result, unchanged: capabilities, login methods, name. `None` until the agent has loaded
+    /// the session in this process.
     pub fn agent_answer(&self) -> Option<Arc<str>> {
         self.offers.borrow().answer.clone()
     }
 
-    /// The version of the protocol that is spoken with its agent, likewise: what it offers is told in this one.
+    /// The agent's protocol version, in which its offer is written. `None` until the agent has loaded the session in
+    /// this process.
     pub fn agent_version(&self) -> Option<ProtocolVersion> {
         self.offers.borrow().version
     }
 
-    /// How long the agent may have nothing to do before it is parked; `None` for ever.
+    /// Sets how long the agent may be idle before it is parked; `None` for ever.
     pub async fn set_idle_time(&self, limit: Option<Duration>) -> Result<(), SessionError> {
         self.send(SessionCommand::Idle(limit)).await
     }
 
-    /// Makes the session findable from a shell. Where another open one has the scope the store refuses, and the
-    /// session goes on as it was.
+    /// Makes the session findable from a shell. If another open session has the scope, the store refuses and nothing
+    /// changes.
     pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         Ok(self.ask(SessionCommand::Scope(scope, reply), answer).await??)
     }
 
-    /// Keeps the agent, and those who come after it, from being parked for idleness as long as the value lives.
+    /// Prevents the agent, and later agents of the session, from being parked for idleness until the value is dropped.
     pub fn hold(&self) -> Hold {
         Hold { _counted: CountGuard::one(&self.held) }
     }
 
-    /// Whether anybody holds it.
+    /// Whether it has a hold.
     pub fn is_held(&self) -> bool {
         *self.held.borrow() > 0
     }
 
-    /// Whether it has no agent, no leftover process and nothing to do, and the engine has the only handle.
+    /// Whether it has no agent, no leftover process and no work, and the engine has the only handle.
     pub(crate) fn is_unused(&self) -> bool {
         let status = self.status.borrow();
         let is_busy = status.has_agent || status.has_work || status.has_leftover;
         !is_busy && !self.is_held() && self.commands.strong_count() == 1
     }
 
-    /// The number of the last event that followers can have.
+    /// The sequence number of the last event that followers can read.
     pub fn last_seq(&self) -> Option<Seq> {
         self.tail.last()
     }
 
-    /// Sees to it that the agent has the session, and tells how that went.
+    /// Starts the agent and restores the session if necessary, and returns how it was restored.
     pub async fn wake(&self, restore: RestoreSession) -> Result<WakeOutcome, SessionError> {
         let (reply, answer) = oneshot::channel();
         let start_wait = restore.start_wait;
@@ -236,8 +238,8 @@ impl Session {
         awake?.map_err(|asleep| self.not_awake(asleep))
     }
 
-    /// Returns to an earlier ACP session of the record: the agent restores it, and it is the current one again. If the
-    /// agent does not restore it, the record stays as it is.
+    /// Returns to an earlier ACP session of the record: the agent restores it, and it becomes the current one. If the
+    /// agent does not restore it, the record does not change.
     pub async fn return_to(
         &self,
         session: AcpSessionId,
@@ -259,7 +261,8 @@ impl Session {
         }
     }
 
-    /// What the agent has not done in the time that somebody has waited for it, or for its answer to a request.
+    /// The error for a client whose start wait has passed: names the step, or the request, that the agent has not
+    /// finished.
     async fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> SessionError {
         let (reply, answer) = oneshot::channel();
         match self.ask(SessionCommand::SlowStart(wait, pass, reply), answer).await {
@@ -268,12 +271,12 @@ impl Session {
         }
     }
 
-    /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
+    /// Queues a prompt. Returns when it is persisted.
     pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
         self.send_prompt(prompt, None).await
     }
 
-    /// Prompts the agent likewise, and is asked what the agent asks, if the prompt's policy is to ask.
+    /// Queues a prompt. The advisor receives the agent's requests, if the prompt's policy is to ask.
     pub async fn prompt_asking(
         &self,
         prompt: Prompt,
@@ -310,8 +313,8 @@ impl Session {
         }
     }
 
-    /// The turn of a prompt that was asked for before under this name; `None` if there is none. An advisor is from then
-    /// on the one who is asked what the agent asks.
+    /// The turn of an earlier prompt with this request id, if there is one. An advisor then receives the agent's
+    /// requests of that turn.
     pub async fn join(
         &self,
         request: &RequestId,
@@ -321,14 +324,14 @@ impl Session {
         self.ask(SessionCommand::Join(request.clone(), advisor, reply), answer).await
     }
 
-    /// Whom to ask what the agent asks in a turn whose own client is not known any more.
+    /// Sets the advisor for turns whose own client is not known any more.
     pub async fn set_advisor(&self, advisor: mpsc::Sender<ResponderRequest>) -> Result<(), SessionError> {
         self.send(SessionCommand::Advise(advisor)).await
     }
 
-    /// Asks the agent something beside any turn, such as for another mode; the agent is woken if need be. `params` is a
-    /// JSON object, which goes out as it is but for the session it is about; the answer is the result as the agent
-    /// wrote it. Dropping this withdraws the request.
+    /// Forwards a request to the agent outside any turn, such as for another mode. Starts the agent if necessary.
+    /// `params` is a JSON object, forwarded unchanged except for the session id. Returns the agent's result unchanged.
+    /// Dropping this withdraws the request.
     pub async fn request(
         &self,
         method: &str,
@@ -338,7 +341,7 @@ impl Session {
         self.request_after(Duration::ZERO, method, params, restore).await
     }
 
-    /// Asks likewise for a client that has waited so long of its start wait before.
+    /// Forwards a request for a client that has already spent this much of its start wait.
     pub(crate) async fn request_after(
         &self,
         waited: Duration,
@@ -374,19 +377,19 @@ impl Session {
         })
     }
 
-    /// Has a setting be wished no more, so that it is not restored again: the option that a word means, or without one the
-    /// mode. What was wished, if it was; the agent is not asked, and need not run.
+    /// Removes a requested setting, so that it is not restored any more: the option that a word means, or without one
+    /// the mode. Returns what was requested. The agent need not run.
     pub async fn forget_setting(&self, word: Option<&str>) -> Result<Option<Setting>, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::Forget(word.map(Into::into), reply), answer).await
     }
 
-    /// Cancels the running turn, or a given one. A turn that is over stays as it is.
+    /// Cancels the running turn, or a given one. No effect on a turn that is over.
     pub async fn cancel(&self, turn: Option<TurnId>) -> Result<(), SessionError> {
         self.cancel_with(turn, None).await
     }
 
-    /// Cancels likewise, with what the client says to the agent besides.
+    /// Cancels a turn, and forwards the client's extra params.
     pub async fn cancel_with(
         &self,
         turn: Option<TurnId>,
@@ -395,19 +398,19 @@ impl Session {
         self.send(SessionCommand::Cancel(turn, besides)).await
     }
 
-    /// Closes the session: its turns are cancelled, its agent is told and ended, the record stays.
+    /// Closes the session: cancels its turns, sends the agent `session/close` and ends it. The record stays.
     pub async fn close(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::Close(None, reply), answer).await
     }
 
-    /// Closes the session likewise, and in the same step another record has its scope.
+    /// Closes the session, and in the same transaction moves its scope to another record.
     pub(crate) async fn close_for(&self, heir: ScopeSuccessor) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::Close(Some(heir), reply), answer).await
     }
 
-    /// The right to write to the record; only its own task has it otherwise.
+    /// The record's writer, which otherwise only its task has.
     pub(crate) async fn writer(&self) -> Result<Option<SessionWriter>, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::Writer(reply), answer).await
@@ -419,42 +422,42 @@ impl Session {
         drop(self.commands.try_send(SessionCommand::TakeBack(reply)));
     }
 
-    /// Closes the session likewise, and takes the record out of every list for good. What its agent has said to that.
+    /// Closes the session and deletes the record. Returns the agent's reply to `session/delete`.
     pub(crate) async fn delete(&self, besides: Option<ExtraParams>) -> Result<Deletion, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::Delete(besides, reply), answer).await
     }
 
-    /// Deletes the record, unless a prompt has come since the session began.
+    /// Deletes the record, unless it was prompted since the session began.
     pub(crate) async fn delete_unless_prompted(&self) -> Result<Deletion, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::TakeBack(reply), answer).await
     }
 
-    /// Whether these are the servers that the agent has; one that has yet to be started can still have them.
+    /// Whether the agent has these servers. An agent that is not started yet can still get them.
     pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::HasServers(servers.into(), reply), answer).await
     }
 
-    /// Whether these are the additional directories that the agent has, likewise.
+    /// Whether the agent has these additional directories. An agent that is not started yet can still get them.
     pub async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::HasDirectories(directories.into(), reply), answer).await
     }
 
-    /// What the session waits for; `None` if that is nothing but its clients.
+    /// What the session waits for; `None` if only for its clients.
     pub async fn waiting(&self) -> Result<Option<WaitReason>, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::Waiting(reply), answer).await
     }
 
-    /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.
+    /// Ends the agent and keeps the session, if no turn runs or is queued. The next prompt restores it.
     pub async fn park(&self) -> Result<(), SessionError> {
         self.end_agent(Forgetting::Allowed).await
     }
 
-    /// Parks the session likewise, unless what its agent remembers would be lost with the process.
+    /// Parks the session, unless its agent cannot restore it and would lose its memory.
     pub async fn park_if_restorable(&self) -> Result<(), SessionError> {
         self.end_agent(Forgetting::Unwanted).await
     }
@@ -465,18 +468,18 @@ impl Session {
         if parked { Ok(()) } else { Err(SessionError::Busy(self.record.clone())) }
     }
 
-    /// Every event from `from` on: those that are kept, then those to come.
+    /// Every event from `from` on: the stored ones, then new ones.
     pub fn follow(&self, from: Seq) -> Follower {
         Follower::of_session(self.store.clone(), self.record.clone(), from, self.tail.clone())
     }
 
-    /// Stops the session's task. What ran is interrupted.
+    /// Stops the session's task. A running turn is interrupted.
     pub(crate) async fn leave(&self) {
-        // A task that is gone has left.
+        // The task has already stopped.
         drop(self.commands.send(SessionCommand::Leave).await);
     }
 
-    /// Stops the task of an unused session without waiting for it. If its queue is full, it is not unused.
+    /// Stops the task of an unused session without waiting for it. A session with a full queue is not unused.
     pub(crate) fn free(&mut self) {
         self.is_freed = self.commands.try_send(SessionCommand::Leave).is_ok();
     }
@@ -495,7 +498,7 @@ impl Session {
     }
 }
 
-/// A request of a client, withdrawn if the client stops waiting for it.
+/// RAII guard: withdraws a client's request if the client stops waiting for it.
 struct ForwardedRequestGuard<'a> {
     session: &'a Session,
     pass: Option<PassId>,
@@ -504,7 +507,7 @@ struct ForwardedRequestGuard<'a> {
 impl Drop for ForwardedRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass {
-            // A session that has no room for this answers a request that nobody waits for, and that is all.
+            // If the queue is full, the session answers a request without a receiver, which is harmless.
             drop(self.session.commands.try_send(SessionCommand::Withdraw(pass)));
         }
     }
@@ -515,16 +518,16 @@ impl UnclaimedSession {
         Self(Some(session))
     }
 
-    /// Somebody has the session from here on.
+    /// The client knows the session: keeps it.
     pub fn claim(mut self) {
         self.0 = None;
     }
 
-    /// Deletes the record, here and at an agent that can, and waits until nothing of it is left. A session that another
-    /// client has prompted stays.
+    /// Deletes the record, here and on an agent that supports it, and waits until that is done. Keeps a session that
+    /// another client has prompted.
     pub async fn take_back(mut self) {
         if let Some(session) = self.0.take() {
-            // One that ends in another way has ended all the same.
+            // A session that ended in another way needs no deletion.
             drop(session.delete_unless_prompted().await);
         }
     }

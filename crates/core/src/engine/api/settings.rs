@@ -1,4 +1,4 @@
-//! The engine's limits, in one place. All of them are passed in; the library has no configuration.
+//! The engine's limits. The caller passes all of them; the library reads no configuration.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use crate::model::{AgentSpec, Timestamp};
 use crate::tools::GracePeriods;
 use crate::wire::{WireLimits, since_1970};
 
-/// What an engine allows, and its clock.
+/// The limits of an engine, and its clock.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
     /// How long a cancelled turn may take to end before its agent is ended.
     pub cancel_grace: Duration,
-    /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever. One that can
-    /// restore no session stays beyond it once it has something to remember: it has the only copy.
+    /// How long an idle agent stays, unless its session sets another time; `None` for ever. An agent that cannot
+    /// restore sessions stays longer once its session has content: it has the only copy.
     pub idle: Option<Duration>,
     /// How long `session/close` may take to be answered before the agent is ended.
     pub close_grace: Duration,
     /// How long each step of ending a process may take.
     pub process: GracePeriods,
-    /// The name of the home in the tag of every agent, by which a later holder of the same home finds what is left
-    /// if this one is killed; `None` for no tag. It is opaque, and best in hex.
+    /// The home's name in the tag of every agent, by which a later host of the same home finds leftovers if this one is
+    /// killed; `None` for no tag. It is opaque, preferably hex.
     pub tag: Option<String>,
-    /// Programs that are not ended with an agent that has started them, nor what they have started in turn: their
-    /// names, or their files'.
+    /// Programs that are not ended with the agent that started them, and neither are their descendants: names of the
+    /// processes or of their files.
     pub keep_programs: Arc<[String]>,
     /// The limits of the connection to an agent.
     pub wire: WireLimits,
     /// How many bytes an agent may send within one turn, or between two.
     pub turn_bytes: u64,
-    /// What is started in the place of an agent on another machine; without it there are none. It gets the agent's
-    /// URL and arguments, and is that agent on stdin and stdout.
+    /// The program to start for a remote agent; without it there are no remote agents. It gets the agent's URL and
+    /// arguments, and speaks ACP on stdin and stdout.
     pub relay: Option<AgentSpec>,
-    /// What time it is.
+    /// The current time.
     pub clock: fn() -> Timestamp,
 }
 
 impl EngineSettings {
-    /// The program that is started for an agent: its own, or the one that reaches it.
+    /// The program to start for an agent: its own, or the relay that connects to it.
     pub(crate) fn program_of<'a>(&self, agent: &'a AgentSpec) -> Cow<'a, AgentSpec> {
         let (Some(relay), Some(_)) = (&self.relay, agent.url()) else { return Cow::Borrowed(agent) };
         let words = [&agent.program].into_iter().chain(&agent.args);

@@ -1,5 +1,5 @@
-//! What a client has of a prompt that was accepted: the word that it is part of the conversation, and the end of its turn.
-//! Whoever lets go of it leaves the turn running.
+//! Handle to an accepted prompt: reports when it becomes part of the conversation, and the end of its turn. Dropping it
+//! leaves the turn running.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::model::{RecordId, RequestId, Seq, Turn, TurnId};
 use crate::engine::SessionError;
 use crate::engine::session::exit_reason::{ExitReasonCell, gone};
 
-/// A prompt that was accepted: it is on the disk and will be sent.
+/// An accepted prompt: it is persisted and will be sent.
 #[derive(Debug)]
 pub struct TurnTicket {
     /// Its turn.
     pub turn: TurnId,
-    /// The client's name for it.
+    /// The client's request id.
     pub request: RequestId,
     pub(crate) inserted: oneshot::Receiver<TurnInsertion>,
     pub(crate) over: oneshot::Receiver<TurnEnd>,
@@ -27,45 +27,45 @@ pub struct TurnTicket {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TurnInsertion {
-    /// The whole answer of an agent of version 2: the result of `session/prompt` as it wrote it.
+    /// The full result of `session/prompt` of a version 2 agent, unchanged.
     pub answer: Option<Arc<str>>,
 }
 
 /// A turn that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// The turn as it is kept.
+    /// The stored turn.
     pub turn: Turn,
-    /// The event that told its end, if that is known.
+    /// The event that ended it, if it is known.
     pub seq: Option<Seq>,
-    /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
+    /// The agent's full result of `session/prompt`, unchanged, if the agent just returned one.
     pub answer: Option<Arc<str>>,
-    /// What an agent of version 2 said beside that in the state that ended it: a `_meta` object.
+    /// The `_meta` object of the state update by which a version 2 agent ended the turn.
     pub meta: Option<Arc<str>>,
-    /// How many lines of the agent were too long to be taken meanwhile.
+    /// How many lines of the agent were dropped during the turn because they were too long.
     pub dropped_lines: u64,
 }
 
 impl TurnEnd {
-    /// The end of a turn as it is kept, with the event that told it.
+    /// The end of a stored turn, with the event that ended it.
     pub fn kept(turn: Turn, seq: Option<Seq>) -> Self {
         Self { turn, seq, answer: None, meta: None, dropped_lines: 0 }
     }
 }
 
 impl TurnTicket {
-    /// Waits until the prompt is part of the conversation: it is on its way to the agent, and one of version 2 has taken
-    /// it in. `None` if it never is: it may have failed or been cancelled first.
+    /// Waits until the prompt is part of the conversation: it is being sent, and a version 2 agent has accepted it.
+    /// `None` if it never is, because it failed or was cancelled first.
     pub async fn inserted(&mut self) -> Option<TurnInsertion> {
         (&mut self.inserted).await.ok()
     }
 
-    /// Waits for the turn to end. Not waiting does not end it.
+    /// Waits for the turn to end. Dropping this does not end the turn.
     pub async fn over(self) -> Result<Turn, SessionError> {
         self.end().await.map(|end| end.turn)
     }
 
-    /// Waits likewise, and tells which event was its end and what the agent answered beside what is kept.
+    /// Waits for the turn to end, and returns the event that ended it and the agent's full result too.
     pub async fn end(self) -> Result<TurnEnd, SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))
     }

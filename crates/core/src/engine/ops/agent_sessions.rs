@@ -1,6 +1,6 @@
-//! What an agent itself has: its own list of sessions, and one of them deleted. A process of the agent that runs is
-//! asked, for a bounded time. If no running process answers, one process is started for all requests of the inquiry.
-//! That a session is not in a list is known only if the list was read to its last page.
+//! Queries about an agent's own sessions: lists them, looks one up, deletes one. A running process of the agent is
+//! asked first, for a bounded time. If none replies, one process is started for all requests of the query. A session
+//! counts as not listed only if the list was read to its last page.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::engine::agent::live_agent;
 use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
 use crate::engine::{Engine, EngineContext, NewSession, Session, SessionError};
 
-/// How long an agent that runs may take: it may do one thing after the other, and be at work.
+/// How long a running agent may take to reply. It may handle requests one at a time, and be busy.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long an agent's list is looked through for one session. A page that was asked for by then is still waited for.
+/// How long an agent's list is searched for one session. A page that is already requested is still awaited.
 const SEARCH: Duration = Duration::from_secs(10);
 
-/// What is known of a session from its agent's own list.
+/// The result of looking up a session in its agent's list.
 #[derive(Debug)]
 pub enum ListLookup {
-    /// It is there, with this row.
+    /// The session's row.
     Listed(Box<ListedSession>),
-    /// The list was read to its last page, and does not have it.
+    /// The list was read to its last page and does not contain it.
     NotListed,
     /// The list has more pages than could be read.
     Unread,
-    /// The agent has no list.
+    /// The agent does not support `session/list`.
     NoList,
 }
 
 impl Engine {
-    /// A page of the agent's own sessions; `None` if it does not list any. An agent that is started for this is gone
-    /// when it returns.
+    /// A page of the agent's own sessions; `None` if it does not support listing. An agent that is started for this is
+    /// ended before this returns.
     pub async fn remote_sessions(
         &self,
         with: NewSession,
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// What the agent's own list says of a session.
+    /// Looks a session up in the agent's own list.
     pub async fn remote_session(
         &self,
         with: &NewSession,
@@ -65,7 +65,7 @@ impl Engine {
         found
     }
 
-    /// Reads the list page by page. A process that has to be started for it is left in `alone`.
+    /// Reads the list page by page. A process that is started for it is left in `alone`.
     async fn search(
         &self,
         with: &NewSession,
@@ -86,7 +86,7 @@ impl Engine {
             if next.is_none() {
                 return Ok(ListLookup::NotListed);
             }
-            // An agent that gives the same cursor again would be asked for ever.
+            // An agent that repeats its cursor would be asked for ever.
             if next == cursor || Instant::now() >= until {
                 return Ok(ListLookup::Unread);
             }
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Has the agent delete a session that is none of ours; whether it can.
+    /// Lets the agent delete a session that has no record here. Returns whether the agent supports it.
     pub async fn delete_remote(
         &self,
         with: NewSession,
@@ -107,8 +107,8 @@ impl Engine {
         }
     }
 
-    /// The answer of an agent that runs, or of one that is started for nothing else: where none runs, and where the one
-    /// that does is busy. `None` if it has no such method.
+    /// The reply of a running agent, or of a new process if none runs or the running one is busy. `None` if the agent
+    /// does not support the method.
     async fn inquire(
         &self,
         with: NewSession,
@@ -122,7 +122,7 @@ impl Engine {
         answer
     }
 
-    /// The same, of a process in `alone` if there is one; one that is started is left there.
+    /// The same with the process in `alone`, if there is one. A newly started process is left there.
     async fn ask_one(
         &self,
         with: &NewSession,
@@ -147,7 +147,7 @@ impl Engine {
         Ok(answer)
     }
 
-    /// A session whose agent runs, started by the same command line.
+    /// A session whose agent runs and has the same command line.
     async fn live_with(&self, agent: &AgentSpec) -> Option<Session> {
         let command =
             |agent: &AgentSpec| (agent.key(), agent.program.clone(), agent.args.clone(), agent.protocol);
@@ -159,7 +159,7 @@ impl Engine {
         live.next().cloned()
     }
 
-    /// An agent that is started for nothing but to be asked.
+    /// Starts an agent for queries only.
     async fn start_alone(&self, with: NewSession) -> Result<InquiryProcess, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
@@ -170,7 +170,7 @@ impl Engine {
     }
 }
 
-/// An agent that was started for nothing but to be asked, and is to be ended.
+/// An agent that was started for queries only. The caller must end it.
 struct InquiryProcess {
     agent: LiveAgent,
     place: LaunchSpec,
@@ -178,7 +178,7 @@ struct InquiryProcess {
 }
 
 impl InquiryProcess {
-    /// The answer; `None` if it has no such method. One that fails is ended.
+    /// The reply; `None` if the agent does not support the method. On an error the agent is ended.
     async fn ask(mut self, inquiry: &Inquiry) -> Result<(Self, Option<AgentResponse>), SessionError> {
         let Some(request) = inquiry.request(&self.agent.connection) else { return Ok((self, None)) };
         let limit = self.place.agent.patience(self.agent.connection.profile());
@@ -202,7 +202,7 @@ impl InquiryProcess {
     }
 }
 
-/// The answer; `None` if the agent went away first.
+/// The reply; `None` if the agent exited first.
 async fn ask(agent: &mut LiveAgent, request: OutgoingLine) -> Option<AgentResponse> {
     request.send().await.ok()?;
     loop {

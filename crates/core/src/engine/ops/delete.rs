@@ -1,5 +1,5 @@
-//! Deleting a record, here and at its agent. Here it is always done, and first; an agent that cannot be told keeps its
-//! session, and whoever deletes is told so.
+//! Deletes a record here and on its agent. The local deletion always happens, and first. If the agent cannot delete its
+//! session, the result says why.
 
 use std::time::Duration;
 
@@ -10,44 +10,44 @@ use crate::model::{AgentError, AgentSpec, Record, RecordId};
 
 use crate::engine::{Engine, NewSession, RestoreSession, SessionError};
 
-/// What became of a deleted record's session at its agent.
+/// What happened to a deleted record's session on its agent.
 #[derive(Debug)]
 pub enum AtAgent {
     /// The agent does not have it any more.
     Deleted,
-    /// The agent may still have it, and this is why.
+    /// The agent may still have it, for this reason.
     Kept(SessionError),
 }
 
-/// What the agent of a session that is deleted has said to that.
+/// The agent's response to `session/delete`.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Deletion {
-    /// Nobody was there to say anything.
+    /// No agent was running.
     #[default]
     NotThere,
-    /// It has no such method.
+    /// The agent does not support the method.
     NotOffered,
-    /// It has said nothing.
+    /// The agent did not reply.
     Unanswered,
-    /// Its answer.
+    /// The agent's reply.
     Answered(Result<(), AgentError>),
 }
 
 impl Engine {
-    /// Deletes a record: its session is closed as by [`Session::close`](super::Session::close), an agent that runs is
-    /// told to delete it, what was said in it is erased from the store, and from then on it is in no list and cannot be
-    /// brought back. One that is unknown or deleted already is done with.
+    /// Deletes a record: closes its session as [`Session::close`](crate::engine::Session::close) does, sends a running
+    /// agent `session/delete`, and erases the conversation from the store. The record is then in no list and cannot be
+    /// restored. An unknown or already deleted record counts as deleted.
     pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
         self.delete_here(record, None).await.map(drop)
     }
 
-    /// Deletes a record that no client has prompted or has in use; whether it did.
+    /// Deletes a record without prompts and holds. Returns whether it did.
     pub(crate) async fn delete_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
         let session = match self.attach(record, &RestoreSession::default()).await {
             Err(SessionError::NoRecord(_)) => return Ok(false),
             attached => attached?,
         };
-        // From here on only this session writes to the record, and it stays if a prompt comes before the deletion.
+        // From here on only this session writes to the record; a prompt before the deletion keeps the record.
         let is_unprompted = self.record(record).await?.is_some_and(|kept| kept.is_unprompted());
         if !is_unprompted || session.is_held() {
             return Ok(false);
@@ -56,8 +56,8 @@ impl Engine {
         Ok(self.record(record).await?.is_none())
     }
 
-    /// Deletes a record likewise. Where its agent does not run, one is started as `given` says, for no longer than
-    /// `limit`, and is told to delete its session. What `given` says besides goes with that.
+    /// Deletes a record here and on its agent. If its agent does not run, one is started as `given` describes, for at
+    /// most `limit`, to delete its session. The extra params of `given` are forwarded.
     pub async fn delete_everywhere(
         &self,
         record: &RecordId,
@@ -89,7 +89,7 @@ impl Engine {
         loop {
             let deleted = match self.attach(record, &RestoreSession::default()).await {
                 Ok(session) => match session.delete(besides.clone()).await {
-                    // It ended before it heard of this; the next one begins anew.
+                    // The session ended before it received this; the next attempt starts it again.
                     Err(SessionError::ShutDown(_)) => continue,
                     deleted => deleted,
                 },
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Has the agent delete the session that a record had last, in a process that need not have anything to do with it.
+    /// Lets the agent delete the record's last session, in any process of that agent.
     async fn delete_at_agent(&self, kept: Record, given: RestoreSession) -> Result<(), SessionError> {
         self.check_directory(&kept, &kept.cwd).await?;
         let Record { agent, cwd, lineage, .. } = kept;

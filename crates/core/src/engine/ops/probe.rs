@@ -1,5 +1,5 @@
-//! An agent looked over without a prompt: what it says of itself, what it can do, and whether it makes a session. It is
-//! started for nothing else, and nothing is left of it: no process, no record, and no session where it can delete one.
+//! Probes an agent without a prompt: what it advertises, and whether it can create a session. The agent is started for
+//! this alone. No process, no record and, if the agent can delete sessions, no session is left.
 
 use std::time::Duration;
 
@@ -17,52 +17,52 @@ use crate::engine::agent::live_agent;
 use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
 use crate::engine::{Engine, NewSession, SessionError};
 
-/// What was found out about an agent.
+/// The result of probing an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Examination {
-    /// What it says of itself.
+    /// Its name and version.
     pub info: AgentInfo,
-    /// The version of the protocol that it was spoken to in.
+    /// The negotiated protocol version.
     pub protocol: ProtocolVersion,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
-    /// The result of `initialize`, as it wrote it.
+    /// The result of `initialize`, unchanged.
     pub answer: std::sync::Arc<str>,
-    /// How it behaves.
+    /// Its profile.
     pub profile: AgentProfile,
-    /// What it is known as, if it is.
+    /// The name of a known agent that it matches, if any.
     pub known_as: Option<String>,
-    /// From the start of its process to its answer to `initialize`.
+    /// The time from the start of its process to its reply to `initialize`.
     pub started_in: Duration,
-    /// What came of `session/new`, without any MCP server.
+    /// The outcome of `session/new` without MCP servers.
     pub trial: Trial,
-    /// What came of it with each of the MCP servers alone, by their names. None is tried where there is no session
-    /// without them, nor after one that the agent has not answered for.
+    /// The outcome of `session/new` with each single MCP server, by name. Skipped if the session without servers
+    /// failed, and after a server for which the agent did not reply.
     pub servers: Vec<(String, Trial)>,
-    /// What came of its end.
+    /// The outcome of ending it.
     pub ended: TerminationOutcome,
-    /// How long its end took.
+    /// How long ending it took.
     pub ended_in: Duration,
     /// How its process exited, if it did.
     pub exit: Option<ProcessExit>,
 }
 
-/// What came of `session/new`.
+/// The outcome of `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trial {
-    /// It made a session.
+    /// The agent created a session.
     Made {
-        /// In this time.
+        /// How long it took.
         within: Duration,
         /// Whether it offers modes.
         modes: bool,
     },
-    /// It did not.
+    /// The agent failed or refused.
     Refused(AgentError),
 }
 
 impl Engine {
-    /// Looks an agent over. It is not prompted. That it cannot even be started is the error.
+    /// Probes an agent without a prompt. Returns an error if it cannot be started.
     pub async fn examine(&self, with: NewSession) -> Result<Examination, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
@@ -105,7 +105,7 @@ impl Engine {
     }
 }
 
-/// What was tried; a trial that is `None` was the end of the agent, and the last.
+/// The trials so far. `None` means that the agent exited during that trial, which was then the last.
 struct Tried {
     plain: Option<Trial>,
     servers: Vec<(String, Option<Trial>)>,
@@ -116,7 +116,7 @@ impl Tried {
         self.plain.is_none() || self.servers.iter().any(|(_, trial)| trial.is_none())
     }
 
-    /// The trials, now that it is known how the agent went, if it did.
+    /// The final trials, with how the agent exited, if it did.
     fn with(self, place: &LaunchSpec, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
         let error = error.unwrap_or_else(|| unresponsive(place));
         let known = |trial: Option<Trial>| trial.unwrap_or_else(|| Trial::Refused(error.clone()));
@@ -129,7 +129,7 @@ fn unresponsive(place: &LaunchSpec) -> AgentError {
     AgentError::Unresponsive { agent: place.agent.label().into_owned(), method: "session/new".to_owned() }
 }
 
-/// Tries a session without servers, and then one with each.
+/// Tries a session without servers, and then one with each server.
 async fn try_all(agent: &mut LiveAgent, place: &LaunchSpec, limit: Duration) -> Tried {
     let plain = try_in_time(agent, place, &[], limit).await;
     let mut servers = Vec::new();
@@ -160,7 +160,7 @@ async fn try_in_time(
     tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive(place))))
 }
 
-/// Makes a session and takes it back; `None` if the agent went away meanwhile.
+/// Creates a session and removes it; `None` if the agent exits first.
 async fn try_session(agent: &mut LiveAgent, place: &LaunchSpec, servers: &[McpServer]) -> Option<Trial> {
     let session = SessionWorkspace {
         cwd: &place.cwd,
@@ -186,7 +186,7 @@ async fn try_session(agent: &mut LiveAgent, place: &LaunchSpec, servers: &[McpSe
     }
 }
 
-/// What the agent does not offer it cannot be asked, and what it refuses is its own affair.
+/// Closes and deletes a session, as far as the agent supports it. Errors of the agent are ignored.
 async fn take_back(agent: &mut LiveAgent, session: &AcpSessionId) -> Option<()> {
     let close = agent.connection.close().map(|close| close.request(session));
     if let Some(close) = close {
@@ -199,7 +199,7 @@ async fn take_back(agent: &mut LiveAgent, session: &AcpSessionId) -> Option<()> 
     Some(())
 }
 
-/// The answer; `None` if the agent went away first. Whatever it asks meanwhile it is denied.
+/// The reply; `None` if the agent exits first. All requests of the agent are denied.
 async fn ask(agent: &mut LiveAgent, request: OutgoingLine) -> Option<AgentResponse> {
     request.send().await.ok()?;
     let connection = &mut agent.connection;

@@ -1,10 +1,9 @@
-//! A record whose project has moved: from then on it works in another directory, and its session is restored there.
+//! Moves a record whose project has moved to another directory; its session is restored there.
 //!
-//! An agent cannot be told of it while it runs, so it is ended first; nothing of what it does may be lost by that, so a
-//! record with work is not moved. Between the end of the agent and the move nobody else may start one: the move is
-//! refused if somebody has.
+//! The agent cannot change its directory while it runs, so it is ended first; a record with work is not moved, so that
+//! no work is lost. If another client starts an agent before the move is done, the move is refused.
 //!
-//! Additional directories inside of the project have moved with it. Those outside of it stay, which is told.
+//! Additional directories inside the project move with it. Those outside stay and are reported.
 
 use tokio::sync::oneshot;
 
@@ -17,24 +16,23 @@ use crate::engine::session::replies::tell;
 use crate::engine::session::task::SessionTask;
 use crate::engine::{Session, SessionError};
 
-/// Where a record is to work from now on.
+/// The new directory of a record.
 pub(crate) struct Moving {
     cwd: AbsolutePath,
     real_cwd: AbsolutePath,
     reply: oneshot::Sender<Result<Vec<AbsolutePath>, Immovable>>,
 }
 
-/// Why a record stays where it is.
+/// Why a record cannot be moved.
 enum Immovable {
-    /// It has an agent.
+    /// It has an agent or work.
     Busy,
     Store(StoreError),
 }
 
 impl Session {
-    /// Has the record work in another directory, whose real path is given beside it. Its agent is ended; one that has
-    /// work is [`SessionError::Busy`]. The answer is the additional directories that are not inside of the old one, and
-    /// stay what they are.
+    /// Moves the record to another directory, given with its real path. Ends its agent; a record with work is
+    /// [`SessionError::Busy`]. Returns the additional directories outside the old directory, which stay unchanged.
     pub async fn move_to(
         &self,
         cwd: AbsolutePath,
@@ -75,7 +73,7 @@ impl SessionTask {
         Ok(())
     }
 
-    /// Has the additional directories inside of the old directory be those inside of the new one; the others.
+    /// Moves the additional directories inside the old directory to the new one, and returns the others.
     pub(crate) fn move_directories(&mut self, old: &AbsolutePath) -> Vec<AbsolutePath> {
         let known = &self.place.additional_directories;
         let is_outside = |directory: &&AbsolutePath| !directory.as_path().starts_with(old.as_path());

@@ -1,7 +1,7 @@
-//! What the agent of a session is asked about all its sessions, on the session's own connection.
+//! Queries about all sessions of an agent, sent on a session's own connection.
 //!
-//! It has nothing to do with the session: no line of it is kept, none counts as something that the session does or says,
-//! and the agent may be parked meanwhile. Whoever asks is told so, and asks a process of its own.
+//! They do not belong to the session: their lines are not persisted and do not count as activity, and the agent may be
+//! parked before it replies. The caller then gets an error and starts a separate process.
 
 use tokio::sync::oneshot;
 
@@ -16,26 +16,26 @@ use crate::engine::session::effects::SessionAction;
 use crate::engine::session::replies::tell;
 use crate::engine::session::task::SessionTask;
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Clone)]
 pub(crate) enum Inquiry {
-    /// A page of its list, of a directory or of all, from a cursor on.
+    /// A page of the agent's list, for one directory or all, from a cursor on.
     List { cwd: Option<AbsolutePath>, cursor: Option<String> },
-    /// To delete a session that is none of ours, with what the client says besides.
+    /// Deletes a session that has no record here, with the client's extra params.
     Delete(AcpSessionId, Option<ExtraParams>),
 }
 
-/// Why there is no answer.
+/// Why there is no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionQueryError {
-    /// The agent has no such method.
+    /// The agent does not support the method.
     NotOffered,
-    /// There is no agent that could be asked, or it does not read what it is sent, or it went away before it answered.
+    /// No agent runs, its send queue is full, or it exited before it replied.
     NotThere,
 }
 
 impl Inquiry {
-    /// The protocol's method.
+    /// The ACP method.
     pub(crate) fn method(&self) -> &'static str {
         match self {
             Self::List { .. } => "session/list",
@@ -43,7 +43,7 @@ impl Inquiry {
         }
     }
 
-    /// The request for it, if the agent has the method.
+    /// The request, if the agent supports the method.
     pub(crate) fn request(&self, connection: &AgentConnection) -> Option<OutgoingLine> {
         match self {
             Self::List { cwd, cursor } => {
@@ -57,7 +57,7 @@ impl Inquiry {
 }
 
 impl Session {
-    /// Asks the agent, if it is there.
+    /// Sends the query to the agent, if it runs.
     pub(crate) async fn inquire(&self, inquiry: Inquiry) -> Result<AgentResponse, SessionQueryError> {
         let (reply, answer) = oneshot::channel();
         let asked = self.ask(SessionCommand::Inquire(inquiry, reply), answer).await;

@@ -1,5 +1,5 @@
-//! What an agent is told that may not have a file or a command, and how whoever reads what was exchanged knows it again:
-//! by a code in the error's data, whatever its words are.
+//! The error an agent receives when it is denied a file or a command. Readers of the journal recognise it by a code in
+//! the error's data, not by its message.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -9,8 +9,8 @@ use crate::wire::RpcError;
 /// The stable code of a denial.
 const CODE: &str = "PERMISSION_DENIED";
 
-/// The error for a request that is not allowed; where a rule wanted it asked and nobody could be, with the rule. Its
-/// words stand also where agents look for them.
+/// The error for a denied request, with the rule if one required a decision that no client could make. The message is
+/// repeated in `details`, where agents look for it.
 pub(crate) fn denied(method: &str, rule: Option<&str>) -> RpcError {
     let why = rule.map(|rule| format!(": the rule {rule:?} has it asked, and nobody can be"));
     let words = format!("Permission denied for {method}{}", why.unwrap_or_default());
@@ -18,7 +18,7 @@ pub(crate) fn denied(method: &str, rule: Option<&str>) -> RpcError {
     RpcError::internal(words).with_data(&data.to_string())
 }
 
-/// Whether an error that an agent was told is a denial.
+/// Whether an error that was sent to an agent is a denial.
 pub fn is_denial(error: &RpcError) -> bool {
     #[derive(Deserialize)]
     struct Data {
@@ -45,7 +45,7 @@ mod tests {
             r#"Permission denied for terminal/create: the rule "execute" has it asked, and nobody can be"#;
         assert_eq!(ruled.message, words);
         assert!(is_denial(&plain) && is_denial(&ruled));
-        // A client that has the file may say the same words, and has not been denied anything.
+        // A client may return the same message for a file it serves itself, which is no denial.
         let same_words = RpcError::internal(plain.message.clone());
         assert!(!is_denial(&same_words));
         for data in

@@ -1,6 +1,6 @@
-//! What an agent asks of a session's task: put to whoever is to say, and answered with what was said.
+//! Dispatches an agent's requests to the turn's client, and sends the decisions back.
 //!
-//! A question is kept before it is put, and its answer before it is sent, as everything else is.
+//! A request is persisted before it is dispatched, and a decision before it is sent.
 
 use crate::acp::client::{Escalation, PermissionRequest, RedactedLine, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
@@ -11,28 +11,28 @@ use super::request::{ClientDecision, RequestDetails, RequestedPermission};
 use crate::engine::session::effects::SessionAction;
 use crate::engine::session::task::{Ask, SessionTask};
 
-/// How much is told of what nobody could be asked about, in bytes.
+/// How many bytes of an unanswered request's description are stored.
 const WHAT_BYTES: usize = 1024;
 
-/// A question to be put.
+/// A request to dispatch.
 pub(crate) struct Consulting {
     turn: Option<TurnId>,
     ask: AskId,
     at: Timestamp,
-    /// The last event that was kept: the question is none after it.
+    /// The last stored event. The request is not after it.
     seq: Seq,
-    /// Whether it stays open while nobody can be asked.
+    /// Whether the request stays pending while no client is attached.
     waits: bool,
 }
 
 impl SessionTask {
-    /// Gathers a question, to be put once it is kept.
+    /// Schedules a request to be dispatched once it is persisted.
     pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AskId) {
         let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
         self.outward.push(SessionAction::Consult(Consulting { turn, ask, at: now, seq, waits }));
     }
 
-    /// Puts a question that is kept to whoever the turn has for it.
+    /// Dispatches a persisted request to the turn's client.
     pub(crate) fn consult(&mut self, consulting: Consulting) {
         let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
@@ -44,7 +44,7 @@ impl SessionTask {
             Some(Ask::Permission(request)) => (permission(request), None),
             Some(Ask::Elicitation(params)) => ((params.clone(), None), None),
             Some(Ask::Tool(tool)) => match tool.question() {
-                // What a rule wants asked is asked, whatever a client does for others unasked.
+                // A rule that escalates overrides a client's offer to act without being asked.
                 Some(question) => {
                     let is_escalated = tool.tool_use().is_some_and(|tool| self.machine.is_escalated(&tool));
                     let offer = tool.offer().filter(|_| !is_escalated);
@@ -61,8 +61,8 @@ impl SessionTask {
         self.consultations.put(ask, asked, advisor);
     }
 
-    /// Keeps that somebody is asked about a file or a command. What the agent says is only that it wants it, and
-    /// whether anybody is asked is decided here.
+    /// Persists that a client is asked about a file or a command. The agent's own request does not show that, because
+    /// the decision to ask is made here.
     pub(crate) fn keep_that_somebody_is_asked(&mut self, ask: &AskId) {
         if matches!(self.asks.get(ask), Some(Ask::Tool(_))) {
             let fact = Fact::PermissionAsked { request: ask.0.to_string() };
@@ -70,7 +70,7 @@ impl SessionTask {
         }
     }
 
-    /// Takes what a client has said, or that nobody has.
+    /// Applies a client's decision; `None` if there is none.
     pub(crate) fn take_advice(&mut self, ask: AskId, advice: Option<ClientDecision>) {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
@@ -98,7 +98,7 @@ impl SessionTask {
             }
         };
         let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
-        // What an agent calls reading is little to say yes to, whatever else stands in it.
+        // An approval of a request that the agent classifies as reading grants nothing further.
         let granted = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) if approves && request.tool.kind() != ToolKind::Reads => {
                 Some(request.clone())
@@ -106,14 +106,14 @@ impl SessionTask {
             _ => None,
         };
         self.step(Input::Advised { ask: ask.clone(), permit });
-        // An answer that was not taken has granted nothing.
+        // A decision that was not accepted grants nothing.
         if let Some(granted) = granted.filter(|_| !self.asks.contains_key(&ask)) {
             self.consultations.grant(granted);
         }
     }
 
-    /// What an agent wants to do, for an error that is kept. A command is as the agent wrote it, with its secrets, and
-    /// may be of any length.
+    /// A description of a request, for a stored error. The agent's text may contain secrets and have any length, so it
+    /// is masked and truncated.
     fn what_may_be_kept(&self, tool: &ToolUse) -> String {
         let what = tool.title.as_deref().unwrap_or(tool.kind_name());
         let kept = self.agent.as_ref().map(|agent| agent.connection.without_secrets(what));
@@ -124,7 +124,7 @@ impl SessionTask {
 
     pub(crate) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
-        // One that was to be put is not put any more: by then another may have its number.
+        // A scheduled request is dropped: the agent may reuse its id by then.
         self.outward.retain(
             |outward| !matches!(outward, SessionAction::Consult(consulting) if consulting.ask == *ask),
         );
@@ -148,7 +148,7 @@ impl SessionTask {
         self.send(now, turn, answer);
     }
 
-    /// A request with the id of one that is open is answered at once: the word on the first must not count for it.
+    /// Refuses a request with the id of a pending one: the decision on the first must not apply to it.
     pub(crate) fn refuse_second(&mut self, ask: &AskId, line: RedactedLine) {
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
@@ -167,7 +167,7 @@ impl SessionTask {
     }
 }
 
-/// What a client's word is to a question that is no permission; what is no answer to one declines it.
+/// Maps a client's decision to an elicitation. An unsuitable decision declines it.
 pub(crate) fn elicited(advice: ClientDecision) -> Permit {
     match advice {
         ClientDecision::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),

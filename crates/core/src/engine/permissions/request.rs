@@ -1,7 +1,7 @@
-//! Questions of an agent that only the turn's client can answer.
+//! Requests of an agent that the turn's client has to answer.
 //!
-//! A question goes to whoever prompted, or asked for that prompt again since; the session goes on meanwhile. One that is
-//! dropped has nobody's answer, and then the turn's policy says what becomes of it.
+//! A request goes to the client that sent the prompt, or that last joined its turn, without blocking the session. If it
+//! is dropped without an answer, the turn's policy decides.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,90 +15,89 @@ use crate::machine::AskId;
 use crate::model::{LineageIndex, PreviousContent, ProtocolVersion, Seq, Timestamp, ToolUse};
 use crate::wire::RpcError;
 
-/// How many permissions are remembered until the agent uses them. Agents use each before they ask for the next.
+/// How many grants are remembered until the agent uses them. Agents use each before they request the next.
 const GRANTS: usize = 8;
 
-/// A question of the agent, put to the turn's client.
+/// A request of the agent for the turn's client.
 #[derive(Debug)]
 pub struct ResponderRequest {
     asked: RequestDetails,
     reply: oneshot::Sender<ClientDecision>,
-    /// To say once that a person is asked.
+    /// Reports once that a person is being asked.
     put: Option<oneshot::Sender<()>>,
 }
 
-/// What an agent asks.
+/// The content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestDetails {
     pub(crate) params: Arc<str>,
     pub(crate) version: ProtocolVersion,
     pub(crate) seq: Seq,
     pub(crate) lineage: LineageIndex,
-    /// The permission it wants, if it wants one.
+    /// The requested permission, if it is a permission request.
     pub(crate) wanted: Option<RequestedPermission>,
-    /// Whether it stays pending while nobody can be asked.
+    /// Whether it stays pending while no client is attached.
     pub(crate) waits: bool,
-    /// When the agent asked; none for logins and files.
+    /// When the agent sent it; none for logins and files.
     pub(crate) since: Option<Timestamp>,
-    /// What a client may offer so that it is not asked, or so that this is for it to do.
+    /// The client capability that makes asking unnecessary, or that is needed to serve the file.
     pub(crate) offer: Option<ClientOffer>,
 }
 
-/// A permission that an agent wants.
+/// A permission that an agent requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestedPermission {
-    /// For what.
+    /// The tool use to permit.
     pub tool: ToolUse,
-    /// Whether one of the answers it offers is known to approve; a yes that names none is a no where none is.
+    /// Whether one of the options is known to approve. Without one, a plain approval counts as a rejection.
     pub can_be_approved: bool,
 }
 
-/// What a client may do for an agent by itself.
+/// What a client can do for an agent without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientOffer {
-    /// It reads files.
+    /// Reads files.
     Reading,
-    /// It writes files.
+    /// Writes files.
     Writing,
-    /// It runs commands.
+    /// Runs commands.
     Terminals,
 }
 
-/// What sort of question it is.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionKind {
-    /// Whether it may do something: `session/request_permission`.
+    /// A permission request: `session/request_permission`.
     Permission,
-    /// Anything else that only the user knows or does: `elicitation/create`.
+    /// Any other input from the user: `elicitation/create`.
     Elicitation,
-    /// A file that the turn's client may have open: `fs/read_text_file` or `fs/write_text_file`. One who cannot be
-    /// asked leaves it to us.
+    /// A file that the turn's client may have open: `fs/read_text_file` or `fs/write_text_file`. If no client serves
+    /// it, acpx does.
     File,
 }
 
-/// What a client says.
+/// A client's decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientDecision {
-    /// The option of this id.
+    /// Selects the option with this id.
     Choose(Box<str>),
-    /// Yes, in the narrowest way the agent offers.
+    /// Approves with the narrowest option.
     Approve,
-    /// No, in whichever way the agent offers.
+    /// Rejects with any rejecting option.
     Reject,
-    /// Nothing: the turn is being cancelled.
+    /// No decision: the turn is being cancelled.
     Cancel,
-    /// What the client answered: the result of the agent's request, as JSON. It goes to the agent as it is, if it is an
-    /// answer to the question.
+    /// The client's result for the agent's request, as JSON. It is forwarded unchanged if it is a valid answer.
     Say(Arc<str>),
-    /// The error that the client answered a request for a file with.
+    /// The client's error for a file request.
     Fail(RpcError),
 }
 
-/// Where a turn's questions go.
+/// The channel to the client that answers a turn's requests.
 pub(crate) type ResponderSender = mpsc::Sender<ResponderRequest>;
 
 impl ResponderRequest {
-    /// What sort of question it is.
+    /// The kind of request.
     pub fn kind(&self) -> QuestionKind {
         match (&self.asked.wanted, self.asked.offer) {
             (Some(_), _) => QuestionKind::Permission,
@@ -107,77 +106,78 @@ impl ResponderRequest {
         }
     }
 
-    /// The params of the agent's request, as it wrote them.
+    /// The params of the agent's request, unchanged.
     pub fn params(&self) -> &str {
         &self.asked.params
     }
 
-    /// The version of the protocol that they are in.
+    /// The protocol version of the params.
     pub fn version(&self) -> ProtocolVersion {
         self.asked.version
     }
 
-    /// The event that it is, or one soon after it: whoever has been told as far knows what the question is about.
+    /// The request's event, or one soon after it: a client that has received events up to here has the request's
+    /// context.
     pub fn seq(&self) -> Seq {
         self.asked.seq
     }
 
-    /// Which of the record's sessions it was asked in.
+    /// The lineage in which it was sent.
     pub fn lineage(&self) -> LineageIndex {
         self.asked.lineage
     }
 
-    /// The permission that the agent wants, if it wants one.
+    /// The requested permission, if it is a permission request.
     pub fn wanted(&self) -> Option<&RequestedPermission> {
         self.asked.wanted.as_ref()
     }
 
-    /// Whether it stays pending while nobody can be asked.
+    /// Whether it stays pending while no client is attached.
     pub fn waits(&self) -> bool {
         self.asked.waits
     }
 
-    /// Since when it is asked, if a turn asks it of a person.
+    /// Since when it has been pending, if it belongs to a turn.
     pub fn since(&self) -> Option<Timestamp> {
         self.asked.since
     }
 
-    /// What a client may offer: one that offers to write files or run commands for any agent is not asked whether this
-    /// one may; and a file is for one that offers to read or write it.
+    /// The relevant client capability. A client that offers to write files or run commands for any agent is not asked
+    /// for permission, and a file request goes to a client that offers to read or write files.
     pub fn offer(&self) -> Option<ClientOffer> {
         self.asked.offer
     }
 
-    /// Says that it is put to a person, or waits for one: until it is answered the session waits for its user. A
-    /// client that answers by itself leaves this out.
+    /// Reports that a person is asked or awaited, so that the session can record it. A client that decides by itself
+    /// does not call this.
     pub fn waits_for_somebody(&mut self) {
         if let Some(put) = self.put.take() {
-            // Where nobody wants to know, it is not known.
+            // The receiver may be gone.
             let _unheard = put.send(());
         }
     }
 
-    /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
-    /// question back.
+    /// Waits until the answer is no longer needed: the turn has ended or is being cancelled, or the agent withdrew the
+    /// request.
     pub async fn withdrawn(&mut self) {
         self.reply.closed().await;
     }
 
-    /// Answers it. Whether the answer was still wanted: one that comes too late is nobody's.
+    /// Answers the request. Returns whether the answer was still needed; a late one is discarded.
     pub fn answer(self, advice: ClientDecision) -> bool {
         self.reply.send(advice).is_ok()
     }
 }
 
-/// Puts a question to whoever is there; what comes back has no answer if nobody gives one.
+/// Sends a request to the advisor, if there is one. Without an answer, the pending decision resolves to none.
 pub(crate) fn put(asked: RequestDetails, advisor: Option<&ResponderSender>) -> PendingDecision {
     let ((reply, answer), (told, put)) = (oneshot::channel(), oneshot::channel());
     if let Some(advisor) = advisor {
         match advisor.try_send(ResponderRequest { asked, reply, put: Some(told) }) {
-            // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
+            // A client with too many pending requests gets no more, and has not approved this one.
             Err(TrySendError::Full(question)) => {
                 let advice = match (question.kind(), question.offer()) {
-                    // It may have the file open, and something that is not saved.
+                    // It may have the file open with unsaved changes.
                     (QuestionKind::File, Some(ClientOffer::Writing)) => ClientDecision::Fail(
                         RpcError::internal("the client that may have the file is asked too much"),
                     ),
@@ -185,14 +185,14 @@ pub(crate) fn put(asked: RequestDetails, advisor: Option<&ResponderSender>) -> P
                 };
                 question.answer(advice);
             }
-            // One that is gone leaves the answer to nobody.
+            // A disconnected client gives no answer.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
         }
     }
     PendingDecision { put, answer }
 }
 
-/// A question on its way.
+/// A request that was sent to the client.
 #[derive(Debug)]
 pub(crate) struct PendingDecision {
     put: oneshot::Receiver<()>,
@@ -200,7 +200,7 @@ pub(crate) struct PendingDecision {
 }
 
 impl PendingDecision {
-    /// What happens to it first.
+    /// Its first event.
     async fn first(mut self) -> DecisionStep {
         tokio::select! {
             biased;
@@ -210,37 +210,37 @@ impl PendingDecision {
     }
 }
 
-/// What happens to a question that is out.
+/// An event of one pending request.
 #[derive(Debug)]
 enum DecisionStep {
-    /// Somebody is asked, and may answer.
+    /// A person is asked; the receiver gets the answer.
     Put(oneshot::Receiver<ClientDecision>),
-    /// The answer; nobody's, if there is none.
+    /// The answer; `None` if the client gave none.
     Said(Option<ClientDecision>),
 }
 
-/// What has become of a question.
+/// An event of any pending request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DecisionEvent {
     /// A person is asked.
     Put(AskId),
-    /// The answer; nobody's, if there is none.
+    /// The answer; `None` if the client gave none.
     Said(AskId, Option<ClientDecision>),
 }
 
-/// The questions that are out.
+/// The pending requests of a session.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDecisions {
     open: JoinSet<(AskId, u64, DecisionStep)>,
     waiting: HashMap<AskId, Out>,
-    /// How many were put. An agent may use the number of its question again; ours is used once, so that no word on one
-    /// question counts for another.
+    /// How many requests were sent. An agent may reuse an id; this number is unique, so that no answer applies to
+    /// another request.
     put: u64,
-    /// What somebody was asked and has approved, and the agent has not yet come back to, oldest first.
+    /// Approved requests that the agent has not used yet, oldest first.
     granted: VecDeque<PermissionRequest>,
 }
 
-/// A question whose answer is waited for.
+/// A pending request.
 #[derive(Debug)]
 struct Out {
     number: u64,
@@ -248,8 +248,7 @@ struct Out {
 }
 
 impl PendingDecisions {
-    /// Puts a question; without anybody to take it, the answer is nobody's. One that the agent has put under the same
-    /// number is withdrawn.
+    /// Sends a request; without an advisor the answer is `None`. Withdraws a pending request with the same id.
     pub(crate) fn put(&mut self, ask: AskId, asked: RequestDetails, advisor: Option<&ResponderSender>) {
         self.withdraw(&ask);
         self.put += 1;
@@ -258,7 +257,7 @@ impl PendingDecisions {
         self.waiting.insert(name, Out { number, task });
     }
 
-    /// What becomes of a question next; never, if nothing is out.
+    /// The next event of a pending request; waits for ever if there is none.
     pub(crate) async fn next(&mut self) -> DecisionEvent {
         loop {
             let (ask, number, heard) = match self.open.join_next().await {
@@ -266,7 +265,7 @@ impl PendingDecisions {
                 Some(Err(_)) => continue,
                 None => std::future::pending().await,
             };
-            // One that was withdrawn meanwhile is nobody's question, also if its name is that of another.
+            // Ignores events of a withdrawn request, even if another one has reused its id.
             let Some(out) = self.waiting.get_mut(&ask).filter(|out| out.number == number) else { continue };
             match heard {
                 DecisionStep::Said(advice) => {
@@ -283,14 +282,14 @@ impl PendingDecisions {
         }
     }
 
-    /// Nobody waits for the answer to this any more.
+    /// Withdraws a request.
     pub(crate) fn withdraw(&mut self, ask: &AskId) {
         if let Some(out) = self.waiting.remove(ask) {
             out.task.abort();
         }
     }
 
-    /// Remembers that somebody has approved this. If that is too much, the oldest is asked once more.
+    /// Remembers an approval. If there are too many, the oldest is forgotten and has to be requested again.
     pub(crate) fn grant(&mut self, request: PermissionRequest) {
         if self.granted.len() == GRANTS {
             self.granted.pop_front();
@@ -298,7 +297,7 @@ impl PendingDecisions {
         self.granted.push_back(request);
     }
 
-    /// Whether somebody has approved just this, where a file has `old`. A yes is for one time.
+    /// Whether exactly this use was approved, for a file with the content `old`. An approval is valid once.
     pub(crate) fn take_grant(
         &mut self,
         request: &ToolRequest,
@@ -309,13 +308,12 @@ impl PendingDecisions {
         place.and_then(|place| self.granted.remove(place)).is_some()
     }
 
-    /// What was approved in a turn is approved for no other.
+    /// Forgets the approvals of a turn when it ends.
     pub(crate) fn end_turn(&mut self) {
         self.granted.clear();
     }
 
-    /// Nobody waits for any answer any more, not even for one that has come: an agent may use the number of a
-    /// question again.
+    /// Withdraws all requests, including those whose answer has arrived: an agent may reuse their ids.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -348,7 +346,7 @@ mod tests {
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("2"), Some(ClientDecision::Reject)));
         asked.recv().await.unwrap().answer(ClientDecision::Cancel);
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("1"), Some(ClientDecision::Cancel)));
-        // Where nobody is there, the answer is nobody's.
+        // Without a client there is no answer.
         drop(asked);
         consultations.put(ask("3"), question(), Some(&advisor));
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("3"), None));
@@ -374,7 +372,7 @@ mod tests {
         let (advisor, mut asked) = mpsc::channel(2);
         let mut consultations = PendingDecisions::default();
         let ask = AskId("1".into());
-        // That somebody is asked has come, and is not heard of before the question is withdrawn and another is put.
+        // The event of the first request is not read before that request is withdrawn and another one is sent.
         consultations.put(ask.clone(), question(), Some(&advisor));
         let mut first = asked.recv().await.unwrap();
         first.waits_for_somebody();
@@ -391,7 +389,7 @@ mod tests {
             consultations.next().await,
             DecisionEvent::Said(ask.clone(), Some(ClientDecision::Reject))
         );
-        // The same of an answer that has come, and of a question that is put twice.
+        // The same with an answer that has arrived, and a request that is sent twice.
         consultations.put(ask.clone(), question(), Some(&advisor));
         asked.recv().await.unwrap().answer(ClientDecision::Approve);
         tokio::task::yield_now().await;

@@ -1,8 +1,8 @@
-//! Sessions that an agent has and that we do not know, made records of ours: begun in an editor without us, or by the
-//! agent's own program.
+//! Adopts sessions that an agent has and that have no record here, created by an editor without acpx or by the agent's
+//! own program.
 //!
-//! The record takes the ACP session's id for its own, so that whoever asked for the session goes on calling it so. It
-//! exists once the agent has given us the session, and what the agent replayed until then is its history.
+//! The record takes the ACP session's id as its own, so that clients can keep using that id. It exists once the agent
+//! has restored the session, and the agent's replay becomes its history.
 
 use std::future::pending;
 
@@ -16,9 +16,9 @@ use super::fork::Past;
 use crate::engine::{Engine, NewSession, RestoreSession, Session, SessionError};
 
 impl Engine {
-    /// Makes a record of a session that this agent has: by `session/load` where the agent has that, or else by
-    /// `session/resume`. An agent that does not give it is
-    /// [`AgentError::NotRestored`](crate::model::AgentError::NotRestored), and nothing of it is left then.
+    /// Creates a record for a session of this agent with `session/load`, or else `session/resume`. If the agent does
+    /// not restore the session, returns [`AgentError::NotRestored`](crate::model::AgentError::NotRestored) and leaves
+    /// nothing.
     pub async fn adopt(
         &self,
         new: NewSession,
@@ -27,7 +27,7 @@ impl Engine {
         let record = RecordId::new(session.as_str()).expect("the id of a session is not empty");
         loop {
             match self.under_way(&record).await? {
-                // Somebody else is at it, or was before we came.
+                // Another caller is adopting it, or already has.
                 Some((known, _)) if !known.is_over() => {
                     let how = known.wake(RestoreSession::default()).await?;
                     return Ok((known, how));
@@ -37,7 +37,7 @@ impl Engine {
             }
             let machine = SessionMachine::adopting(new.agent.label(), session.clone(), self.now());
             match self.make(record.clone(), machine, new.clone(), Past::default(), pending()).await {
-                // Somebody was faster.
+                // Another caller was faster.
                 Err(SessionError::Busy(_)) => {}
                 Err(error) => return Err(error),
                 Ok((session, unclaimed, how)) => {
@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// Remembers that nobody wants a session which the agent has and cannot delete: a record of it that is deleted from
-    /// the beginning, so that it is in no list and cannot be had.
+    /// Hides a session that the agent has and cannot delete: creates a record for it that is deleted from the start, so
+    /// that no list shows it and no client can restore it.
     pub async fn disown(
         &self,
         with: NewSession,
@@ -81,13 +81,13 @@ impl Engine {
             answered_turns: 0,
         };
         match shared.store.create(record, Vec::new(), shared.host.clone()).await {
-            // Somebody was faster, and what they did with it counts.
+            // Another caller was faster, and its record counts.
             Ok(_) | Err(StoreError::RecordExists(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The session of a record, if anything is left of one, and when nothing is.
+    /// The session of a record that has not ended completely, and a receiver for its end.
     async fn under_way(
         &self,
         record: &RecordId,

@@ -1,8 +1,8 @@
-//! A session that begins with what another one knows.
+//! Forks a session: the new one begins with the context of another.
 //!
-//! The agent forks its session in a process of its own, and the new record begins with a copy of everything that was
-//! kept of the old one: whoever reads it finds the whole conversation in one place, and nothing that happens to the old
-//! record touches it. Its lineage goes on from the old one's.
+//! The agent forks its session in a new process. The new record begins with a copy of all stored events of the old one,
+//! so it contains the whole conversation and later changes of the old record do not affect it. Its lineage continues
+//! the old one.
 
 use std::future::pending;
 
@@ -12,22 +12,22 @@ use crate::store::Change;
 
 use crate::engine::{Engine, NewSession, Session, SessionError, UnclaimedSession};
 
-/// How many bytes of a conversation can be copied: the copy is kept in one step, and is in memory until then.
+/// How many bytes of a conversation can be copied. The copy is in memory until it is stored in one transaction.
 const LONGEST: usize = 32 << 20;
 /// How many events are read at a time.
 const PAGE: usize = 512;
 
-/// A session that was forked.
+/// A forked session.
 pub struct Forked {
     /// The session.
     pub session: Session,
-    /// It goes again if nobody claims it.
+    /// Deletes the session unless it is claimed.
     pub unclaimed: UnclaimedSession,
     /// The last event that was copied.
     pub copied: Option<Seq>,
 }
 
-/// What a record begins with, before anything of its own.
+/// The copied content that a record begins with.
 #[derive(Default)]
 pub(crate) struct Past {
     pub(crate) events: Vec<Event>,
@@ -36,8 +36,8 @@ pub(crate) struct Past {
 }
 
 impl Engine {
-    /// Makes a record whose session the agent forks from another one's. One that has a turn which runs or waits is
-    /// [`SessionError::Busy`]: what of it a fork would know, nobody could say.
+    /// Creates a record whose session the agent forks from another one. Returns [`SessionError::Busy`] if that one has
+    /// a running or queued turn, because it would be undefined how much of the turn the fork contains.
     pub async fn fork(&self, of: &RecordId, new: NewSession) -> Result<Forked, SessionError> {
         let kept = self.record(of).await?.ok_or_else(|| SessionError::NoRecord(of.clone()))?;
         let has_work = self.running(of).await?.is_some_and(|session| session.status().has_work);
@@ -51,7 +51,7 @@ impl Engine {
         Ok(Forked { session, unclaimed, copied })
     }
 
-    /// Everything that is kept of a record.
+    /// All stored events and turns of a record.
     async fn past_of(&self, kept: &Record) -> Result<Past, SessionError> {
         let store = &self.0.shared.store;
         let mut past = Past { title: kept.title.clone(), ..Past::default() };
@@ -74,7 +74,7 @@ impl Engine {
 }
 
 impl Past {
-    /// The number of its last event.
+    /// The sequence number of its last event.
     pub(crate) fn last_seq(&self) -> Option<Seq> {
         self.events.last().map(|event| event.seq)
     }
@@ -84,7 +84,7 @@ impl Past {
         self.events.last().map_or(LineageIndex::FIRST, |event| event.lineage)
     }
 
-    /// What is to be kept of it.
+    /// The changes that store it.
     pub(crate) fn into_changes(self) -> Vec<Change> {
         let title = self.title.map(|title| Change::Title(Some(title)));
         let events = self.events.into_iter().map(Change::Event);

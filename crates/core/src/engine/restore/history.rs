@@ -1,5 +1,4 @@
-//! The conversation so far, read back from the store: to compare with a replay, and to carry into a fresh
-//! session.
+//! Reads the conversation back from the store, to compare it with a replay and to carry it into a fresh session.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,17 +15,17 @@ use crate::engine::session::task::SessionTask;
 
 /// How many events are folded at a time.
 const PAGE: usize = 4096;
-/// About how much text a fresh session is told at most. The newest part is kept.
+/// How many bytes of text a fresh session receives at most. The newest part is kept.
 const CARRIED_CHARS: usize = 200_000;
 
 impl SessionTask {
-    /// What a replay is compared with, and when somebody last spoke; and the conversation as text, if a fresh session is
-    /// to be told it, and how much of it that is.
+    /// Returns the exchanges to compare a replay with, the time of the last message and, if a fresh session receives
+    /// the conversation as text, how much of it that is.
     pub(crate) async fn read_history(
         &mut self,
     ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<HistoryExtent>), StoreError> {
         self.history = None;
-        // Only whoever passes lines to another machine has its numbers told with every update.
+        // Only updates through the relay to another machine carry sequence numbers.
         let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
         let is_far = is_host && self.place.agent.url().is_some();
         self.far = is_far.then(|| RemoteHostState::new(self.keeper.lineage()));
@@ -41,13 +40,13 @@ impl SessionTask {
         };
         let (conversation, carried) = if self.machine.carries_history() {
             let whole = into(Conversation::new(record.clone()), &store, &record, hear).await?;
-            // A prompt that is sent once more is not told beside itself.
+            // A prompt that is sent again is not repeated in the transcript.
             let resent = self.machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
             let (text, carried) = transcript(&whole, resent);
             self.history = Some(text);
             (whole, Some(carried))
         } else {
-            // As much as a replay is compared with, however long it is.
+            // As much as a replay is compared with, independent of the length.
             (into(Conversation::brief(record.clone()), &store, &record, hear).await?, None)
         };
         self.knowledge.remember(conversation.memory());
@@ -120,14 +119,14 @@ fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, 
     (text, carried)
 }
 
-/// A message with what went along with its words.
+/// A message's text with its other content blocks.
 fn whole(message: &ConversationMessage) -> String {
     let said = Some(message.text.clone()).filter(|text| !text.is_empty());
     let along = message.blocks.iter().filter_map(|block| acp::carried_words(block));
     said.into_iter().chain(along).collect::<Vec<_>>().join("\n")
 }
 
-/// A prompt with the history put before it, marked as not the user's words.
+/// Puts the history before a prompt, marked as not written by the user.
 pub(crate) fn with_history(blocks: &str, history: &str) -> String {
     match blocks.trim_start().strip_prefix('[') {
         Some(rest) => format!("[{},{rest}", acp::carried_block(history)),

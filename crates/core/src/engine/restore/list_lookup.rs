@@ -1,4 +1,4 @@
-//! What an agent tells of a session beside giving it back: its place in the agent's list, and the words it began with.
+//! Reads a session's row in the agent's list, and derives a title from its first user message.
 
 use crate::acp::client::{ListPage, ListedSession};
 use crate::machine::Input;
@@ -8,13 +8,13 @@ use crate::engine::Disk;
 use crate::engine::session::effects::SessionAction;
 use crate::engine::session::task::SessionTask;
 
-/// How much of what a user said first is looked at for a title.
+/// How many bytes of the first user message are used for a title.
 const FIRST_WORDS_BYTES: usize = 1024;
-/// How many pages of an agent's list are looked through for one session.
+/// How many pages of an agent's list are searched for one session.
 const MAX_PAGES: usize = 20;
 
 impl SessionTask {
-    /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
+    /// Looks for this session on a page of the agent's list. A failed list counts as not found.
     pub(crate) fn take_page(&mut self, page: Option<ListPage>) {
         let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
         let wanted = self.machine.target_session();
@@ -34,7 +34,7 @@ impl SessionTask {
         }
     }
 
-    /// Takes what the agent's list says of this session. One that we do not know must be where it is asked for.
+    /// Applies the session's row of the agent's list. An adopted session must have the requested directory.
     pub(crate) async fn take_found(&mut self, row: ListedSession) {
         let ListedSession { session, updated_at, title, cwd, .. } = row;
         if let Some(cwd) = cwd.filter(|_| self.machine.is_adopting())
@@ -44,7 +44,7 @@ impl SessionTask {
             let error = AgentError::WorksElsewhere { agent, session, cwd };
             return self.step(Input::SetupImpossible(error));
         }
-        // What a fresh session is called says nothing of what came before it.
+        // The title of a fresh session does not describe the earlier conversation.
         let is_whole = self.machine.lineage().is_none_or(|lineage| lineage.rows().len() == 1);
         if let Some(title) = title.filter(|title| is_whole && !title.trim().is_empty()) {
             self.keeper.keep_first_title(title);
@@ -55,7 +55,7 @@ impl SessionTask {
         self.step(Input::Listed(updated_at));
     }
 
-    /// The first words of a session that we do not know are its title, if the agent has none.
+    /// The first user message of an adopted session is its title, if the agent has none.
     pub(crate) fn note_first_words(&mut self, update: &Update) {
         let (pieces, is_user) = match update {
             Update::Chunk { kind, content, .. } => {
@@ -67,7 +67,7 @@ impl SessionTask {
             _ => return,
         };
         if !is_user {
-            // Whatever the user says after that is no longer the first.
+            // Later user messages are not the first.
             self.first_words_end |= !self.first_words.is_empty();
             return;
         }
@@ -82,8 +82,8 @@ impl SessionTask {
     }
 }
 
-/// Whether a text names a directory, however it is written. What is no path says nothing to the contrary, and neither
-/// does a disk that says nothing.
+/// Whether a text names our directory, in any spelling. An invalid path or a disk that does not respond counts as a
+/// match.
 async fn is_same_directory(disk: &Disk, ours: &AbsolutePath, text: &str) -> bool {
     let Ok(theirs) = AbsolutePath::new(text) else { return true };
     if theirs == *ours {

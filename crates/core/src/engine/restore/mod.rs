@@ -1,4 +1,4 @@
-//! How a session comes back or begins from another: history, lookup in the agent's list, adoption, fork.
+//! Restores sessions and creates them from others: history, lookup in the agent's list, adoption, fork.
 
 pub(super) mod adopt;
 pub(super) mod fork;

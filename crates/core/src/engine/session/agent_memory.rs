@@ -1,32 +1,33 @@
-//! What a session's task knows of its agent's memory, and how the agent came to have the session: the next turn is told
-//! with it, since whoever asked for that may not have been there. A turn that nobody has asked for has nobody to tell.
+//! Tracks how much of the conversation the agent remembers, and how the session was restored. The next requested turn
+//! reports the latter, because its client may not have been attached at the restore. A turn that the agent started by
+//! itself does not report it.
 
 use crate::machine::WakeOutcome;
 use crate::model::{AgentMemory, Fact, Seq, TurnId, Update};
 
-/// What is known of an agent's memory.
+/// The known state of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Knowledge {
     memory: AgentMemory,
-    /// How the agent came to have the session, until a turn begins.
+    /// How the session was restored, until a turn begins.
     how: Option<WakeOutcome>,
     awakened: Option<(TurnId, WakeOutcome)>,
-    /// The last turn that the agent has begun by itself.
+    /// The last turn that the agent began by itself.
     unasked: Option<TurnId>,
 }
 
 impl Knowledge {
-    /// What a record tells by itself.
+    /// The state as stored in a record.
     pub(crate) fn of(memory: AgentMemory) -> Self {
         Self { memory, ..Self::default() }
     }
 
-    /// Takes what the events of a record tell.
+    /// Sets the memory derived from a record's events.
     pub(crate) fn remember(&mut self, memory: AgentMemory) {
         self.memory = memory;
     }
 
-    /// Takes the next fact, which is this event.
+    /// Applies the next fact, which has this sequence number.
     pub(crate) fn take(&mut self, seq: Seq, fact: &Fact) {
         self.memory.take(seq, fact);
         if let (Fact::ReplayedLate { replay }, Some(WakeOutcome::Restored { replay: told, .. })) =
@@ -42,17 +43,17 @@ impl Knowledge {
         }
     }
 
-    /// Takes what the agent reports.
+    /// Applies an update of the agent.
     pub(crate) fn hear(&mut self, update: &Update) {
         self.memory.hear(update);
     }
 
-    /// A turn is about to begin that nobody has asked for.
+    /// Marks a turn that the agent is about to begin by itself.
     pub(crate) fn begins_unasked(&mut self, turn: TurnId) {
         self.unasked = Some(turn);
     }
 
-    /// The agent has the session.
+    /// The agent has loaded the session.
     pub(crate) fn awake(&mut self, how: WakeOutcome) {
         if !matches!(how, WakeOutcome::Live | WakeOutcome::Created) {
             self.how = Some(how);
@@ -63,7 +64,7 @@ impl Knowledge {
         self.memory
     }
 
-    /// The last turn that began with an agent which had the session anew, and how it had come to it.
+    /// The last turn that began with a newly restored session, and how it was restored.
     pub(crate) fn awakened(&self) -> Option<(TurnId, WakeOutcome)> {
         self.awakened
     }
@@ -80,7 +81,7 @@ mod tests {
         let mut knowledge = Knowledge::default();
         let early = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Shorter) };
         knowledge.awake(early);
-        // It is told as it turned out.
+        // The later verdict replaces the earlier one.
         knowledge.take(Seq(0), &Fact::ReplayedLate { replay: ReplayVerdict::Same });
         let how = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) };
         let started = |turn| Fact::TurnStarted { turn, request_id: turn.to_string(), client: None };

@@ -1,5 +1,5 @@
-//! What clients ask of a session, and how its task takes each: every wish becomes an input of the machine, or is answered
-//! from what the task knows.
+//! Commands that clients send to a session's task. Each becomes an input of the state machine, or the task replies from
+//! its own state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use crate::engine::ops::session_query::{Inquiry, SessionQueryError};
 use crate::engine::permissions::request::ResponderSender;
 use crate::engine::{Prompt, RestoreSession};
 
-/// Whether an agent may be parked that would forget its session with that.
+/// Whether an agent may be parked that cannot restore its session.
 pub(crate) enum Forgetting {
     Allowed,
     Unwanted,
 }
 
-/// What a client asks of a session.
+/// A command for a session's task.
 pub(crate) enum SessionCommand {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<WakeOutcome, WakeError>>),
     /// Return to an earlier ACP session.
@@ -41,35 +41,35 @@ pub(crate) enum SessionCommand {
         prompt: Box<Prompt>,
         waiter: PromptWaiter,
     },
-    /// Whoever asks for a prompt again is asked what its turn still asks.
+    /// Attaches to a turn again and receives its pending requests.
     Join(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
-    /// Whoever is asked where a turn has nobody of its own.
+    /// Sets the client for requests of turns without a client.
     Advise(ResponderSender),
-    /// A request for the agent, beside any turn.
+    /// Forwards a request to the agent, outside any turn.
     Pass(Box<RestoreSession>, ForwardedRequest, oneshot::Sender<Result<Arc<str>, ForwardError>>),
-    /// Nobody waits for its answer any more.
+    /// Withdraws a forwarded request.
     Withdraw(PassId),
-    /// What the agent has beside this session, if it is there.
+    /// Queries the agent about its other sessions, if it runs.
     Inquire(Inquiry, oneshot::Sender<Result<AgentResponse, SessionQueryError>>),
     Cancel(Option<TurnId>, Option<ExtraParams>),
-    /// Which turns are open?
+    /// Lists the open turns.
     OpenTurns(oneshot::Sender<Vec<OpenTurnRef>>),
     /// Cancels these turns, and replies with the event of the last end when all of them are over.
     CancelTurns(Vec<TurnId>, Option<ExtraParams>, oneshot::Sender<Option<Seq>>),
-    /// With a record that is to have the scope from then on.
+    /// Closes the session, and moves the scope to the given record, if any.
     Close(Option<ScopeSuccessor>, oneshot::Sender<()>),
-    /// Deletes a session whose client never heard of it, if it was never prompted.
+    /// Deletes a session that its client does not know yet, if it was never prompted.
     TakeBack(oneshot::Sender<Deletion>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(Option<ExtraParams>, oneshot::Sender<Deletion>),
     Park(Forgetting, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     HasDirectories(Vec<AbsolutePath>, oneshot::Sender<bool>),
-    /// What is waited for?
+    /// Reports what the session waits for.
     Waiting(oneshot::Sender<Option<WaitReason>>),
-    /// What has the agent not done in this time?
+    /// Reports what the agent has not done in this time.
     SlowStart(Duration, Option<PassId>, oneshot::Sender<AgentError>),
-    /// The setting that a word means is wished no more.
+    /// Removes the requested setting that a word means.
     Forget(Option<Box<str>>, oneshot::Sender<Option<Setting>>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
@@ -78,7 +78,7 @@ pub(crate) enum SessionCommand {
 }
 
 impl SessionCommand {
-    /// Whether the agent is to do something.
+    /// Whether the command needs the agent.
     fn needs_agent(&self) -> bool {
         matches!(self, Self::Wake(..) | Self::Return(..) | Self::Prompt { .. } | Self::Pass(..))
     }
@@ -93,7 +93,7 @@ impl SessionTask {
             SessionCommand::Wake(restore, reply) => self.take_wake(*restore, reply),
             SessionCommand::Return(session, restore, reply) => self.take_return(session, *restore, reply),
             SessionCommand::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
-            // The first may have been taken this moment: then it is kept before this is looked at.
+            // The first prompt may just have been accepted. It is persisted before this action runs.
             SessionCommand::Join(request, advisor, reply) => {
                 self.outward.push(SessionAction::Joined(request, advisor, reply));
             }
@@ -207,8 +207,8 @@ impl SessionTask {
         self.step(Input::Pass(pass));
     }
 
-    /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
-    /// sent to it.
+    /// Detects an agent that has exited while other processes hold its pipes open, so that no new request is sent to
+    /// it.
     async fn look_after_agent(&mut self) {
         let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
         if is_dead && self.machine.current_turn().is_none() {
@@ -216,7 +216,7 @@ impl SessionTask {
         }
     }
 
-    /// Whether so much waits for the agent to read it that it is sent no request of a client.
+    /// Whether the agent's send queue is full, so that client requests are refused.
     pub(crate) fn agent_is_behind(&self) -> bool {
         self.agent.as_ref().is_some_and(|agent| !agent.sending.has_room())
     }
@@ -228,7 +228,7 @@ impl SessionTask {
         self.step(Input::Delete);
     }
 
-    /// Who is there to be told that the session is deleted.
+    /// Notes whether a running agent supports `session/delete`.
     fn note_deletion(&mut self) {
         if let (Deletion::NotThere, Some(agent)) = (&self.deletion, &self.agent) {
             let is_offered = agent.connection.capabilities().sessions.delete;
@@ -236,26 +236,26 @@ impl SessionTask {
         }
     }
 
-    /// Cancels a turn, or whichever runs, and says besides to the agent what the client did.
+    /// Cancels a turn, or the running one, and forwards the client's extra params.
     pub(crate) fn cancel(&mut self, turn: Option<TurnId>, besides: Option<ExtraParams>) {
         self.metas.cancelling = besides;
         self.step(Input::Cancel(turn));
         self.metas.cancelling = None;
     }
 
-    /// Whether an agent runs, or is about to: it keeps what it was started with.
+    /// Whether an agent runs or is starting. Its launch spec cannot change then.
     fn has_agent(&self) -> bool {
         self.agent.is_some() || self.coming.is_some()
     }
 
-    /// Takes what an agent is started with, if one is still to be.
+    /// Applies launch values, if the agent is not started yet.
     pub(crate) fn prepare(&mut self, restore: RestoreSession) {
         if !self.has_agent() {
             self.place.renew(restore);
         }
     }
 
-    /// The agent has set the session up with what was given: from now on it is the record's.
+    /// Persists the launch values after the agent has set the session up with them.
     pub(crate) fn own_given(&mut self) {
         let before = std::mem::replace(&mut self.belongings, self.place.belongings());
         if self.place.has_moved(&before.agent) {
@@ -269,7 +269,7 @@ impl SessionTask {
         }
     }
 
-    /// The agent has not set the session up with what was given: the record keeps what it had.
+    /// Restores the previous launch values after the agent failed to set the session up.
     pub(crate) fn forget_given(&mut self) {
         self.place.restore(self.belongings.clone());
     }

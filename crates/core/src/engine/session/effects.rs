@@ -1,4 +1,4 @@
-//! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
+//! Feeds the state machine and executes its effects: persist and commit first, then act.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +31,10 @@ use crate::engine::permissions::dispatch::Consulting;
 use crate::engine::permissions::request::ResponderSender;
 use crate::engine::restore::history;
 
-/// How much may be exchanged before there is a record to keep it in.
+/// How many bytes may be exchanged before there is a record to store them in.
 pub(crate) const UNBORN_BYTES: usize = 64 << 20;
 
-/// What is done once its cause is kept.
+/// An action to execute once its cause is persisted.
 pub(crate) enum SessionAction {
     Start,
     End,
@@ -44,7 +44,7 @@ pub(crate) enum SessionAction {
     Found(Box<ListedSession>),
     Awake(Result<WakeOutcome, WakeError>),
     Accepted(RequestId, TurnId),
-    /// The prompt is part of the conversation; what an agent of version 2 answered.
+    /// The prompt is part of the conversation, with the result of a version 2 agent.
     Inserted(TurnId, Option<Arc<str>>),
     Refused(RequestId, PromptRefusal),
     Over(TurnEnd),
@@ -57,12 +57,12 @@ pub(crate) enum SessionAction {
     Closed,
 }
 
-/// How many lines of an agent were not taken.
+/// How many lines of an agent were discarded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LostLines {
-    /// Since they were no messages.
+    /// Because they were no messages.
     pub(crate) garbage: u64,
-    /// Since they were too long.
+    /// Because they were too long.
     dropped: u64,
 }
 
@@ -71,7 +71,7 @@ impl SessionTask {
         (self.shared.settings.clock)()
     }
 
-    /// Feeds the machine and gathers what it says; then what followed from that, one after the other.
+    /// Feeds the machine with an input and the inputs that follow from it, and collects the effects.
     pub(crate) fn step(&mut self, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
@@ -84,7 +84,7 @@ impl SessionTask {
                         if matches!(fact, Fact::TurnStarted { .. }) {
                             self.garbage_before = self.lost_lines().garbage;
                         }
-                        // One that only waited has had nothing to do with what was dropped.
+                        // Discarded lines do not concern a turn that was only queued.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
                             self.consultations.end_turn();
@@ -106,7 +106,7 @@ impl SessionTask {
         }
     }
 
-    /// The lines of the agent that were not taken; of one that has just gone, all that there were.
+    /// The agent's discarded lines; after its end, the final numbers.
     pub(crate) fn lost_lines(&self) -> LostLines {
         let counted = |agent: &LiveAgent| {
             let peer = agent.connection.peer();
@@ -115,8 +115,8 @@ impl SessionTask {
         self.agent.as_ref().map_or(self.lost, counted)
     }
 
-    /// Keeps how many lines of the agent were too long to be taken since this was last looked at, and how many were no
-    /// messages, if there were any.
+    /// Persists how many lines were discarded since the last call because they were too long, and how many were no
+    /// messages.
     fn keep_dropped_lines(&mut self, now: Timestamp) {
         let LostLines { garbage, dropped } = self.lost_lines();
         let unread = garbage.saturating_sub(self.garbage_before);
@@ -132,7 +132,7 @@ impl SessionTask {
         }
     }
 
-    /// `turn` is the turn that ran when the cause came in: its lines belong to it even if it ends by them.
+    /// `turn` is the turn that ran when the input arrived: its lines belong to it even if they end it.
     fn gather(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
         match effect {
             // A line that begins a turn belongs to it.
@@ -167,7 +167,7 @@ impl SessionTask {
                     self.consultations.forget();
                 }
                 let seq = Some(self.keeper.last());
-                // One that only waited has nothing of what the agent says.
+                // The agent's messages do not concern a turn that was only queued.
                 let (answer, meta, dropped_lines) = if turn == Some(over.id) {
                     (self.prompted.take(), self.idle_meta.take(), std::mem::take(&mut self.dropped))
                 } else {
@@ -203,10 +203,10 @@ impl SessionTask {
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
             Deadline::Pass(pass) => return self.limits.passed(pass, self.patience()),
-            // These run beside the others, and the turns themselves say how long they are.
+            // These have their own timers, set by the turns' limits.
             Deadline::Turn(_) | Deadline::Silence => return,
         };
-        // A time beyond what the clock can say is no limit.
+        // A time beyond the clock's range is no limit.
         let at = limit.and_then(|limit| Instant::now().checked_add(limit));
         self.deadline = at.map(|at| (deadline, at));
     }
@@ -244,7 +244,7 @@ impl SessionTask {
                 None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
-            // The machine asks only for what was advertised, and only while an agent runs.
+            // The machine calls only advertised methods, and only while an agent runs.
             None => {}
         }
         if is_end {
@@ -252,12 +252,12 @@ impl SessionTask {
         }
     }
 
-    /// Whether the agent says when a prompt is part of the conversation. In version 1 it is by being sent.
+    /// Whether the agent reports when a prompt becomes part of the conversation. In version 1, sending it is enough.
     fn agent_says_insertion(&self) -> bool {
         self.agent.as_ref().is_some_and(|agent| agent.connection.version() == ProtocolVersion::V2)
     }
 
-    /// The line of a call; `None` if there is no agent or it has no such method.
+    /// The line of a call; `None` if there is no agent or it does not support the method.
     fn outgoing(&mut self, call: AgentCall) -> Option<Result<OutgoingLine, AgentError>> {
         let connection = &mut self.agent.as_mut()?.connection;
         let place = SessionWorkspace {
@@ -317,7 +317,7 @@ impl SessionTask {
         }
     }
 
-    /// Sends a line that is not worth keeping.
+    /// Sends a line that is not persisted.
     pub(crate) fn send_unkept(&mut self, outgoing: OutgoingLine) {
         self.outward.push(SessionAction::Send(outgoing));
     }
@@ -336,12 +336,12 @@ impl SessionTask {
             SessionAction::Consult(consulting) => self.consult(consulting),
             SessionAction::Found(row) => self.take_found(*row).await,
             SessionAction::Awake(news) => {
-                // The agent has not taken what it was given, so the record keeps what it had.
+                // The agent did not accept the launch values, so the record keeps its own.
                 if matches!(news, Err(WakeError::Agent(_))) {
                     self.forget_given();
                 }
                 self.waiters.tell_awake(&news);
-                // A session that was never opened has nothing to come back to.
+                // A session that was never opened cannot be restored.
                 self.over |= news.is_err() && !self.keeper.has_record();
             }
             SessionAction::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
@@ -370,7 +370,7 @@ impl SessionTask {
                 tell(reply, turn);
             }
             SessionAction::Closed => {
-                // What an agent has left that went by itself is gone too before the session is said to be closed.
+                // Leftovers of an agent that exited by itself are ended before the session is reported as closed.
                 self.clear_leftover().await;
                 self.keeper.commit().await?;
                 self.over = true;
@@ -385,7 +385,7 @@ impl SessionTask {
     }
 
     fn start_agent(&mut self) {
-        // Whoever waits first is the one it starts for; without a prompt, it is whoever woke it last.
+        // The agent is started with the values of the first queued prompt, or else of the last wake.
         let first = self.machine.next_queued().and_then(|turn| self.given.get(&turn.request)).cloned();
         if let Some(given) = first {
             self.prepare(given);
@@ -404,7 +404,7 @@ impl SessionTask {
     async fn send_now(&mut self, outgoing: OutgoingLine) {
         let Some(agent) = &mut self.agent else { return };
         if agent.sending.send(outgoing).await.is_err() {
-            // The next receive sees the end and says how it came about.
+            // The next receive sees the end and reports its cause.
             agent.connection.peer().abort();
         }
     }

@@ -1,5 +1,5 @@
-//! Why a session's task has ended, for those who still ask it: they are told the store's own error, or that the record is
-//! deleted, and otherwise that the session was shut down.
+//! Why a session's task has ended, for callers that still hold its handle: the store's error, a deleted record, or else
+//! a shutdown.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::store::StoreError;
 
 use crate::engine::SessionError;
 
-/// Why a session no longer answers.
+/// The error for a command to an ended session.
 pub(crate) fn gone(fate: &ExitReasonCell, record: &RecordId) -> SessionError {
     match fate.known() {
         Some(ExitReason::Failed(error)) => SessionError::Store(error),
@@ -17,14 +17,14 @@ pub(crate) fn gone(fate: &ExitReasonCell, record: &RecordId) -> SessionError {
     }
 }
 
-/// Why a session's task ended, for those who still ask it.
+/// Why a session's task ended, shared with its handles.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ExitReasonCell(Arc<Mutex<Option<ExitReason>>>);
 
-/// An end that a session does not come back from.
+/// A permanent end of a session.
 #[derive(Debug, Clone)]
 pub(crate) enum ExitReason {
-    /// The store did not keep what had to be kept.
+    /// The store failed to persist something.
     Failed(Arc<StoreError>),
     /// The record was deleted.
     Deleted,

@@ -1,21 +1,21 @@
-//! What clients say with prompts, and with the end of a turn or a session, beside that itself, until it is sent. It lives in memory alone: it is of the
-//! client that said it, and may hold what nobody else is to keep.
+//! `_meta` and unknown params of client requests, held in memory until they are forwarded to the agent. They belong to
+//! the client that sent them and may be confidential, so they are never stored.
 
 use std::collections::HashMap;
 
 use crate::acp::ExtraParams;
 use crate::model::{RequestId, TurnId};
 
-/// What prompts that wait carry for the agent.
+/// The extra params of pending client requests.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardedParams {
     /// Of prompts that are not accepted yet.
     asked: HashMap<RequestId, ExtraParams>,
-    /// Of turns that are not over.
+    /// Of turns that have not ended.
     open: HashMap<TurnId, ExtraParams>,
-    /// Of whoever cancels, as long as that is done.
+    /// Of a cancel, while it is executed.
     pub(crate) cancelling: Option<ExtraParams>,
-    /// Of whoever deletes the session.
+    /// Of a delete request.
     pub(crate) deleting: Option<ExtraParams>,
 }
 
@@ -32,7 +32,7 @@ impl ForwardedParams {
         self.asked.remove(request);
     }
 
-    /// What a turn carries. Its prompt may be sent a second time.
+    /// The extra params of a turn. They stay until its end, because its prompt may be sent a second time.
     pub(crate) fn of(&self, turn: TurnId) -> Option<&ExtraParams> {
         self.open.get(&turn)
     }

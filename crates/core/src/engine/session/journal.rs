@@ -1,7 +1,7 @@
-//! What a session's task has to keep, gathered and committed together.
+//! Collects the changes of a session's record, and commits them together.
 //!
-//! The keeper numbers the events. Until the agent has answered `session/new` there is no record, and what
-//! was exchanged so far waits here; the record is made with all of it.
+//! The journal numbers the events. Until the agent has replied to `session/new` there is no record, and the lines so
+//! far wait here; the record is created with all of them.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) struct SessionJournal {
     stage: Stage,
     next: Seq,
     lineage: LineageIndex,
-    /// The version that lines to and from the agent are in.
+    /// The protocol version of lines to and from the agent.
     protocol: ProtocolVersion,
     changes: Vec<Change>,
     durability: Durability,
@@ -43,26 +43,26 @@ pub(crate) struct SessionJournal {
     bytes: usize,
     tail: Arc<EventTail>,
     has_title: bool,
-    /// Whether a turn was asked for since this began.
+    /// Whether a turn was requested since the task began.
     has_turn: bool,
-    /// What the record has of its agent's memory.
+    /// The agent's memory as stored in the record.
     memory: AgentMemory,
-    /// Who has the record's scope once it is closed.
+    /// The record that gets the scope once this one is closed.
     heir: Option<ScopeSuccessor>,
-    /// When something was last said elsewhere, until something is said here.
+    /// The time of the last message that was exchanged outside acpx, until one is exchanged here.
     spoken_elsewhere: Option<Timestamp>,
 }
 
-/// The record that takes the place of one that is closed.
+/// The record that gets the scope of a closed one.
 pub(crate) struct ScopeSuccessor {
     pub(crate) writer: SessionWriter,
     pub(crate) scope: Scope,
 }
 
 enum Stage {
-    /// There is no record. It has a lineage once `session/new` was answered, and is made with this batch.
+    /// There is no record. It has a lineage once `session/new` was answered, and is created with this batch.
     Unborn(Box<NewRecord>, Option<(Lineage, Timestamp)>),
-    /// There is one, and we are its writer.
+    /// There is a record, and we are its writer.
     Kept(SessionWriter),
 }
 
@@ -125,12 +125,12 @@ impl SessionJournal {
         matches!(self.stage, Stage::Kept(_))
     }
 
-    /// Whether a turn was asked for since this began. Those that a fork was made with do not count.
+    /// Whether a turn was requested since the task began. The copied turns of a fork do not count.
     pub(crate) fn has_begun_turn(&self) -> bool {
         self.has_turn
     }
 
-    /// From here on lines are in this version.
+    /// Sets the protocol version of the following lines.
     pub(crate) fn set_protocol(&mut self, version: ProtocolVersion) {
         self.protocol = version;
     }
@@ -140,7 +140,7 @@ impl SessionJournal {
         Seq(self.next.0 - 1)
     }
 
-    /// Which of the record's sessions is in force.
+    /// The current lineage.
     pub(crate) fn lineage(&self) -> LineageIndex {
         self.lineage
     }
@@ -174,7 +174,7 @@ impl SessionJournal {
         self.keep_line(now, turn, line);
     }
 
-    /// Keeps an update that is no part of the conversation.
+    /// Stores an update that is not part of the conversation.
     pub(crate) fn keep_aside(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
         let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Notification, body };
         self.keep_line(now, turn, line);
@@ -188,18 +188,18 @@ impl SessionJournal {
         self.keep_fact_in(now, turn, fact);
     }
 
-    /// Keeps a fact that belongs to a turn if one runs.
+    /// Stores a fact, as part of a turn if one is given.
     pub(crate) fn keep_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
         let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
         self.keep_line(now, turn, line);
     }
 
-    /// Keeps what an effect says is to be kept; any other effect is given back.
+    /// Stores an effect that has to be persisted, and returns any other effect.
     pub(crate) fn keep_effect(&mut self, now: Timestamp, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::Fact(fact) => self.keep_fact(now, &fact),
-            // What a client was promised, what may have reached the agent and what it answered are worth a
-            // sync, so a turn always is.
+            // Turns are always synced: they hold what a client was promised, what may have reached the agent, and what
+            // it replied.
             Effect::SaveTurn(turn) => {
                 self.has_turn = true;
                 self.durability = Durability::Machine;
@@ -213,7 +213,7 @@ impl SessionJournal {
             Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
             Effect::SaveRestoreError(error) => self.changes.push(Change::RestoreError(error)),
             Effect::SaveLifecycle(lifecycle) => {
-                // What was deleted does not come back, whatever happens to the machine.
+                // A deletion must survive a crash of the machine.
                 if lifecycle.is_deleted() {
                     self.durability = Durability::Machine;
                 }
@@ -224,15 +224,15 @@ impl SessionJournal {
         None
     }
 
-    /// Keeps a title for a record that has none.
+    /// Stores a title for a record that has none.
     pub(crate) fn keep_first_title(&mut self, title: String) {
         if !std::mem::replace(&mut self.has_title, true) {
             self.changes.push(Change::Title(Some(title)));
         }
     }
 
-    /// Takes when something was last said, by the agent, in a session where nothing has been said here. A time that is
-    /// yet to come says nothing.
+    /// Notes when the last message was exchanged according to the agent, for a session without messages here. Ignores
+    /// times in the future.
     pub(crate) fn note_spoken_elsewhere(&mut self, now: Timestamp, at: Timestamp) {
         let is_unborn = matches!(self.stage, Stage::Unborn(..));
         if at < now && (is_unborn || self.spoken_elsewhere.is_some_and(|known| known < at)) {
@@ -240,12 +240,12 @@ impl SessionJournal {
         }
     }
 
-    /// What the record has of its agent's memory.
+    /// The agent's memory as stored in the record.
     pub(crate) fn memory(&self) -> AgentMemory {
         self.memory
     }
 
-    /// Keeps what the agent remembers, if that is something else than before.
+    /// Stores the agent's memory, if it has changed.
     pub(crate) fn keep_memory(&mut self, memory: AgentMemory) {
         if std::mem::replace(&mut self.memory, memory) != memory {
             self.changes.push(Change::Memory(memory));
@@ -259,7 +259,7 @@ impl SessionJournal {
         }
     }
 
-    /// Keeps which directories belong to the session from now on beside the one it works in.
+    /// Stores the additional directories of the session.
     pub(crate) fn keep_additional_directories(&mut self, directories: &[AbsolutePath]) {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.additional_directories = directories.to_vec(),
@@ -267,7 +267,7 @@ impl SessionJournal {
         }
     }
 
-    /// Keeps what a shell finds the record by, at once and alone: it may be refused, and nothing else is then.
+    /// Stores the scope, immediately and in its own transaction: if it is refused, nothing else is.
     pub(crate) async fn set_scope(&mut self, scope: Scope) -> Result<(), StoreError> {
         match &mut self.stage {
             Stage::Unborn(seed, _) => {
@@ -278,7 +278,7 @@ impl SessionJournal {
         }
     }
 
-    /// Keeps where the record works, at once and alone: it may be refused, and nothing else is then.
+    /// Stores the directory, immediately and in its own transaction: if it is refused, nothing else is.
     pub(crate) async fn set_place(
         &mut self,
         cwd: &AbsolutePath,
@@ -296,7 +296,7 @@ impl SessionJournal {
         }
     }
 
-    /// Keeps where the record works, and that no shell finds it any more: another record has its scope there.
+    /// Stores the directory and removes the scope, which another record has there.
     pub(crate) async fn set_place_without_scope(
         &mut self,
         cwd: &AbsolutePath,
@@ -314,12 +314,12 @@ impl SessionJournal {
         }
     }
 
-    /// Once the record is closed, this one has a scope: both are kept in one step.
+    /// When the record is closed, moves its scope to this record in the same transaction.
     pub(crate) fn leave_scope_to(&mut self, heir: ScopeSuccessor) {
         self.heir = Some(heir);
     }
 
-    /// The right to write to the record, if there is one.
+    /// The record's writer, if there is a record.
     pub(crate) fn writer(&self) -> Option<SessionWriter> {
         match &self.stage {
             Stage::Unborn(..) => None,
@@ -327,7 +327,7 @@ impl SessionJournal {
         }
     }
 
-    /// Keeps by what command line the agent is started from now on.
+    /// Stores the agent's new command line.
     pub(crate) fn keep_command(&mut self, agent: &AgentSpec) {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.agent = agent.clone(),
@@ -338,7 +338,7 @@ impl SessionJournal {
         }
     }
 
-    /// Keeps which process the agent is, or that it has ended.
+    /// Stores the agent's process, or its end.
     pub(crate) fn keep_run(&mut self, run: AgentRun) {
         self.changes.push(Change::AgentRun(run));
     }
@@ -352,7 +352,7 @@ impl SessionJournal {
         }
     }
 
-    /// The turn of a prompt that a client has named so, as it is kept.
+    /// The stored turn of a prompt with this request id.
     pub(crate) async fn turn_of(&self, request: &RequestId) -> Result<Option<Turn>, StoreError> {
         if !self.has_record() {
             return Ok(None);
@@ -360,7 +360,7 @@ impl SessionJournal {
         self.shared.store.turn(self.record.clone(), request.clone()).await
     }
 
-    /// Commits what was gathered and shows its events to those who follow.
+    /// Commits the collected changes and publishes their events to followers.
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         let unborn = match &self.stage {
             Stage::Unborn(_, None) => return Ok(()),
@@ -404,7 +404,7 @@ impl SessionJournal {
     }
 }
 
-/// Appends to a record. Opened again by its id, it has its scope again, unless somebody else has it meanwhile.
+/// Appends to a record. A record that is reopened by its id gets its scope back, unless another record has it by then.
 async fn append(
     writer: &SessionWriter,
     changes: Vec<Change>,
@@ -423,7 +423,7 @@ async fn append(
     }
 }
 
-/// Whether a record leaves its scope to others with these changes.
+/// Whether these changes give up the record's scope.
 fn is_given_up(changes: &[Change]) -> bool {
     changes
         .iter()
@@ -434,7 +434,7 @@ impl NewRecord {
     fn record(&self, lineage: Lineage, born: Timestamp) -> Record {
         Record {
             id: self.id.clone(),
-            // What a user says of an agent's behaviour is said anew with every start.
+            // A user-configured profile is not stored; every start provides it again.
             agent: self.agent.clone().with_profile(None),
             cwd: self.cwd.clone(),
             real_cwd: self.real_cwd.clone(),

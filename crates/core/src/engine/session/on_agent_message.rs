@@ -1,4 +1,4 @@
-//! What an agent says, as the inputs that a session's machine takes.
+//! Translates an agent's messages into inputs of the state machine.
 
 use crate::acp::client::{AgentResponse, ParsedMessage, ReceivedMessage, RedactedLine};
 use crate::acp::idle_meta;
@@ -12,7 +12,7 @@ use super::task::{Ask, SessionTask};
 use crate::engine::ops::delete::Deletion;
 
 impl SessionTask {
-    /// Takes one message of the agent.
+    /// Handles one message of the agent.
     pub(crate) fn take_said(&mut self, said: ReceivedMessage) {
         let ReceivedMessage { meaning, line, size } = said;
         self.limits.spoken();
@@ -78,13 +78,13 @@ impl SessionTask {
         }
     }
 
-    /// Takes what the agent says of its own state. What a host of ours says of it beside the protocol is no part of the
+    /// Handles a state update of the agent. One that a remote acpx host sends as an extension is not part of the
     /// conversation.
     fn take_state(&mut self, state: AgentState, background: bool, line: RedactedLine) {
         let own = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         self.note_far_state(&state, &line);
         let is_part = line.kind == EventKind::Update;
-        // It may end the turn later: an agent can be quicker with its work than with its answer.
+        // It may end the turn later: an agent can finish its work before it replies to the prompt.
         self.idle_meta = if is_part { idle_meta(&line.body) } else { None };
         let body = is_part.then(|| line.body.clone());
         if !is_part {
@@ -93,14 +93,14 @@ impl SessionTask {
         self.step(Input::State { state, background, body, own });
     }
 
-    /// Takes an ACP session for this record alone; the record that is live on it, if there is one.
+    /// Reserves an ACP session for this record. If another record is live on it, returns that record.
     fn take_live_id(&mut self, session: &AcpSessionId) -> Result<(), RecordId> {
         let (agent, record) = (&self.place.agent, self.keeper.record());
         self.live_id = Some(self.shared.live_ids.take(agent, session.clone(), record)?);
         Ok(())
     }
 
-    /// Takes the ACP session that is to be restored. Two records of one would write to it at once.
+    /// Reserves the ACP session that is to be restored. Otherwise two records could write to it at once.
     pub(crate) fn take_restored_id(&mut self) -> Result<(), AgentError> {
         let session = self.machine.target_session().cloned();
         let Some(session) = session.filter(|_| self.live_id.is_none()) else { return Ok(()) };
@@ -111,7 +111,7 @@ impl SessionTask {
     fn take_answer(&mut self, answer: AgentResponse) {
         match answer {
             AgentResponse::Opened(Ok((session, inner))) => {
-                // One that could not be restored is live no more.
+                // A session that could not be restored is not live any more.
                 self.live_id = None;
                 if self.take_live_id(&session).is_ok() {
                     self.own_given();
@@ -160,7 +160,7 @@ impl SessionTask {
                 self.deletion = Deletion::Answered(answer);
                 self.step(Input::DeleteAnswered);
             }
-            // Nobody logs in with the agent of a session.
+            // Logins do not use the agent of a session.
             AgentResponse::Login(_) | AgentResponse::Other => {}
         }
     }

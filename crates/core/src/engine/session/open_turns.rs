@@ -1,6 +1,6 @@
-//! The open turns of a session, and how a client ends several of them in one step.
+//! The open turns of a session, and cancelling several of them in one step.
 //!
-//! They are cancelled from the last that waits to the one that runs, so that no prompt which is to be cancelled is
+//! They are cancelled from the last queued one to the running one, so that no prompt that is to be cancelled is
 //! dispatched first. A cancel ends in bounded time, and so does the wait for it.
 
 use std::collections::HashSet;
@@ -17,12 +17,12 @@ use crate::engine::SessionError;
 use crate::engine::api::session_handle::Session;
 use crate::engine::api::turn_handle::TurnEnd;
 
-/// A turn that runs, or waits to run.
+/// A running or queued turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenTurnRef {
-    /// Which.
+    /// Its id.
     pub(crate) id: TurnId,
-    /// The client's name for its prompt.
+    /// The request id of its prompt.
     pub(crate) request: RequestId,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct EndWaiter {
 }
 
 impl EndWaiter {
-    /// Notes the end of a turn; whether the client still waits for others.
+    /// Notes the end of a turn. Returns whether the client still waits for others.
     pub(crate) fn note(&mut self, end: &TurnEnd) -> bool {
         if self.left.remove(&end.turn.id) {
             self.last = self.last.max(end.seq);
@@ -42,21 +42,21 @@ impl EndWaiter {
         !self.left.is_empty()
     }
 
-    /// All of them are over.
+    /// Replies, once all of them are over.
     pub(crate) fn tell(self) {
         tell(self.reply, self.last);
     }
 }
 
 impl Session {
-    /// The turns that are open: the one that runs first, then those that wait, in order.
+    /// The open turns: the running one first, then the queued ones in order.
     pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurnRef>, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(SessionCommand::OpenTurns(reply), answer).await
     }
 
-    /// Cancels these turns, with what the client says to the agent besides, and waits until they are over; the event
-    /// that told the last end. One that is over already stays as it is.
+    /// Cancels these turns, with the client's extra params, and waits until they are over. Returns the event of the
+    /// last end. No effect on a turn that is already over.
     pub(crate) async fn cancel_turns(
         &self,
         turns: Vec<TurnId>,

@@ -1,4 +1,4 @@
-//! Those who wait for a session to do something, and how they are told.
+//! Callers that wait for a session, and the replies to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::engine::api::turn_handle::{TurnEnd, TurnInsertion};
 use crate::engine::ops::delete::Deletion;
 use crate::engine::permissions::request::ResponderSender;
 
-/// Tells one waiter; one that no longer waits is not an error.
+/// Replies to one waiter. It is no error if the waiter is gone.
 pub(crate) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
     drop(waiter.send(news));
 }
 
-/// What a client that prompts waits for.
+/// The reply channels of a client that prompts.
 pub(crate) struct PromptWaiter {
     pub(crate) accepted: oneshot::Sender<Result<TurnId, PromptRefusal>>,
-    /// Dropped untold if the prompt never becomes part of the conversation.
+    /// Dropped without a value if the prompt never becomes part of the conversation.
     pub(crate) inserted: oneshot::Sender<TurnInsertion>,
     pub(crate) over: oneshot::Sender<TurnEnd>,
-    /// Whom to ask what the agent asks.
+    /// The client that answers the agent's requests.
     pub(crate) advisor: Option<ResponderSender>,
 }
 
@@ -35,17 +35,17 @@ pub(crate) struct Waiters {
     pub(crate) closed: Vec<oneshot::Sender<()>>,
     pub(crate) deleted: Vec<oneshot::Sender<Deletion>>,
     pub(crate) prompts: HashMap<RequestId, PromptWaiter>,
-    /// Those who have cancelled turns and wait for their ends.
+    /// Clients that have cancelled turns and wait for their ends.
     pub(crate) ends: Vec<EndWaiter>,
-    /// Those whose request went to the agent.
+    /// Clients with a forwarded request.
     pub(crate) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, ForwardError>>>,
     inserted: HashMap<TurnId, oneshot::Sender<TurnInsertion>>,
     over: HashMap<TurnId, oneshot::Sender<TurnEnd>>,
-    /// Whom to ask what the agent asks in a turn.
+    /// The client that answers the agent's requests of each turn.
     advisors: HashMap<TurnId, ResponderSender>,
-    /// Whom to ask where a turn has nobody.
+    /// The client for turns without one.
     stand_in: Option<ResponderSender>,
-    /// Who asked for the prompts that have not begun, as far as they said.
+    /// The names of the clients whose prompts have not begun, if they gave one.
     askers: HashMap<RequestId, ClientName>,
 }
 
@@ -112,12 +112,12 @@ impl Waiters {
         }
     }
 
-    /// Remembers who asks, until the prompt begins.
+    /// Remembers the client's name until the prompt begins.
     pub(crate) fn asked_by(&mut self, request: &RequestId, client: Option<ClientName>) {
         self.askers.extend(client.map(|client| (request.clone(), client)));
     }
 
-    /// Says of a turn that begins who asked for it.
+    /// Adds the client's name to the start of a turn.
     pub(crate) fn name_asker(&mut self, fact: &mut Fact) {
         if let Fact::TurnStarted { request_id, client, .. } = fact
             && let Ok(request) = RequestId::new(request_id.as_str())
@@ -126,17 +126,17 @@ impl Waiters {
         }
     }
 
-    /// From here on this one is asked about a turn.
+    /// Sets the client that answers the agent's requests of a turn.
     pub(crate) fn advise(&mut self, turn: TurnId, advisor: ResponderSender) {
         self.advisors.insert(turn, advisor);
     }
 
-    /// From here on this one is asked about turns that have nobody.
+    /// Sets the client for turns without one.
     pub(crate) fn stand_in(&mut self, advisor: ResponderSender) {
         self.stand_in = Some(advisor);
     }
 
-    /// Whom to ask about a turn.
+    /// The client that answers the agent's requests of a turn.
     pub(crate) fn advisor(&self, turn: TurnId) -> Option<&ResponderSender> {
         self.advisors.get(&turn).or(self.stand_in.as_ref())
     }

@@ -1,4 +1,4 @@
-//! What a session's task tells those who hold the session, without being asked: how it stands, and what it offers.
+//! Publishes a session's status and its agent's offer to all handles.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl SessionTask {
         });
     }
 
-    /// The record's three ids as they stand, once there is a record.
+    /// The record's three ids, once there is a record.
     pub(crate) fn identity(&self) -> Option<SessionIdentity> {
         self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
             record: self.keeper.record().clone(),
@@ -46,7 +46,7 @@ impl SessionTask {
         })
     }
 
-    /// Tells the machine what the agent offers, if that is not what it was last told.
+    /// Feeds the agent's offer to the machine, if it has changed.
     pub(crate) fn note_offers(&mut self) {
         let Some(agent) = &self.agent else { return };
         let (offered, version) = (agent.connection.offered(), agent.connection.version());
@@ -57,7 +57,7 @@ impl SessionTask {
         }
     }
 
-    /// Drops the wish that a word means; whoever asks for it is told when that is kept.
+    /// Removes the requested setting that a word means. Replies once that is persisted.
     pub(crate) fn forget(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
         let wish = self.machine.wished(word);
         if let Some(wish) = &wish {
@@ -66,7 +66,7 @@ impl SessionTask {
         self.outward.push(SessionAction::Forgotten(wish, reply));
     }
 
-    /// What is offered by an agent that is gone stays until another has the session.
+    /// Publishes the agent's offer. After the agent's end it stays until another agent has loaded the session.
     fn tell_offers(&mut self) {
         let Some(agent) = self.agent.as_ref().filter(|_| self.machine.is_live()) else { return };
         let (offered, answer) = (agent.connection.offered(), agent.connection.answer());

@@ -1,7 +1,7 @@
-//! One session's task: the only owner of its machine, its agent and its place in the store.
+//! One session's task: the only owner of its machine, its agent and its lease on the record.
 //!
-//! It waits for one thing to happen, takes whatever else has happened meanwhile, and settles it all at once:
-//! commit, then act. Everything that can happen is a [`SessionEvent`]; nothing else touches the session.
+//! It waits for an event, takes the agent's other messages that have arrived, and settles them together: commit, then
+//! act. Everything that can happen is a [`SessionEvent`]; nothing else changes the session.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -43,38 +43,38 @@ use crate::engine::tools::dispatch::ToolAsk;
 use crate::engine::tools::run::{ToolOutcome, ToolRequestOrigin};
 use crate::engine::{CountGuard, EngineContext, RestoreSession};
 
-/// How many of the agent's messages are settled together at most, and about how many bytes of them.
+/// How many of the agent's messages, and about how many bytes, are committed together at most.
 const BATCH_MESSAGES: usize = 512;
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// A request of the agent that waits for our answer.
+/// A pending request of the agent.
 pub(crate) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
     /// A file or a terminal.
     Tool(Box<ToolAsk>),
-    /// It is not granted, and this is why.
+    /// Refused with this error.
     Refused(RpcError),
 }
 
 type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<RedactedLine>), FailedStart>> + Send>>;
 
-/// One thing that happened.
+/// Anything that can happen to a session.
 enum SessionEvent {
     Command(Option<SessionCommand>),
     Started(Box<Result<(LiveAgent, Vec<RedactedLine>), FailedStart>>),
-    /// The agent has gone as it was asked to, or would not.
+    /// An agent was ended on request.
     Ended(AgentExitReport),
-    /// What an agent had left when it went by itself is gone, or would not go.
+    /// The leftovers of an agent that exited by itself were ended or given up.
     Cleared(AgentExitReport),
     Said(Option<ReceivedMessage>),
-    /// Something has come of what the agent wanted done, or terminals have shown something.
+    /// A tool request has an outcome, or terminals have new output.
     Done(Option<(ToolRequestOrigin, ToolOutcome)>),
     Deadline(Deadline),
-    /// A client has answered a question of the agent, or nobody has.
+    /// A pending request has a decision, or a person is being asked.
     Consulted(DecisionEvent),
-    /// Somebody began or ceased to hold the session.
+    /// The number of holds has changed.
     Held,
 }
 
@@ -83,25 +83,25 @@ pub(crate) struct SessionTask {
     pub(crate) machine: SessionMachine,
     pub(crate) keeper: SessionJournal,
     pub(crate) place: LaunchSpec,
-    /// What of it is the session's.
+    /// The part that the session keeps from start to start.
     pub(crate) belongings: PersistedLaunchSpec,
     commands: mpsc::Receiver<SessionCommand>,
     pub(crate) told: StatusPublisher,
-    /// How long an agent with nothing to do stays while nobody holds the session, and whether somebody wanted just that.
+    /// How long an idle agent stays while the session has no hold, and whether a client set that time.
     pub(crate) idle: Option<Duration>,
     pub(crate) idle_is_wanted: bool,
-    /// Counts this session among the live ones while it has an agent.
+    /// Counts this session as live while it has an agent.
     pub(crate) live: Option<CountGuard>,
     pub(crate) agent: Option<LiveAgent>,
     pub(crate) coming: Option<Coming>,
-    /// The agent's process, until its end is kept.
+    /// The agent's process, until its end is persisted.
     pub(crate) run: Option<AgentRun>,
-    /// An agent that was asked to go.
+    /// An agent that is being ended on request.
     pub(crate) going: Option<JoinHandle<AgentExitReport>>,
     pub(crate) leftover: Option<Leftover>,
-    /// What the agent that was asked to go had done wrong, if anything.
+    /// What the agent that is being ended did wrong, if anything.
     pub(crate) fault: Option<&'static str>,
-    /// What the machine is to be told next.
+    /// The inputs that the machine gets next.
     pub(crate) inputs: VecDeque<Input>,
     pub(crate) deadline: Option<(Deadline, Instant)>,
     pub(crate) limits: SessionTimers,
@@ -109,41 +109,41 @@ pub(crate) struct SessionTask {
     pub(crate) asks: HashMap<AskId, Ask>,
     pub(crate) consultations: PendingDecisions,
     pub(crate) waiters: Waiters,
-    /// Those who have asked the agent what it has beside this session.
+    /// Callers with a query about the agent's other sessions.
     pub(crate) inquirers: HashMap<RpcId, oneshot::Sender<Result<AgentResponse, SessionQueryError>>>,
     pub(crate) metas: ForwardedParams,
-    /// What those whose prompts are open would start the agent with.
+    /// The launch values of the clients with open prompts.
     pub(crate) given: HashMap<RequestId, RestoreSession>,
     pub(crate) outward: Vec<SessionAction>,
     pub(crate) live_id: Option<LiveId>,
-    /// The agent's whole answer to a prompt, while its turn ends by it.
+    /// The agent's full result of a prompt, while it ends the turn.
     pub(crate) prompted: Option<Arc<str>>,
-    /// What an agent of version 2 said beside the stop reason of its last state: a `_meta` object.
+    /// The `_meta` object of a version 2 agent's last state update.
     pub(crate) idle_meta: Option<Arc<str>>,
-    /// Lines that the last agent lost, once it is taken away: the turn may end after that.
+    /// The discarded lines of an agent that was detached: the turn may end after that.
     pub(crate) lost: LostLines,
-    /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
+    /// Lines dropped in the turn that ends, and up to the end of the previous one.
     pub(crate) dropped: u64,
     pub(crate) dropped_before: u64,
-    /// Lines of the agent that were no messages, before the turn that runs. What it prints while it comes up, or between
-    /// turns, is not told.
+    /// Lines that were no messages, counted before the running turn. Those printed during the start or between turns
+    /// are not reported.
     pub(crate) garbage_before: u64,
     /// The conversation so far as text, while a fresh session may need it.
     pub(crate) history: Option<String>,
-    /// What is known of the agent, if it is a host of ours.
+    /// The state of the agent, if it is a remote acpx host.
     pub(crate) far: Option<RemoteHostState>,
     /// What is known of the agent's memory.
     pub(crate) knowledge: Knowledge,
-    /// What the user said first in a session that is being adopted, and whether that is all of it.
+    /// The first user message of a session that is being adopted, and whether it is complete.
     pub(crate) first_words: String,
     pub(crate) first_words_end: bool,
-    /// What the machine was last told that the agent offers.
+    /// The offer that the machine got last.
     pub(crate) offered: Arc<SessionOffer>,
-    /// How many pages of the agent's list were looked through.
+    /// How many pages of the agent's list were read.
     pub(crate) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
     pub(crate) received: u64,
-    /// What the agent has said to the deletion of the session, if that is what happens.
+    /// The agent's response to `session/delete`, if the session is being deleted.
     pub(crate) deletion: Deletion,
     pub(crate) over: bool,
 }
@@ -205,13 +205,13 @@ impl SessionTask {
             deletion: Deletion::default(),
             over: false,
         };
-        // Whoever gets the session may ask for its ids before the task has had its first turn.
+        // A caller may read the ids before the task runs for the first time.
         task.tell_status();
         task
     }
 
     pub(crate) async fn run(mut self) {
-        // Prompts that outlived their host have had their time since.
+        // The time of prompts that were queued in an earlier host has been running since.
         self.limits.note(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
             self.told.fate.seal(ExitReason::Failed(Arc::new(error)));
@@ -231,7 +231,7 @@ impl SessionTask {
 
     async fn next(&mut self) -> SessionEvent {
         let known = known(&self.machine);
-        // What the agent waits for us to do is no silence of its own.
+        // An agent that waits for a reply of ours is not silent.
         let limit = self.limits.next(&self.machine, !self.is_waited_for());
         let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
         tokio::select! {
@@ -253,7 +253,7 @@ impl SessionTask {
             },
             consulted = self.consultations.next() => SessionEvent::Consulted(consulted),
             held = self.told.held.changed() => {
-                // The task has a share in the number, so there always is one.
+                // The task owns a sender, so the channel stays open.
                 drop(held);
                 SessionEvent::Held
             }
@@ -331,7 +331,7 @@ impl SessionTask {
         }
     }
 
-    /// Takes the messages that have come meanwhile, so that they are committed together.
+    /// Takes the messages that have arrived, so that they are committed together.
     async fn take_what_is_there(&mut self) -> Result<(), StoreError> {
         for _ in 0..BATCH_MESSAGES {
             if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
@@ -351,8 +351,8 @@ impl SessionTask {
         self.lose_agent(leftover, error);
     }
 
-    /// Commits what was gathered, then acts on it, until nothing is left to do. The status is told first:
-    /// whoever is told that something happened finds the session as it left it.
+    /// Commits the collected changes, then acts on them, until nothing is left to do. The status is published first, so
+    /// that a client that receives a reply sees the status after it.
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
             self.keeper.commit().await?;
@@ -368,7 +368,7 @@ impl SessionTask {
         }
     }
 
-    /// Takes no more commands: whoever comes now begins anew.
+    /// Accepts no more commands; a new client starts the session again.
     pub(crate) fn stop_listening(&mut self) {
         self.commands.close();
     }
@@ -381,7 +381,8 @@ impl SessionTask {
         self.deadline = None;
     }
 
-    /// How long the agent may have nothing to do from now on. What only its process remembers is ended by no default.
+    /// How long the agent may be idle from now on. The default never ends an agent that has the only copy of its
+    /// session.
     pub(crate) fn idle_time(&self) -> Option<Duration> {
         let is_kept = !self.idle_is_wanted && self.machine.has_only_memory();
         self.idle.filter(|_| !is_kept && *self.told.held.borrow() == 0)
@@ -394,12 +395,12 @@ impl SessionTask {
     }
 }
 
-/// What the agent's next message is read with.
+/// The context for parsing the agent's next message.
 fn known(machine: &SessionMachine) -> MessageContext<'_> {
     MessageContext { session: machine.target_session() }
 }
 
-/// A future if there is one; otherwise one that never comes.
+/// Awaits a future if there is one, or else for ever.
 async fn when<F: Future + Unpin>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,

@@ -1,8 +1,7 @@
-//! When the turns of a session and the requests of its clients come to their limits, on a clock that only goes forward.
+//! Deadlines of a session's turns and of its clients' requests, on a monotonic clock.
 //!
-//! A turn's time began with its acceptance, perhaps in another process, so how much of it is left is asked once of the
-//! clock that all processes share; or it began before that, and its client has said how long before. From then on it is
-//! counted here, whatever becomes of that clock.
+//! A turn's time begins with its acceptance, perhaps in another process, so the time left is computed once from the
+//! wall clock. A client may also report that it began earlier. After that, changes of the wall clock have no effect.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 use crate::machine::{Deadline, PassId, SessionMachine};
 use crate::model::{RequestId, Timestamp, TurnId};
 
-/// The moments at which turns and requests are to be over, and the last word between us and the agent.
+/// The deadlines of turns and requests, and the time of the last message to or from the agent.
 pub(crate) struct SessionTimers {
     turns: HashMap<TurnId, Instant>,
     passes: HashMap<PassId, Instant>,
@@ -24,18 +23,18 @@ impl SessionTimers {
         Self { turns: HashMap::new(), passes: HashMap::new(), spoken: Instant::now() }
     }
 
-    /// The agent has said something, or was told something.
+    /// A message was sent to or received from the agent.
     pub(crate) fn spoken(&mut self) {
         self.spoken = Instant::now();
     }
 
-    /// The agent is asked for what a client wants, and may take so long to answer.
+    /// A client's request was forwarded; the agent may take this long to reply.
     pub(crate) fn passed(&mut self, pass: PassId, patience: Duration) {
-        // A time beyond what the clock can say is no limit.
+        // A time beyond the clock's range is no limit.
         self.passes.extend(Instant::now().checked_add(patience).map(|at| (pass, at)));
     }
 
-    /// So much of the time of a turn was over when its prompt came.
+    /// This much of a turn's time had passed when its prompt arrived.
     pub(crate) fn began_before(&mut self, machine: &SessionMachine, request: &RequestId, spent: Duration) {
         let limited = machine.limited_turns().find(|turn| turn.request == *request);
         if let Some((turn, limit)) = limited.and_then(|turn| Some((turn.id, turn.limits.whole?))) {
@@ -44,13 +43,13 @@ impl SessionTimers {
         }
     }
 
-    /// Takes note of turns that are new, and forgets those that can come to a limit no more.
+    /// Adds new turns, and removes turns and requests that cannot reach a limit any more.
     pub(crate) fn note(&mut self, now: Timestamp, machine: &SessionMachine) {
         let mut noted = HashMap::new();
         for turn in machine.limited_turns() {
             let left = turn.limits.whole.map(|limit| limit.saturating_sub(now.since(turn.queued_at)));
             let at = self.turns.get(&turn.id).copied();
-            // A time beyond what the clock can say is no limit.
+            // A time beyond the clock's range is no limit.
             let at = at.or_else(|| Instant::now().checked_add(left?));
             noted.extend(at.map(|at| (turn.id, at)));
         }
@@ -58,7 +57,7 @@ impl SessionTimers {
         self.passes.retain(|pass, _| machine.passed_method(*pass).is_some());
     }
 
-    /// The limit that comes first. An agent that waits for us is not silent.
+    /// The first deadline. An agent that waits for us is not silent.
     pub(crate) fn next(&self, machine: &SessionMachine, is_listening: bool) -> Option<(Deadline, Instant)> {
         let turn =
             self.turns.iter().min_by_key(|(_, at)| **at).map(|(turn, at)| (Deadline::Turn(*turn), *at));

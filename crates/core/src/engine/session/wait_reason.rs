@@ -1,4 +1,4 @@
-//! What a session waits for and since when, for those who hear nothing from it.
+//! Reports what a session waits for and since when, for clients that receive no updates.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::engine::permissions::request::QuestionKind;
 /// What a session waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitReason {
-    /// What it is.
+    /// The condition.
     pub what: WaitCondition,
-    /// Whether the agent waits itself, for a file or a command that it wants.
+    /// Whether the agent itself waits for a file or a command.
     pub is_served: bool,
-    /// Whether the agent has to read what it was sent before it is heard again.
+    /// Whether the agent's send queue is full, so that it has to read before we read from it.
     pub is_unread: bool,
-    /// Whether the way to the agent, on another machine, has to be found again.
+    /// Whether the connection to a remote agent is lost and being re-established.
     pub is_away: bool,
-    /// What the questions are about that somebody has to answer, if that is it: the first one decides.
+    /// The kind of the first pending request, if the session waits for an answer.
     pub question: Option<QuestionKind>,
     /// Since when.
     pub since: Timestamp,
-    /// When the agent last said anything, if it has.
+    /// When the agent last sent a message, if it has.
     pub heard: Option<Timestamp>,
 }
 
-/// What was last seen to be waited for.
+/// The last observed wait condition.
 #[derive(Debug, Default)]
 pub(crate) struct Glance {
     seen: Option<Seen>,
@@ -36,7 +36,7 @@ pub(crate) struct Glance {
     heard: Option<Timestamp>,
 }
 
-/// What is waited for, and what the agent has to do with it.
+/// A wait condition, and the agent's part in it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     what: WaitCondition,
@@ -46,19 +46,19 @@ struct Seen {
 }
 
 impl Glance {
-    /// The agent has said something.
+    /// The agent has sent a message.
     pub(crate) fn heard(&mut self, now: Timestamp) {
         self.heard = Some(now);
     }
 
-    /// Another agent is there, which has said nothing yet.
+    /// A new agent runs, which has sent nothing yet.
     pub(crate) fn begin(&mut self) {
         self.heard = None;
     }
 }
 
 impl SessionTask {
-    /// Takes note of what is waited for, so that it is known since when.
+    /// Observes the wait condition, to know since when it holds.
     pub(crate) fn glance(&mut self) {
         let seen = self.seen();
         if seen != self.glance.seen {
@@ -67,7 +67,7 @@ impl SessionTask {
         }
     }
 
-    /// What is waited for, and whether the agent waits itself for what it wants done, or has to read first.
+    /// The current wait condition, and whether the agent waits for us or has to read first.
     fn seen(&self) -> Option<Seen> {
         let what = self.machine.awaited()?;
         let is_at_work = match &what {
@@ -82,7 +82,7 @@ impl SessionTask {
         Some(Seen { what, is_served, is_unread, is_away })
     }
 
-    /// What the session waits for at the moment.
+    /// What the session waits for now.
     pub(crate) fn waiting(&self) -> Option<WaitReason> {
         let Seen { what, is_served, is_unread, is_away } = self.seen()?;
         let asked = if let WaitCondition::Questions { first, .. } = &what { Some(first) } else { None };
@@ -95,8 +95,8 @@ impl SessionTask {
         Some(WaitReason { what, is_served, is_unread, is_away, question, since, heard: self.glance.heard })
     }
 
-    /// The error for whoever has waited in vain, for as long as the start wait, for the session to be awake or for the
-    /// agent's answer to a request, with what the agent has said so far.
+    /// The error for a client whose start wait passed before the session was restored or the agent replied to a
+    /// request, with the agent's output so far.
     pub(crate) fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> AgentError {
         let asked = pass.and_then(|pass| self.machine.passed_method(pass));
         let awaited =

@@ -1,8 +1,8 @@
-//! Following a record: what is kept, then what is added, without a gap and without a repeat.
+//! Follows a record: stored events, then new ones, without gaps or repeats.
 //!
-//! A follower has a position and nothing else. It reads from the store until it has caught up, then from a
-//! short tail that the session's task holds in memory, and from the store again if it falls behind. So a
-//! slow follower costs nothing and disturbs nobody.
+//! A follower has only a position. It reads from the store until it has caught up, then from a short tail that the
+//! session's task keeps in memory, and from the store again if it falls behind. So a slow follower costs no memory and
+//! does not slow the session down.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,18 +44,18 @@ impl EventTail {
         Self { recent: Mutex::default(), reached: watch::Sender::new(reached) }
     }
 
-    /// The number of the last event there is.
+    /// The sequence number of the last event.
     pub(crate) fn last(&self) -> Option<Seq> {
         let last = self.reached.borrow().last;
         (last > 0).then_some(Seq(last))
     }
 
-    /// Shows events that have been kept.
+    /// Publishes stored events.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         let Some(last) = events.last().map(|event| event.seq.0) else { return };
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if self.reached.receiver_count() == 0 {
-            // Nobody follows: whoever comes later finds it all in the store.
+            // Without followers nothing is kept in memory: later ones read from the store.
             *recent = RecentEvents::default();
         } else {
             for event in events {
@@ -71,12 +71,12 @@ impl EventTail {
         self.reached.send_modify(|reached| reached.last = last);
     }
 
-    /// Nobody follows any more: whoever comes later finds it all in the store.
+    /// Clears the tail after the last follower: later ones read from the store.
     fn forget(&self) {
         *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = RecentEvents::default();
     }
 
-    /// No more will come.
+    /// No more events will come.
     pub(crate) fn close(&self) {
         self.reached.send_modify(|reached| reached.over = true);
     }
@@ -101,7 +101,7 @@ pub struct Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // Our own receiver is the one that is left.
+        // Our own receiver is the last one.
         if let Some((tail, _)) = &self.live
             && tail.reached.receiver_count() == 1
         {
@@ -127,7 +127,7 @@ impl Follower {
         follower
     }
 
-    /// The next event. `None` at the end: of what is kept, or, if the session runs, when it no longer does.
+    /// The next event. `None` at the end of the stored events or, if the session runs, when it has ended.
     pub async fn next(&mut self) -> Result<Option<Event>, SessionError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -140,12 +140,12 @@ impl Follower {
         }
     }
 
-    /// Whether the next event is at hand.
+    /// Whether the next event is already read.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The events that can be had without waiting for new ones, at most a page; empty when there are none.
+    /// The events that are available without waiting, at most a page; empty if there are none.
     pub async fn page(&mut self) -> Result<Vec<Event>, SessionError> {
         if self.ready.is_empty() && self.is_behind() {
             self.read().await?;
@@ -162,7 +162,7 @@ impl Follower {
         loop {
             if self.is_behind() {
                 self.read().await?;
-                // What was kept is there, unless the record has been deleted.
+                // Stored events are there, unless the record has been deleted.
                 return Ok(!self.ready.is_empty());
             }
             let Some((_, reached)) = &mut self.live else { return Ok(false) };

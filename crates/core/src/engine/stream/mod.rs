@@ -1,4 +1,4 @@
-//! Reads a record from any event on, through what is stored into what is to come.
+//! Reads a record from any event on: stored events, then new ones.
 
 pub(super) mod follow;
 pub(super) mod record_follower;

@@ -1,5 +1,4 @@
-//! Following a record through all its sessions: one that is closed and restored goes on in another task, and whoever
-//! follows it goes on too.
+//! Follows a record through all its sessions: when it is closed and restored, a follower continues with the new task.
 
 use tokio::sync::watch;
 
@@ -7,7 +6,7 @@ use crate::model::{Event, RecordId, Seq};
 
 use crate::engine::{Engine, Follower, SessionError};
 
-/// A position in a record's events, whichever session adds to them.
+/// A position in a record's events, across its sessions.
 pub struct RecordFollower {
     engine: Engine,
     record: RecordId,
@@ -17,14 +16,14 @@ pub struct RecordFollower {
     begun: watch::Receiver<()>,
 }
 
-/// Where events come from at the moment.
+/// The current source of events.
 enum Following {
     Nothing,
     /// The record's session.
     Session(Follower),
-    /// What is kept, while there is no session.
+    /// The stored events, while there is no session.
     Kept(Follower),
-    /// All that is kept was seen, and there is no session.
+    /// All stored events were read, and there is no session.
     CaughtUp,
 }
 
@@ -34,7 +33,7 @@ impl RecordFollower {
         Self { engine, record, next: from.max(Seq::FIRST), following: Following::Nothing, begun }
     }
 
-    /// The next event. `None` when none will come: the record is deleted, or the engine was shut down.
+    /// The next event. `None` if none will come: the record is deleted, or the engine was shut down.
     pub async fn next(&mut self) -> Result<Option<Event>, SessionError> {
         loop {
             if let Following::Session(follower) | Following::Kept(follower) = &mut self.following {
@@ -51,7 +50,7 @@ impl RecordFollower {
         }
     }
 
-    /// Whether more events can be had without waiting.
+    /// Whether another event is available without waiting.
     pub fn has_ready(&self) -> bool {
         match &self.following {
             Following::Session(follower) | Following::Kept(follower) => follower.has_ready(),
@@ -59,14 +58,14 @@ impl RecordFollower {
         }
     }
 
-    /// The number of the event that comes next.
+    /// The sequence number of the next event.
     pub fn position(&self) -> Seq {
         self.next
     }
 
-    /// Looks for where more events can come from, and waits for that; false if there is nothing to wait for.
+    /// Finds the next source of events and waits for it; false if there is nothing to wait for.
     async fn find(&mut self) -> Result<bool, SessionError> {
-        // Noted before looking, so that no beginning slips through between.
+        // Marked as seen before the lookup, so that no new session is missed in between.
         self.begun.borrow_and_update();
         let session = match self.engine.running(&self.record).await {
             Err(SessionError::ShutDown(_)) => return Ok(false),
@@ -78,7 +77,7 @@ impl RecordFollower {
                 if self.engine.record(&self.record).await?.is_none() {
                     return Ok(false);
                 }
-                // Our engine has the sender, so there always is one.
+                // Our engine has the sender, so the channel stays open.
                 drop(self.begun.changed().await);
             }
             (None, _) => {

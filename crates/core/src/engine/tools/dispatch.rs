@@ -1,6 +1,6 @@
-//! How a session's task sees to what its agent wants: where it leads comes first, then whether it is allowed, then it is
-//! done. What terminals show is kept as it comes, each piece once; so an agent that asks a terminal again and again
-//! what it shows is answered, and only the answer that tells the end is kept.
+//! Serves an agent's file and terminal requests: resolves the path, gets permission, then executes. Terminal output is
+//! stored as it arrives, each piece once. So polls of a terminal's output are answered without being stored, except for
+//! the answer that reports the exit.
 
 use std::sync::Arc;
 
@@ -19,36 +19,36 @@ use crate::engine::permissions::request;
 use crate::engine::permissions::request::ClientOffer;
 use crate::engine::session::task::{Ask, SessionTask};
 
-/// How much one agent may want at once, in bytes of its requests for files and terminals.
+/// How many bytes an agent's pending file and terminal requests may have together.
 const ASKED_BYTES: usize = 64 << 20;
 
-/// A file or a terminal that an agent wants.
+/// A file or terminal request of an agent.
 pub(crate) struct ToolAsk {
     request: ToolRequest,
-    /// The request's params, as the agent wrote them.
+    /// The request's params, unchanged.
     params: Arc<str>,
-    /// How it is kept, if it is not yet.
+    /// Its line, if it is not persisted yet.
     line: Option<RedactedLine>,
-    /// Where it leads.
+    /// The resolved path.
     located: Option<RootedPath>,
-    /// What is there, if somebody is asked.
+    /// The file's content, if a client is asked for permission.
     old: Option<PreviousContent>,
-    /// The question whether it may be done.
+    /// The permission request for it.
     question: Option<PermissionRequest>,
 }
 
 impl ToolAsk {
-    /// What somebody is asked about it.
+    /// The permission request for it.
     pub(crate) fn question(&self) -> Option<&PermissionRequest> {
         self.question.as_ref()
     }
 
-    /// What a policy decides about.
+    /// The tool use that a policy decides about.
     pub(crate) fn tool_use(&self) -> Option<ToolUse> {
         self.request.tool_use()
     }
 
-    /// What a client offers that need not be asked.
+    /// The client capability that makes asking unnecessary.
     pub(crate) fn offer(&self) -> Option<ClientOffer> {
         match self.request {
             ToolRequest::Read { .. } => Some(ClientOffer::Reading),
@@ -60,7 +60,7 @@ impl ToolAsk {
 }
 
 impl SessionTask {
-    /// Takes a request for a file or a terminal.
+    /// Handles a file or terminal request.
     pub(crate) fn take_tool(
         &mut self,
         ask: AskId,
@@ -91,7 +91,7 @@ impl SessionTask {
         let is_shown = matches!(request, ToolRequest::Write { .. })
             && request.tool_use().is_some_and(|tool| self.machine.asks_about(&tool));
         let Some(agent) = &mut self.agent else { return };
-        // What waits for an answer is held with all that it wants to write.
+        // A pending request is held in memory with all that it wants to write.
         let asked = |ask: &Ask| if let Ask::Tool(tool) = ask { tool.params.len() } else { 0 };
         let is_too_long = params.len() + self.asks.values().map(asked).sum::<usize>() > ASKED_BYTES;
         if is_too_long || (!is_poll && !agent.tools.has_room(sort)) {
@@ -112,7 +112,7 @@ impl SessionTask {
         }
     }
 
-    /// Takes what has come of a request. `None` means that it is time to keep what terminals show.
+    /// Handles the outcome of a request. `None` means that it is time to store terminal output.
     pub(crate) fn take_done(&mut self, done: Option<(ToolRequestOrigin, ToolOutcome)>) {
         let Some((errand, done)) = done else { return self.keep_news(false) };
         match done {
@@ -141,7 +141,7 @@ impl SessionTask {
         }
     }
 
-    /// The turn that the answer to a request belongs to: the one that it came in, unless that is over.
+    /// The turn that the reply belongs to: the one of the request, unless it has ended.
     fn turn_of(&self, errand: &ToolRequestOrigin) -> Option<TurnId> {
         self.machine.current_turn().filter(|turn| errand.turn == Some(*turn))
     }
@@ -152,7 +152,7 @@ impl SessionTask {
         match checked {
             Ok(Checked { located, old }) => {
                 tool.located = located;
-                // The question is about no tool call that the agent has told of.
+                // The permission request belongs to no tool call that the agent has reported.
                 let call = format!("acpx.{}", self.keeper.last());
                 tool.question = session.zip(self.agent.as_ref()).map(|(session, agent)| {
                     agent.connection.question(&tool.request, &session, &call, old.as_ref())
@@ -170,7 +170,7 @@ impl SessionTask {
         }
     }
 
-    /// Does what an agent wants, or says why not.
+    /// Executes a request, or replies why not.
     pub(crate) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
         let errand = ToolRequestOrigin { ask: ask.clone(), turn };
         match permit {
@@ -198,7 +198,7 @@ impl SessionTask {
         }
     }
 
-    /// A file goes to the turn's client if that has files, which may be open there and not saved.
+    /// Serves a file through the turn's client if it supports that, because the client may have unsaved changes.
     fn serve_file(&mut self, errand: ToolRequestOrigin, tool: ToolAsk) {
         let question = request::RequestDetails {
             params: tool.params.clone(),
@@ -223,7 +223,7 @@ impl SessionTask {
         request: TerminalRequest,
         place: Option<&RootedPath>,
     ) {
-        // A command that has ended makes room, once that is kept.
+        // Stores the end of finished commands, which makes room.
         self.keep_news(false);
         let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
         if !agent.tools.make_room_for_terminal(errand.turn) {
@@ -253,8 +253,8 @@ impl SessionTask {
         self.answer_tool(errand, Ok(ToolAnswer::Created(id)));
     }
 
-    /// Tells the agent what a terminal shows. That is kept already as it came; so that it was told is kept once, when
-    /// there will be nothing else to tell.
+    /// Replies with a terminal's output. The output itself is already stored, so the reply is stored only once, when
+    /// the command has ended.
     fn show_terminal(&mut self, errand: &ToolRequestOrigin, id: &str, line: Option<RedactedLine>) {
         self.keep_news(false);
         let (now, turn) = (self.now(), self.machine.current_turn());
@@ -291,8 +291,8 @@ impl SessionTask {
         });
     }
 
-    /// Ends a terminal's command, and forgets the terminal if that is wanted. One that is forgotten already can be
-    /// released as often as an agent likes.
+    /// Ends a terminal's command, and removes the terminal if it is released. Releasing an unknown terminal succeeds,
+    /// so an agent may release one repeatedly.
     fn end_terminal(&mut self, errand: ToolRequestOrigin, id: &str, is_released: bool) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
@@ -311,7 +311,7 @@ impl SessionTask {
         });
     }
 
-    /// Answers a request for a file or a terminal.
+    /// Replies to a file or terminal request.
     fn answer_tool(&mut self, errand: &ToolRequestOrigin, answer: Result<ToolAnswer, RpcError>) {
         let Some(agent) = &self.agent else { return };
         let answer = match answer {
@@ -321,12 +321,12 @@ impl SessionTask {
         self.send(self.now(), self.turn_of(errand), answer);
     }
 
-    /// The agent no longer waits for what it wanted.
+    /// The agent withdrew a request.
     pub(crate) fn withdraw_tool(&mut self, ask: &AskId) {
         self.withdraw_tools(|open| open == ask);
     }
 
-    /// Answers what the agent waits for and has taken back, or what is cancelled with its turn, at once.
+    /// Replies immediately to requests that the agent withdrew, or that are cancelled with their turn.
     pub(crate) fn withdraw_tools(&mut self, is_meant: impl Fn(&AskId) -> bool) {
         let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw(is_meant)).unwrap_or_default();
         for errand in withdrawn {
@@ -335,22 +335,22 @@ impl SessionTask {
         }
     }
 
-    /// Whether the agent has asked this and is not answered, so that the same id can mean nothing else.
+    /// Whether the agent has a pending request with this id.
     pub(crate) fn is_open(&self, ask: &AskId) -> bool {
         self.asks.contains_key(ask) || self.agent.as_ref().is_some_and(|agent| agent.tools.is_open(ask))
     }
 
-    /// Whether the agent waits for something that we do.
+    /// Whether the agent waits for a reply of ours.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.asks.is_empty() || self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy())
     }
 
-    /// Keeps what terminals have shown since this was last done. With `all` nothing more will come, and all of it is kept.
+    /// Stores new terminal output. With `all` nothing more will come, and all of it is stored.
     pub(crate) fn keep_news(&mut self, all: bool) {
         self.keep_news_of(self.machine.current_turn(), all);
     }
 
-    /// The same as a part of this turn.
+    /// Stores new terminal output as part of this turn.
     pub(crate) fn keep_news_of(&mut self, turn: Option<TurnId>, all: bool) {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };

@@ -1,7 +1,7 @@
-//! What an agent has done for it: files that are read and written, commands that run.
+//! Runs an agent's file and terminal requests.
 //!
-//! All of it belongs to one run of the agent. Whatever takes time is a job, so that the session goes on meanwhile; how
-//! many there may be is bounded, and so are the terminals. When the agent goes, jobs are dropped and commands are ended.
+//! All state belongs to one run of the agent. Slow work runs in jobs, so that the session is not blocked; the numbers
+//! of jobs and terminals are bounded. When the agent ends, jobs are dropped and commands are ended.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,29 +23,29 @@ use crate::wire::RpcError;
 use crate::engine::Disk;
 use crate::engine::permissions::request::ClientDecision;
 
-/// How many requests of one agent are seen to at once, of each sort.
+/// How many jobs of each kind one agent may have at once.
 const JOBS: usize = 64;
-/// How many of them are at the disk.
+/// How many of them access the disk.
 const FILES: usize = 4;
-/// How many texts of files may wait to be sent to it. Each is as long as a file may be that is read.
+/// How many file contents may wait to be sent to it. Each may have the maximum size of a file.
 const TEXTS: usize = 4;
 /// How many terminals an agent may have.
 const TERMINALS: usize = 64;
-/// How often what terminals show is kept while commands write.
+/// How often terminal output is stored while commands write.
 const NEWS_EVERY: Duration = Duration::from_millis(250);
-/// How much text of a file is read to show what a write would change, in bytes.
+/// How many bytes of a file are read to show what a write would change.
 const OLD_TEXT_BYTES: u64 = 64 << 10;
 
 /// The jobs and terminals of one agent.
 pub(crate) struct Tools {
     jobs: JoinSet<ToolOutcome>,
-    /// Those that are not answered.
+    /// The jobs without a reply.
     open: HashMap<task::Id, Job>,
     files: Files,
     terminals: TerminalTable,
-    /// Hears of whatever happens on a terminal.
+    /// Notified of every change of a terminal.
     pub(crate) changed: Arc<Notify>,
-    /// When what has happened is to be kept, if anything has.
+    /// When new terminal output is to be stored, if there is any.
     due: Option<Instant>,
     kept_at: Option<Instant>,
 }
@@ -53,89 +53,89 @@ pub(crate) struct Tools {
 /// Terminals by their ids.
 pub(crate) type TerminalTable = HashMap<Box<str>, TerminalState>;
 
-/// A request that is being seen to.
+/// A request that is being executed.
 struct Job {
     errand: ToolRequestOrigin,
     sort: ToolJobKind,
     abort: AbortHandle,
 }
 
-/// A request of the agent, and the turn that it came in.
+/// A request of the agent, and the turn that it arrived in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolRequestOrigin {
     pub(crate) ask: AskId,
     pub(crate) turn: Option<TurnId>,
 }
 
-/// What a job does. There may be as many of each as there is room for jobs.
+/// The kind of a job. The limit applies to each kind separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolJobKind {
-    /// It uses a file, or looks where something leads.
+    /// Accesses a file or resolves a path.
     Work,
-    /// It starts a command.
+    /// Starts a command.
     Start,
-    /// It waits for a command to exit.
+    /// Waits for a command to exit.
     Wait,
-    /// It ends a command, whatever the agent wants meanwhile.
+    /// Ends a command. It cannot be withdrawn.
     End,
 }
 
-/// A terminal and what is kept of it.
+/// A terminal and what is stored of it.
 pub(crate) struct TerminalState {
     pub(crate) terminal: Arc<TerminalProcess>,
-    /// What it has shown that may be the beginning of a secret.
+    /// Output that may be the beginning of a secret.
     pub(crate) held: String,
-    /// Whether it is kept that its command has ended.
+    /// Whether the end of its command is stored.
     pub(crate) is_over: bool,
-    /// Whether it is kept that the agent was told what it shows at the end.
+    /// Whether the reply with its final output is stored.
     pub(crate) is_told: bool,
-    /// The turn in which it began.
+    /// The turn in which it was started.
     turn: Option<TurnId>,
 }
 
-/// What has come of a request.
+/// The outcome of a request.
 pub(crate) enum ToolOutcome {
-    /// Whether what it wants is inside the session's directories; and for a file that is to be written, what it has.
+    /// Whether the path is inside the session's directories and, for a write, the file's current content.
     Checked(Result<Checked, RpcError>),
-    /// What the agent gets.
+    /// The reply to the agent.
     Answered(Result<ToolAnswer, RpcError>),
-    /// The same of a file that was read, with the room that its text takes until it is sent.
+    /// The reply to a read, with the permit for its text until it is sent.
     Read(Result<ToolAnswer, RpcError>, Option<OwnedSemaphorePermit>),
-    /// The same, as a client said it.
+    /// The reply of a client.
     Passed(Arc<str>),
-    /// A command runs; how a person would type it.
+    /// A command runs, with its command line as a person would type it.
     Started(Box<(String, TerminalProcess)>),
-    /// A terminal's command has ended, or would not.
+    /// A terminal's command has ended or been given up.
     Ended(Box<str>, ToolAnswer),
 }
 
-/// A request that may be decided on.
+/// A checked request, ready for a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
-    /// Where it leads.
+    /// The resolved path.
     pub(crate) located: Option<RootedPath>,
-    /// What the file has, if somebody is to be asked about it.
+    /// The file's content, if a client is asked for permission.
     pub(crate) old: Option<PreviousContent>,
 }
 
-/// A file that an agent may use.
+/// A permitted file request.
 pub(crate) struct FileWanted {
     pub(crate) request: ToolRequest,
-    /// Where it is.
+    /// The resolved path.
     pub(crate) place: RootedPath,
-    /// What somebody was shown that is there.
+    /// The content that the permission request showed.
     pub(crate) shown: Option<PreviousContent>,
 }
 
-/// The files that an agent may have.
+/// The files that an agent may access.
 #[derive(Clone)]
 pub(crate) struct Files {
     roots: Arc<Roots>,
     disk: Disk,
-    /// Whose they are: what one agent's disk does not answer is not to stop another's.
+    /// The agent's own key for disk queries, so that a disk that does not respond to one agent does not block others.
     whose: Arc<Path>,
     room: Arc<Semaphore>,
-    /// Room for texts that were read and wait to be sent: an agent that reads no answers is read no more files.
+    /// Permits for texts that wait to be sent: an agent that does not read its replies gets no more files.
     texts: Arc<Semaphore>,
 }
 
@@ -147,7 +147,8 @@ impl Files {
         Self { roots: Arc::new(roots), disk, whose, room, texts }
     }
 
-    /// Looks where a path leads, whether so much can be written there, and with `shown` what that would replace.
+    /// Resolves a path, checks that `length` bytes can be written there, and with `shown` reads what they would
+    /// replace.
     async fn check(self, path: String, length: usize, shown: bool) -> Result<Checked, RpcError> {
         let roots = Arc::clone(&self.roots);
         self.at_disk(move || {
@@ -164,7 +165,7 @@ impl Files {
         ToolOutcome::Read(self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await, room)
     }
 
-    /// Writes a file, unless it has something else than somebody was shown.
+    /// Writes a file, unless its content differs from what the permission request showed.
     async fn write(
         self,
         place: RootedPath,
@@ -180,7 +181,7 @@ impl Files {
         .await
     }
 
-    /// Does something with files. Whoever waits too long for a disk is told so.
+    /// Runs file operations. Returns an error if the disk takes too long.
     async fn at_disk<T: Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
@@ -208,20 +209,20 @@ impl Tools {
         }
     }
 
-    /// Whether more of this sort can be seen to.
+    /// Whether there is room for another job of this kind.
     pub(crate) fn has_room(&self, sort: ToolJobKind) -> bool {
         self.open.values().filter(|job| job.sort == sort).count() < JOBS
     }
 
-    /// Makes room for another terminal in a turn. Where there are as many as there may be, those that are being started
-    /// among them, the oldest whose command has ended is forgotten, once that is kept and the agent has read what it
-    /// shows, or is in another turn. Whether there is room.
+    /// Makes room for another terminal in a turn. At the limit, which includes terminals that are being started, it
+    /// removes the oldest one whose end is stored and whose final output the agent has read, or that is from another
+    /// turn. Returns whether there is room.
     pub(crate) fn make_room_for_terminal(&mut self, turn: Option<TurnId>) -> bool {
         let starting = self.open.values().filter(|job| job.sort == ToolJobKind::Start).count();
         if self.terminals.len() + starting >= TERMINALS {
             let is_done_with =
                 |running: &TerminalState| running.is_over && (running.is_told || running.turn != turn);
-            // The ids are made in the order of the terminals.
+            // Ids are ordered by creation.
             let done = self.terminals.iter().filter(|(_, running)| is_done_with(running)).map(|(id, _)| id);
             if let Some(oldest) = done.min().cloned() {
                 self.terminals.remove(&oldest);
@@ -230,7 +231,7 @@ impl Tools {
         self.terminals.len() + starting < TERMINALS
     }
 
-    /// The next thing that has come of something. `None` if it is time to keep what terminals show.
+    /// The next outcome. `None` if it is time to store terminal output.
     pub(crate) async fn next(&mut self) -> Option<(ToolRequestOrigin, ToolOutcome)> {
         loop {
             let due = self.due;
@@ -240,7 +241,7 @@ impl Tools {
                         Ok(done) => done,
                         Err(error) => (error.id(), ToolOutcome::Answered(Err(unusable("it could not be done")))),
                     };
-                    // One that was broken off is answered already, though it may have come to its end.
+                    // A withdrawn job is already answered, even if it has finished.
                     if let Some(Job { errand, .. }) = self.open.remove(&id) {
                         return Some((errand, done));
                     }
@@ -259,7 +260,7 @@ impl Tools {
         }
     }
 
-    /// Begins a job.
+    /// Starts a job.
     pub(crate) fn begin(
         &mut self,
         errand: ToolRequestOrigin,
@@ -270,24 +271,24 @@ impl Tools {
         self.open.insert(abort.id(), Job { errand, sort, abort });
     }
 
-    /// Whether a request is being seen to.
+    /// Whether a request is being executed.
     pub(crate) fn is_open(&self, ask: &AskId) -> bool {
         self.open.values().any(|job| job.errand.ask == *ask)
     }
 
-    /// Whether any is.
+    /// Whether any request is being executed.
     pub(crate) fn is_busy(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Looks whether what a request wants is inside the session's directories, whether so many bytes can be written
-    /// there, and with `shown` what they would replace.
+    /// Checks that a path is inside the session's directories and that `length` bytes can be written there, and with
+    /// `shown` reads what they would replace.
     pub(crate) fn check(&mut self, errand: ToolRequestOrigin, path: &str, length: usize, shown: bool) {
         let check = self.files.clone().check(path.to_owned(), length, shown);
         self.begin(errand, ToolJobKind::Work, async { ToolOutcome::Checked(check.await) });
     }
 
-    /// Reads or writes a file: by the client that has been asked to, or else here.
+    /// Reads or writes a file: through the client that was asked, or else here.
     pub(crate) fn serve_file(
         &mut self,
         errand: ToolRequestOrigin,
@@ -299,7 +300,7 @@ impl Tools {
             match client.await {
                 Ok(ClientDecision::Say(result)) => return ToolOutcome::Passed(result),
                 Ok(ClientDecision::Fail(error)) => return ToolOutcome::Answered(Err(error)),
-                // Nobody has it open.
+                // The client does not have it open.
                 Ok(
                     ClientDecision::Choose(_)
                     | ClientDecision::Approve
@@ -321,7 +322,7 @@ impl Tools {
         });
     }
 
-    /// Breaks off what can be of those that are meant; what they were for.
+    /// Aborts the matching jobs that can be withdrawn, and returns their requests.
     pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AskId) -> bool) -> Vec<ToolRequestOrigin> {
         let is_meant = |job: &Job| job.sort != ToolJobKind::End && is_meant(&job.errand.ask);
         let broken_off = self.open.extract_if(|_, job| is_meant(job));
@@ -333,29 +334,29 @@ impl Tools {
             .collect()
     }
 
-    /// Takes a terminal in.
+    /// Adds a terminal.
     pub(crate) fn add(&mut self, id: Box<str>, terminal: TerminalProcess, turn: Option<TurnId>) {
         let terminal = Arc::new(terminal);
         let (held, is_over, is_told) = (String::new(), false, false);
         self.terminals.insert(id, TerminalState { terminal, held, is_over, is_told, turn });
     }
 
-    /// A terminal of the agent's.
+    /// A terminal of the agent.
     pub(crate) fn terminal(&mut self, id: &str) -> Option<&mut TerminalState> {
         self.terminals.get_mut(id)
     }
 
-    /// All of them.
+    /// All terminals.
     pub(crate) fn terminals(&mut self) -> impl Iterator<Item = (&str, &mut TerminalState)> {
         self.terminals.iter_mut().map(|(id, running)| (&**id, running))
     }
 
-    /// Forgets a terminal.
+    /// Removes a terminal.
     pub(crate) fn forget(&mut self, id: &str) {
         self.terminals.remove(id);
     }
 
-    /// Ends every command, in bounded time; what has come of each is then known of its terminal.
+    /// Ends every command in bounded time, and returns the terminals with their outcomes.
     pub(crate) async fn end(self, grace: GracePeriods) -> (TerminationOutcome, TerminalTable) {
         let Self { jobs, terminals, .. } = self;
         drop(jobs);
@@ -376,8 +377,8 @@ impl Tools {
     }
 }
 
-/// How an agent is told that a file is not read or written. One that is missing is said in the words of the system,
-/// which is what some agents look for.
+/// The error for a failed file request. A missing file is reported with the system's message, which some agents look
+/// for.
 pub(crate) fn refusal(error: &FileError) -> RpcError {
     let words = error.to_string();
     match error {
@@ -399,7 +400,7 @@ pub(crate) fn refusal(error: &FileError) -> RpcError {
     }
 }
 
-/// An error whose words stand also where agents look for them.
+/// An error that repeats its message in `details`, where agents look for it.
 pub(crate) fn unusable(words: &str) -> RpcError {
     with_details(RpcError::internal(words), words)
 }

@@ -1,5 +1,5 @@
-//! What is kept of a terminal: what it has shown since this was last asked, and how its command has ended. Of a command
-//! that runs it is whole lines, and nothing that may be the beginning of a secret.
+//! Selects what is stored of a terminal: new output, and how its command ended. While the command runs, only whole
+//! lines are stored, and nothing that may be the beginning of a secret.
 
 use crate::acp::client::{AgentConnection, ExitStatus};
 use crate::model::Fact;
@@ -8,7 +8,7 @@ use crate::tools::{ProcessExit, TerminalDelta};
 use super::run::TerminalState;
 
 impl TerminalState {
-    /// What is to be kept by now. With `all` nothing more will come, and all of it is.
+    /// The facts to store now. With `all` nothing more will come, and everything is stored.
     pub(crate) fn facts(&mut self, id: &str, connection: &AgentConnection, all: bool) -> Vec<Fact> {
         let mut facts = Vec::new();
         if self.is_over {
@@ -18,7 +18,7 @@ impl TerminalState {
         let terminal_id = id.to_owned();
         self.held.push_str(&output);
         let mut output = connection.take_settled(&mut self.held);
-        // What is held is no secret if nothing more comes, unless there was no room for the rest of it.
+        // Held text is no secret if nothing more comes, unless the rest of it was cut off.
         let is_whole = exit.as_ref().is_none_or(|(_, screen)| screen.is_none());
         if (all || exit.is_some()) && is_whole {
             output.push_str(&std::mem::take(&mut self.held));
@@ -36,7 +36,7 @@ impl TerminalState {
     }
 }
 
-/// How a command exited, as the protocol says it.
+/// How a command exited, in the protocol's form.
 pub(crate) fn status(exit: &ProcessExit) -> ExitStatus {
     let code = exit.code.and_then(|code| u32::try_from(code).ok());
     ExitStatus { code, signal: exit.signal.map(signal_name) }

@@ -1,9 +1,9 @@
-//! What one client has of one record: a hold on it if it has it in use, and the streams it asked for.
+//! One client's attachment to one record: a hold while it uses the record, and the streams it subscribed to.
 //!
-//! A stream is a follower of the record and a position, so it goes on when the record does, whichever session that is
-//! in. Before a client gets the answer to its prompt, its streams have passed everything the turn said: the answer
-//! never overtakes an update. Nor does an update overtake the answer that tells of its session, or in version 1 the one
-//! that ends the turn before it.
+//! A stream is a record follower with a position, so it continues across the record's ACP sessions. The reply to a
+//! prompt never overtakes an update: it is sent after the client's streams have delivered every event of the turn. An
+//! update never overtakes the reply that introduces its session, nor, in version 1, the reply that ends the previous
+//! turn.
 
 use std::sync::Arc;
 
@@ -27,38 +27,38 @@ use crate::host::permissions::url_elicitations::UrlElicitations;
 use crate::protocol::rpc_error;
 use crate::protocol::watched_event;
 
-/// A record that a client has in use, or watches.
+/// A record that a client uses or watches.
 #[derive(Default)]
 pub(crate) struct Attachment {
-    /// Whoever only watches does not keep the agent from being parked.
+    /// `None` for a client that only watches: it does not keep the agent from being parked.
     hold: Option<Hold>,
-    /// What the client would start the agent with.
+    /// The parameters with which this client would start the agent.
     pub(crate) given: RestoreSession,
-    /// Its place among those who are asked what the agent asks, if it can be asked.
+    /// Registers the client as a responder to the agent's requests, if it can answer them.
     seat: Option<ResponderGuard>,
-    /// The prompts that this client has asked and not heard the end of.
+    /// The client's prompts whose final reply it has not received.
     pub(crate) own: OwnPrompts,
-    /// What it is told as ACP tells it.
+    /// The stream of ACP updates.
     updates: Streaming,
-    /// What it is told as it was exchanged.
+    /// The stream of raw events.
     events: Streaming,
 }
 
-/// What a client is told in one form.
+/// One stream of a client and its delivery progress.
 #[derive(Default)]
 struct Streaming {
     progress: DeliveryProgress,
     stream: Option<StreamHandle>,
 }
 
-/// What a stream waits for before it tells anything: the answer that comes first. Dropped, it is open.
+/// Holds a stream back until the reply that must precede it was sent. Dropping the gate opens it.
 #[derive(Default)]
 pub(crate) struct AnswerGate(watch::Sender<()>);
 
-/// A stream's share of a gate.
+/// The stream's end of an [`AnswerGate`].
 pub(crate) struct GateWaiter(Option<watch::Receiver<()>>);
 
-/// A stream to be begun.
+/// A stream to start.
 pub(crate) struct StreamSpec<'a> {
     pub(crate) how: StreamKind,
     pub(crate) follower: RecordFollower,
@@ -67,37 +67,38 @@ pub(crate) struct StreamSpec<'a> {
     pub(crate) link: &'a ClientLink,
 }
 
-/// How a stream tells what happens, with what that needs.
+/// The form in which a stream sends events, with the state this form needs.
 pub(crate) enum StreamKind {
     Updates(Box<UpdateContext>),
     Events,
 }
 
-/// What is needed to tell updates.
+/// State for rendering events as ACP updates.
 pub(crate) struct UpdateContext {
     pub(crate) rendering: RecordRenderer,
     pub(crate) own: OwnPrompts,
-    /// The turns that are not its own, for a client that wants to know of them.
+    /// Reports the turns of other clients, if the client asked for that.
     pub(crate) others: Option<OthersTurns>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
     pub(crate) elicited: UrlElicitations,
 }
 
-/// A stream that runs.
+/// A running stream.
 struct StreamHandle {
     task: JoinHandle<()>,
-    /// The last event that was told. Whoever has it is alone with the client: the stream has it while it tells one.
+    /// The last event that was sent. The stream locks it while it sends an event, so the lock's holder is the only
+    /// sender.
     telling: Arc<Mutex<Seq>>,
 }
 
-/// Updates that pause. Dropped, they go on where they were.
+/// A paused update stream. It continues when this is dropped.
 pub(crate) struct PausedStream {
     last: OwnedMutexGuard<Seq>,
 }
 
 impl PausedStream {
-    /// The event that they go on with.
+    /// The event with which the stream continues.
     pub(crate) fn next(&self) -> Seq {
         self.last.next()
     }
@@ -110,76 +111,76 @@ impl AnswerGate {
 }
 
 impl GateWaiter {
-    /// Nothing to wait for.
+    /// A waiter that never waits.
     pub(crate) fn by_nothing() -> Self {
         Self(None)
     }
 
     async fn passed(self) {
         let Some(mut gate) = self.0 else { return };
-        // Nothing is ever sent: the only news is that the gate is gone.
+        // Nothing is ever sent: the channel only closes when the gate is dropped.
         while gate.changed().await.is_ok() {}
     }
 }
 
 impl Attachment {
-    /// The client has the record in use from here on, and would start its agent with this.
+    /// Marks the record as in use by the client, and stores how the client would start its agent.
     pub(crate) fn hold(&mut self, session: &Session, given: RestoreSession) {
         self.hold.get_or_insert_with(|| session.hold());
         self.given = given.without_reset();
     }
 
-    /// The client can be asked from here on, or no more.
+    /// Registers the client as a responder, or unregisters it.
     pub(crate) fn sit(&mut self, seat: Option<ResponderGuard>) {
         if let Some(seat) = &seat
             && !self.updates.runs()
         {
-            // Whoever waits to ask it waits for the stream that comes now.
+            // Requests that wait for this responder's progress now wait for the stream that starts next.
             self.updates.progress = seat.progress().clone();
         }
         self.seat = seat;
     }
 
-    /// Whether the client has the record in use.
+    /// Whether the client uses the record.
     pub(crate) fn is_in_use(&self) -> bool {
         self.hold.is_some()
     }
 
-    /// Whether the client is told updates.
+    /// Whether an update stream is running.
     pub(crate) fn is_told_updates(&self) -> bool {
         self.updates.runs()
     }
 
-    /// How far it has been told the updates.
+    /// The delivery progress of the update stream.
     pub(crate) fn progress(&self) -> &DeliveryProgress {
         &self.updates.progress
     }
 
-    /// How far it has been told the events as they were exchanged.
+    /// The delivery progress of the raw event stream.
     pub(crate) fn watched(&self) -> &DeliveryProgress {
         &self.events.progress
     }
 
-    /// Tells the client what happens, unless a stream of this form does already.
+    /// Starts a stream, unless one of the same kind is running.
     pub(crate) fn stream_on(&mut self, telling: StreamSpec<'_>) {
         if !self.streaming(&telling.how).runs() {
             self.stream(telling);
         }
     }
 
-    /// Tells the client what happens, in the place of a stream of this form that may run.
+    /// Starts a stream, and replaces one of the same kind.
     pub(crate) fn stream(&mut self, telling: StreamSpec<'_>) {
         self.streaming(&telling.how).begin(telling);
     }
 
-    /// Stops telling the client updates, as soon as those of one event are out; `None` if it is told none.
+    /// Pauses the update stream after the event it is sending; `None` if no update stream is running.
     pub(crate) fn pause(&self) -> Option<impl Future<Output = PausedStream> + use<>> {
         let stream = self.updates.stream.as_ref().filter(|_| self.updates.runs())?;
         let alone = Arc::clone(&stream.telling).lock_owned();
         Some(async move { PausedStream { last: alone.await } })
     }
 
-    /// Lets go of everything, and waits until nothing more is told.
+    /// Releases the record, and waits until both streams have stopped.
     pub(crate) async fn end(self) {
         let Self { hold, seat, updates, events, .. } = self;
         drop((hold, seat));
@@ -188,7 +189,7 @@ impl Attachment {
         }
     }
 
-    /// The streams, until they have passed this event: it comes before the answer to what has just been done.
+    /// Waits until both streams have passed this event, which must be delivered before the reply.
     pub(crate) fn until(&self, last: Option<Seq>) -> impl Future<Output = ()> + use<> {
         let told = [&self.updates, &self.events].map(|streaming| streaming.progress.clone());
         async move {
@@ -214,7 +215,7 @@ impl Streaming {
     fn begin(&mut self, telling: StreamSpec<'_>) {
         let (record, link) = (telling.record.clone(), telling.link.clone());
         let StreamSpec { how, follower, after, .. } = telling;
-        // What is not wanted counts as passed: nobody waits for it.
+        // Events before the follower's position count as delivered.
         let last = Seq(follower.position().0.saturating_sub(1));
         let told = self.progress.begin(last);
         let alone = Arc::new(Mutex::new(last));
@@ -228,10 +229,10 @@ impl Streaming {
 }
 
 impl StreamHandle {
-    /// Waits until it tells nothing more.
+    /// Aborts the task, and waits until it has ended.
     async fn stop(mut self) {
         self.task.abort();
-        // However it ended, it has.
+        // The outcome of an aborted task does not matter.
         drop((&mut self.task).await);
     }
 }
@@ -243,7 +244,7 @@ impl Drop for StreamHandle {
 }
 
 impl StreamKind {
-    /// Waits for the answer that comes before what is told next: that a prompt was inserted, or the end of a turn.
+    /// Waits for the reply that must precede the next event: "prompt inserted", or the end of a turn.
     async fn answered(&self, event: &Event, ended: Option<TurnId>) {
         let Self::Updates(updates) = self else { return };
         if let Some(request) = updates.rendering.inserted(event) {
@@ -254,7 +255,8 @@ impl StreamKind {
         }
     }
 
-    /// The turn that ends with an event, if its client is answered then; one of its own that begins is noted.
+    /// The turn that this event ends, if version 1 replies to its prompt then. Links a turn that starts to its own
+    /// prompt.
     fn ended(&self, event: &Event, protocol: ProtocolVersion) -> Option<TurnId> {
         let Self::Updates(updates) = self else { return None };
         if event.kind != EventKind::Fact || protocol != ProtocolVersion::V1 {
@@ -270,7 +272,7 @@ impl StreamKind {
         }
     }
 
-    /// What is told when no event is at hand.
+    /// The lines to send when no further event is ready.
     fn pause(&mut self) -> Vec<String> {
         match self {
             Self::Updates(updates) => updates.rendering.pause(),
@@ -278,7 +280,7 @@ impl StreamKind {
         }
     }
 
-    /// What is told if no event comes for a while, if there is anything.
+    /// The renderer, if it holds back lines that are due when no event follows soon.
     fn owed(&mut self) -> Option<&mut RecordRenderer> {
         match self {
             Self::Updates(updates) => Some(&mut updates.rendering).filter(|rendering| rendering.owes()),
@@ -295,14 +297,14 @@ impl StreamKind {
 }
 
 impl UpdateContext {
-    /// Takes in what the client knows.
+    /// Brings the renderer to the state that the client already knows.
     async fn catch_up(&mut self, record: &RecordId, from: Seq) -> Result<(), StoreError> {
         catch_up(&mut self.rendering, &self.store, record, from).await?;
         if let Some(others) = &mut self.others {
             let client = ClientFacts::default();
             others.stand(&standing(&self.store, record, &client, from, None).await?);
         }
-        // How the session stands it has been told.
+        // The client already has the session's state.
         drop(self.rendering.pause());
         Ok(())
     }
@@ -322,7 +324,7 @@ impl UpdateContext {
     }
 }
 
-/// What tells a client one record.
+/// The task that streams one record to one client.
 struct StreamTask {
     how: StreamKind,
     record: RecordId,
@@ -332,9 +334,9 @@ struct StreamTask {
 }
 
 impl StreamTask {
-    /// Tells events until there are none, or nobody to tell. A watch that ends says so.
+    /// Sends events until the record or the connection ends. A raw event stream ends with a notification.
     async fn run(&mut self, mut follower: RecordFollower) {
-        // A store that cannot be read ends the stream: the client's next request hears of it.
+        // A store error ends the stream; the client's next request reports it.
         if let StreamKind::Updates(updates) = &mut self.how
             && updates.catch_up(&self.record, follower.position()).await.is_err()
         {
@@ -352,7 +354,7 @@ impl StreamTask {
                 return;
             }
             let ended = self.how.ended(&event, protocol);
-            // Mostly nobody waits, or whoever does waits for the last of those that were kept together.
+            // Waking waiters once per batch is enough, unless one is waiting or a turn ended.
             if !has_more || ended.is_some() || self.told.is_awaited() {
                 self.told.told(event.seq);
             }
@@ -361,12 +363,12 @@ impl StreamTask {
         if matches!(self.how, StreamKind::Events) {
             let why = why.map(|error| rpc_error::of_stream(&error));
             let params = watched_event::ended(self.record.as_str(), follower.position(), why.as_ref());
-            // A client that is gone does not miss it.
+            // The client may have disconnected.
             drop(self.link.notify(watched_event::ENDED, &params).await);
         }
     }
 
-    /// The next event. What is held back for others to come with it is told if none comes for a while.
+    /// The next event. Flushes lines that the renderer holds back if no event follows within [`CONTENT_EVERY`].
     async fn next(&mut self, follower: &mut RecordFollower) -> Result<Option<Event>, SessionError> {
         if let Some(rendering) = self.how.owed() {
             if let Ok(next) = tokio::time::timeout(CONTENT_EVERY, follower.next()).await {
@@ -380,7 +382,7 @@ impl StreamTask {
         follower.next().await
     }
 
-    /// Tells one event, alone with the client; `None` if that cannot be.
+    /// Sends one event under the stream's lock; `None` if reading or sending failed.
     async fn tell(&mut self, event: &Event, has_more: bool) -> Option<()> {
         let mut last = self.telling.lock().await;
         let mut lines = self.how.lines(&self.record, event).await.ok()?;
@@ -393,7 +395,7 @@ impl StreamTask {
     }
 }
 
-/// Passes lines on, in their order.
+/// Forwards lines in order.
 pub(crate) async fn pass_on(lines: Vec<String>, link: &ClientLink) -> Result<(), WireError> {
     for line in lines {
         link.pass_on(line).await?;

@@ -1,8 +1,8 @@
-//! How far a client has been told what happens to a record, for whatever must not overtake it: the answer to a prompt
-//! comes after everything its turn said, and a question after the tool call it is about.
+//! Tracks how far events of a record were delivered to a client, for messages that must not overtake them: the reply to
+//! a prompt follows every event of its turn, and a permission request follows its tool call.
 //!
-//! It outlives the streams it tells of: one that takes another's place goes on where that has come to, and whoever waits
-//! does not notice. Where nothing is told, nobody waits.
+//! Progress outlives a stream: a replacement stream continues it, and waiters do not notice. Without a stream, waits
+//! return at once.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use tokio::sync::watch;
 
 use crate::model::Seq;
 
-/// How far a client has been told. Clones speak of the same one.
+/// Delivery progress of one client. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeliveryProgress(Arc<watch::Sender<DeliveryState>>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct DeliveryState {
-    /// How many streams there have been; the last one's word counts.
+    /// Counts the streams so far. Only the newest may change `reached`.
     streams: u64,
     reached: DeliveryPosition,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum DeliveryPosition {
-    /// Nothing is told.
+    /// No stream delivers events.
     #[default]
     Nothing,
-    /// What is told begins with an answer that is on its way.
+    /// A stream starts after a pending reply.
     Coming,
-    /// The last event that was told.
+    /// The last delivered event.
     Told(Seq),
 }
 
-/// A stream's share in it: what the stream says of itself. Dropped, the stream tells nothing more.
+/// A stream's handle for reporting its progress. Dropping it reports that the stream has ended.
 #[derive(Debug)]
 pub(crate) struct Reporting {
     progress: DeliveryProgress,
@@ -40,17 +40,17 @@ pub(crate) struct Reporting {
 }
 
 impl DeliveryProgress {
-    /// A stream will begin; whoever must come after it waits.
+    /// Announces a stream; waits block until it has started and passed the event.
     pub(crate) fn expect(&self) {
         self.change(DeliveryPosition::Nothing, DeliveryPosition::Coming);
     }
 
-    /// The stream that was to begin will not.
+    /// Withdraws the announcement.
     pub(crate) fn expect_nothing(&self) {
         self.change(DeliveryPosition::Coming, DeliveryPosition::Nothing);
     }
 
-    /// A stream begins after this event, in the place of any before it.
+    /// Registers a stream that starts after this event, and replaces any earlier one.
     pub(crate) fn begin(&self, last: Seq) -> Reporting {
         let mut stream = 0;
         self.0.send_modify(|state| {
@@ -61,14 +61,14 @@ impl DeliveryProgress {
         Reporting { progress: self.clone(), stream }
     }
 
-    /// Waits until this event has been told, or nothing is.
+    /// Waits until this event was delivered, or until there is no stream.
     pub(crate) async fn passed(&self, event: Option<Seq>) {
         let has_passed = |state: &DeliveryState| match state.reached {
             DeliveryPosition::Nothing => true,
             DeliveryPosition::Coming => false,
             DeliveryPosition::Told(last) => Some(last) >= event,
         };
-        // Whoever waits holds it, so it does not end.
+        // `self` owns the sender, so the channel stays open.
         drop(self.0.subscribe().wait_for(has_passed).await);
     }
 
@@ -84,12 +84,12 @@ impl DeliveryProgress {
 }
 
 impl Reporting {
-    /// Whether anybody waits.
+    /// Whether a task is waiting for progress.
     pub(crate) fn is_awaited(&self) -> bool {
         self.progress.0.receiver_count() > 0
     }
 
-    /// This event has been told.
+    /// Reports that this event was delivered.
     pub(crate) fn told(&self, event: Seq) {
         self.reach(DeliveryPosition::Told(event));
     }
@@ -133,7 +133,7 @@ mod tests {
         first.told(Seq(5));
         assert_eq!([5, 7].map(|event| is_passed(&progress, event)), [true, false]);
         let second = progress.begin(Seq(6));
-        // The first has nothing more to say.
+        // Reports of the replaced stream are ignored.
         first.told(Seq(9));
         drop(first);
         assert!(!is_passed(&progress, 7));

@@ -1,6 +1,6 @@
-//! Turns that a client has not asked for, told to one of version 1 that wants to know of them. Its protocol has no word
-//! for them: an update that comes outside of its own turns may be of anybody's. A host on another machine needs to know,
-//! since it keeps the conversation as turns, and prompts are to wait for what still runs.
+//! Reports turns of other clients to a version 1 client that asks for them. Version 1 has no message for such turns, so
+//! an update outside the client's own turns could belong to any of them. A remote host needs to know: it stores the
+//! conversation as turns, and its prompts wait for a running turn.
 
 use crate::acp::agent::ClientFacts;
 use crate::acp::far_host::STATE;
@@ -11,38 +11,38 @@ use crate::wire::encode::{self, json_string};
 use crate::protocol::acpx_meta::read_meta;
 use crate::protocol::meta::GreetingMeta;
 
-/// Whether a client is told of turns in this way.
+/// Whether the client asked for reports of other turns.
 pub(crate) fn wants_states(client: &ClientFacts) -> bool {
     let greeting = || read_meta::<GreetingMeta>(client.meta.as_deref());
     client.protocol == ProtocolVersion::V1 && greeting().is_ok_and(|greeting| greeting.states)
 }
 
-/// The turns of a record, as they are told.
+/// Tracks the running turn of a record, and renders its start and end.
 pub(crate) struct OthersTurns {
     record: RecordId,
-    /// The one that runs, and the name of its prompt.
+    /// The running turn, and the request id of its prompt.
     running: Option<(u64, String)>,
 }
 
 impl OthersTurns {
-    /// None runs.
+    /// Starts without a running turn.
     pub(crate) fn new(record: &RecordId) -> Self {
         Self { record: record.clone(), running: None }
     }
 
-    /// Takes in how the session stands.
+    /// Sets the running turn from the session's state.
     pub(crate) fn stand(&mut self, state: &SessionState) {
         self.running = state.running_turn().map(|(turn, request)| (turn, request.to_owned()));
     }
 
-    /// The line that tells that a turn runs, if one does.
+    /// The line that reports the running turn, if there is one.
     pub(crate) fn standing(record: &RecordId, state: &SessionState) -> Option<String> {
         let (turn, request) = state.running_turn()?;
         let begun = Fact::TurnStarted { turn, request_id: request.to_owned(), client: None };
         line(record, &begun, request)
     }
 
-    /// Takes the next event; the line that tells the turn which begins or ends by it, unless its client has asked for it.
+    /// Takes the next event, and returns a line if it starts or ends a turn that is not the client's own.
     pub(crate) fn take(&mut self, event: &Event, is_own: impl Fn(&str) -> bool) -> Option<String> {
         let fact = if event.kind == EventKind::Fact { Fact::from_body(&event.body)? } else { return None };
         let request = match &fact {
@@ -50,7 +50,7 @@ impl OthersTurns {
                 self.running = Some((*turn, request_id.clone()));
                 request_id.clone()
             }
-            // One that never began is told to nobody.
+            // The end of a turn that never started is not reported.
             Fact::TurnEnded { turn, .. } => self.running.take_if(|(running, _)| running == turn)?.1,
             _ => return None,
         };

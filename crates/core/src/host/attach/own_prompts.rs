@@ -1,8 +1,8 @@
-//! The prompts of a client, which it need not be told: it has said them itself.
+//! A client's own prompts, which are not echoed to it.
 //!
-//! Each is there from before anybody can be told of it until its client has heard the end. So a stream knows which
-//! answer must come before what it tells next: in version 2 the one that says the prompt was inserted, in version 1 the
-//! one that ends the turn.
+//! A prompt is registered before any stream can render it, and removed after its client received the final reply. So a
+//! stream knows which reply must precede its next line: in version 2 the reply that the prompt was inserted, in version
+//! 1 the reply that ends the turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use tokio::sync::watch;
 
 use crate::model::{RequestId, TurnId};
 
-/// The prompts that a client has asked and not heard the end of. Clones speak of the same ones.
+/// The prompts whose final reply the client has not received. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnPrompts(Arc<watch::Sender<HashMap<Box<str>, OwnPromptState>>>);
 
-/// How far a prompt has come towards its client.
+/// What is known of one prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct OwnPromptState {
-    /// How often the client waits for it.
+    /// How many requests of the client wait for this prompt.
     waits: usize,
-    /// Whether in version 2 it has no answer yet.
+    /// Whether the version 2 reply is still pending.
     is_asked: bool,
     turn: Option<TurnId>,
 }
 
-/// One of them. Dropped, it is no more.
+/// A registered prompt. Dropping it unregisters it.
 #[derive(Debug)]
 pub(crate) struct OwnPrompt {
     own: OwnPrompts,
@@ -33,7 +33,7 @@ pub(crate) struct OwnPrompt {
 }
 
 impl OwnPrompts {
-    /// A prompt of the client, from before anybody can be told of it until the client has heard its end.
+    /// Registers a prompt of the client.
     pub(crate) fn add(&self, request: &RequestId) -> OwnPrompt {
         self.0.send_modify(|own| {
             let known = own.entry(request.as_str().into());
@@ -46,23 +46,23 @@ impl OwnPrompts {
         self.0.borrow().contains_key(request)
     }
 
-    /// A prompt is this turn. Nothing, if it is not one of these.
+    /// Links a prompt to its turn. Ignored if the prompt is not registered.
     pub(crate) fn is_turn(&self, request: &str, turn: TurnId) {
         self.change(request, |own| own.turn = Some(turn));
     }
 
-    /// Waits until a prompt has its answer: in version 2 that is no end.
+    /// Waits until a prompt was replied to. In version 2 the reply does not end the turn.
     pub(crate) async fn answered(&self, request: &str) {
         self.wait(|own| own.get(request).is_none_or(|own| !own.is_asked)).await;
     }
 
-    /// Waits until the client has heard the end of a turn, if that is one of its own.
+    /// Waits until the client received the end of this turn, if the turn is one of its own.
     pub(crate) async fn ended(&self, turn: TurnId) {
         self.wait(|own| own.values().all(|own| own.turn != Some(turn))).await;
     }
 
     async fn wait(&self, condition: impl Fn(&HashMap<Box<str>, OwnPromptState>) -> bool) {
-        // The prompts are there as long as whoever waits.
+        // `self` owns the sender, so the channel stays open.
         drop(self.0.subscribe().wait_for(condition).await);
     }
 
@@ -76,12 +76,12 @@ impl OwnPrompts {
 }
 
 impl OwnPrompt {
-    /// It was accepted as this turn.
+    /// Links the accepted prompt to its turn.
     pub(crate) fn is_turn(&self, turn: TurnId) {
         self.own.is_turn(&self.request, turn);
     }
 
-    /// What is told of its turn need not wait for its answer any more.
+    /// Marks the prompt as replied to, so its turn's updates need not wait.
     pub(crate) fn answered(&self) {
         self.own.change(&self.request, |own| own.is_asked = false);
     }

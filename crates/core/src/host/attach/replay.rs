@@ -1,5 +1,5 @@
-//! Telling a client what is kept of a conversation: where that begins, and the events in pages, so that a record of
-//! any length needs the memory of one.
+//! Replays a stored conversation to a client: finds the first event, and reads events in pages, so that memory use does
+//! not grow with the record.
 
 mod exchanges;
 
@@ -21,27 +21,27 @@ use crate::wire::splice::{PathStep, locate};
 /// How many events are read at a time.
 const PAGE: usize = 1024;
 
-/// A record's events as they are kept.
+/// A record's stored events.
 #[derive(Clone)]
 pub struct RecordEvents {
     store: Arc<dyn Store>,
     record: RecordId,
-    /// The last one that counts.
+    /// The last event to read.
     until: Seq,
 }
 
-/// How much is worked on before others have their turn: all sessions of a host share one thread.
+/// How many bytes are processed before yielding: all sessions of a host share one thread.
 const STRETCH_BYTES: usize = 64 << 10;
 
-/// What an event costs beside its bytes.
+/// The fixed cost of an event, added to its bytes.
 const EVENT_BYTES: usize = 256;
 
-/// How much was worked on since others had their turn.
+/// The bytes processed since the last yield.
 #[derive(Default)]
 struct Stretch(usize);
 
 impl Stretch {
-    /// Counts an event, and yields to other tasks after a number of them.
+    /// Counts an event, and yields to other tasks at [`STRETCH_BYTES`].
     async fn done(&mut self, event: &Event) {
         self.0 += event.body.len() + EVENT_BYTES;
         if self.0 >= STRETCH_BYTES {
@@ -51,45 +51,46 @@ impl Stretch {
     }
 }
 
-/// A page of events, in order.
+/// Reads a range of events page by page, in order.
 struct Pages<'a> {
     kept: &'a RecordEvents,
     next: Seq,
     until: Seq,
 }
 
-/// Why there is no place to begin at.
+/// Why a cursor cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// The conversation has no such place.
+    /// The conversation has no such event, turn or message.
     #[error("the conversation has no {place}{}", last.as_ref().map(|last| format!("; its last one is {last}")).unwrap_or_default())]
     NotThere {
-        /// The place.
+        /// The wanted event, turn or message.
         place: String,
         /// The last of its kind, if there is one.
         last: Option<u64>,
     },
-    /// What was said before a session was adopted is in no turn of ours.
+    /// The conversation before an adoption has no turns of ours.
     #[error("only what was said since the session was adopted has turns: it has no turn {turn}{}", last.as_ref().map(|last| format!("; its last one is {last}")).unwrap_or_default())]
     NotAmongOurs {
-        /// The turn.
+        /// The wanted turn.
         turn: TurnId,
-        /// The last one, if there is one.
+        /// The last turn, if there is one.
         last: Option<u64>,
     },
-    /// What is kept cannot be read.
+    /// The store cannot be read.
     #[error("what is kept cannot be read")]
     Store(#[from] StoreError),
 }
 
 impl RecordEvents {
-    /// Those up to an event.
+    /// The events up to `until`.
     pub fn new(store: Arc<dyn Store>, record: RecordId, until: Option<Seq>) -> Self {
         Self { store, record, until: until.unwrap_or(Seq(0)) }
     }
 
-    /// The event that a cursor stands for. The one after the last is a place too: whoever has seen all goes on there.
+    /// Resolves a cursor to an event. The position after the last event is valid: a client that has seen everything
+    /// continues there.
     pub async fn find(&self, cursor: &Cursor) -> Result<Seq, CursorError> {
         match cursor {
             Cursor::Start => Ok(Seq::FIRST),
@@ -107,12 +108,12 @@ impl RecordEvents {
         }
     }
 
-    /// Whether an event begins a message that is told under this id of ours.
+    /// Whether an event begins a message that is rendered under this id of ours.
     async fn begins_message(&self, seq: Seq, id: &str) -> Result<bool, StoreError> {
         if seq > self.until || seq < Seq::FIRST {
             return Ok(false);
         }
-        // Version 2 tells every message by its id.
+        // Version 2 renders every message with its id.
         let client = ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() };
         let mut rendering = RecordRenderer::new(&self.record, Arc::new(client));
         catch_up(&mut rendering, &self.store, &self.record, seq).await?;
@@ -124,7 +125,7 @@ impl RecordEvents {
         Ok(rendering.tell(event, &|_| false).iter().any(is_told))
     }
 
-    /// The event that comes after those.
+    /// The position after the last event.
     pub(crate) fn end(&self) -> Seq {
         self.until.next()
     }
@@ -140,7 +141,7 @@ impl RecordEvents {
         self.backwards(self.until.next(), ended).await
     }
 
-    /// Whether a turn has begun: one that was cancelled before that is no part of the conversation.
+    /// Whether a turn has started. A turn cancelled before its start is not part of the conversation.
     pub async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
         let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
         Ok(begun.await? == Some(turn))
@@ -153,7 +154,7 @@ impl RecordEvents {
             last.get_or_insert(begun.0);
             (begun <= turn).then_some((begun, event.seq))
         });
-        // A turn that waits, or was cancelled before it began, is no part of the conversation.
+        // A turn that is queued, or was cancelled before it started, is not part of the conversation.
         match first.await? {
             Some((begun, seq)) if begun == turn => Ok(seq),
             _ if self.is_adopted().await? => Err(CursorError::NotAmongOurs { turn, last }),
@@ -161,7 +162,7 @@ impl RecordEvents {
         }
     }
 
-    /// Whether the conversation began without us.
+    /// Whether the record was adopted from an agent.
     async fn is_adopted(&self) -> Result<bool, StoreError> {
         let kept = self.store.record(self.record.clone()).await?;
         let first = kept.and_then(|kept| kept.lineage.rows().first().map(|row| row.reason));
@@ -179,7 +180,8 @@ impl RecordEvents {
         Err(CursorError::NotThere { place: format!("message {id:?}"), last: None })
     }
 
-    /// Where to begin reading, so that an event is understood: with the turn that was last begun before it.
+    /// Where to begin reading so that an event can be rendered: at the start of the turn that was last started before
+    /// it.
     async fn context_of(&self, seq: Seq) -> Result<Seq, StoreError> {
         if seq == Seq::FIRST {
             return Ok(seq);
@@ -188,8 +190,8 @@ impl RecordEvents {
         Ok(begun.unwrap_or(Seq::FIRST))
     }
 
-    /// The event by which the last turn ended, if that is near and nothing has begun since. Only an agent of version 1
-    /// rests then: one of version 2 may go on beside its turns.
+    /// The event that ended the last turn, if it is within the last page and no turn started since. Only for version 1
+    /// agents: a version 2 agent may continue outside its turns.
     async fn rest(&self) -> Result<Option<Seq>, StoreError> {
         let mut pages = self.pages(Seq(self.until.0.saturating_sub(PAGE as u64).max(1)));
         let (mut works, mut rest) = (None, None);
@@ -203,7 +205,7 @@ impl RecordEvents {
                 }
                 match Fact::from_body(&event.body) {
                     Some(Fact::TurnStarted { .. }) => (works, rest) = (None, None),
-                    // One that never began may end while another runs.
+                    // A turn that never started may end while another runs.
                     Some(Fact::TurnEnded { turn, .. }) if works == Some(TurnId(turn)) => {
                         let is_first = event.protocol == ProtocolVersion::V1.number();
                         (works, rest) = (None, is_first.then_some(event.seq));
@@ -215,7 +217,7 @@ impl RecordEvents {
         Ok(rest)
     }
 
-    /// Looks at the events before one, last first, until something is found.
+    /// Applies `look` to the facts before an event, last first, until it returns something.
     async fn backwards<T>(
         &self,
         before: Seq,
@@ -225,7 +227,7 @@ impl RecordEvents {
         while end > Seq::FIRST {
             let start = Seq(end.0.saturating_sub(PAGE as u64).max(1));
             let mut pages = Pages { kept: self, next: start, until: Seq(end.0 - 1) };
-            // What is looked at backwards is a fact, and facts are few.
+            // Callers look only for facts, and facts are few.
             let mut facts = Vec::new();
             while let Some(page) = pages.next().await? {
                 facts.extend(page.into_iter().filter(|event| event.kind == EventKind::Fact));
@@ -242,8 +244,8 @@ impl RecordEvents {
         Pages { kept: self, next: from, until: self.until }
     }
 
-    /// What is to be told a client of this version from an event on, and the last lineage row in it. It is looked at no
-    /// further than to what began before.
+    /// Indexes the events from `from` on for a client of this version, and returns the last lineage row among them.
+    /// Stops early if an event refers to one before `from`.
     async fn survey(
         &self,
         from: Seq,
@@ -264,7 +266,7 @@ impl RecordEvents {
         Ok((survey, row))
     }
 
-    /// Goes through the events of the turn that was last begun.
+    /// Visits the events from the start of the last started turn on.
     pub(crate) async fn of_last_turn(&self, mut look: impl FnMut(&Event)) -> Result<(), StoreError> {
         let mut pages = self.pages(self.context_of(self.until.next()).await?);
         let mut stretch = Stretch::default();
@@ -284,7 +286,7 @@ impl RecordEvents {
         Ok(known)
     }
 
-    /// Adds the ids that agents have used from an event on.
+    /// Adds the ids that agents used from an event on.
     pub(crate) async fn learn_ids(&self, known: &mut KnownIds, from: Seq) -> Result<(), StoreError> {
         let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
@@ -312,7 +314,7 @@ impl Pages<'_> {
     }
 }
 
-/// Sees to it that a rendering knows the ids it needs for an event.
+/// Loads known ids into a renderer if it needs them for this event.
 pub(crate) async fn teach(
     rendering: &mut RecordRenderer,
     store: &Arc<dyn Store>,
@@ -326,8 +328,8 @@ pub(crate) async fn teach(
     Ok(())
 }
 
-/// How a session stands before an event, for a client that has missed what was since another. Of a turn that is over and
-/// was not missed nothing is needed, however long it was.
+/// The session's state before an event, for a client that has received nothing since `missed`. A turn that ended before
+/// `missed` is not read, so its length does not matter.
 pub(crate) async fn standing(
     store: &Arc<dyn Store>,
     record: &RecordId,
@@ -352,8 +354,8 @@ pub(crate) async fn standing(
     Ok(state)
 }
 
-/// Lets a rendering take in what it needs to go on from an event: what belongs to the turn that was last begun, or all
-/// of it for a client that is told the changes of whatever it was told before.
+/// Brings a renderer to its state before an event. It reads from the last started turn on, or the whole record if the
+/// client receives changes relative to earlier messages.
 pub(crate) async fn catch_up(
     rendering: &mut RecordRenderer,
     store: &Arc<dyn Store>,
@@ -378,12 +380,12 @@ pub(crate) async fn catch_up(
             stretch.done(event).await;
         }
     }
-    // The client has it: what it was told before is complete.
+    // The client has already received these lines.
     drop(rendering.settle());
     Ok(())
 }
 
-/// A conversation told again, page by page.
+/// A replay in progress, read page by page.
 pub(crate) struct Replaying {
     kept: RecordEvents,
     replay: Option<ReplayRenderer>,
@@ -392,7 +394,7 @@ pub(crate) struct Replaying {
 }
 
 impl Replaying {
-    /// Looks through what is to be told, from an event on.
+    /// Indexes the events from `from` on, and prepares the replay.
     pub(crate) async fn begin(
         kept: RecordEvents,
         client: Arc<ClientFacts>,
@@ -414,7 +416,7 @@ impl Replaying {
         Ok(Self { replay, kept, next, stretch: Stretch::default() })
     }
 
-    /// The lines of the next page; `None` when all is told.
+    /// The lines of the next page; `None` after the last.
     pub(crate) async fn page(&mut self) -> Result<Option<Vec<String>>, StoreError> {
         let Some(replay) = &mut self.replay else { return Ok(None) };
         let mut pages = self.kept.pages(self.next);
@@ -430,7 +432,7 @@ impl Replaying {
     }
 }
 
-/// The turn that an event begins.
+/// The turn that an event starts.
 fn started(event: &Event) -> Option<TurnId> {
     match (event.kind, Fact::from_body(&event.body)) {
         (EventKind::Fact, Some(Fact::TurnStarted { turn, .. })) => Some(TurnId(turn)),
@@ -438,17 +440,17 @@ fn started(event: &Event) -> Option<TurnId> {
     }
 }
 
-/// Whether an event belongs to a message that is told under this id.
+/// Whether an event belongs to a message that is rendered under this id.
 fn names(event: &Event, id: &str) -> bool {
-    // One that version 1 was told anew has the number of that behind it.
+    // A message re-sent to a version 1 client has its revision number as a suffix.
     let told = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
     told.is_some_and(|(told, _)| is_said(event, told)) || is_said(event, id)
 }
 
 fn is_said(event: &Event, id: &str) -> bool {
-    // One whose id an earlier ACP session had used is told with its row behind it.
+    // An id that an earlier ACP session used has the lineage row as a suffix.
     let given = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
-    // Few lines have the id in them as it is written there, and only those are read.
+    // Cheap filter: parse only lines that may contain the id.
     let written = encode::json_string(given);
     let may_be = event.kind == EventKind::Update
         && (event.body.contains(written.trim_matches('"')) || event.body.contains("\\u"));

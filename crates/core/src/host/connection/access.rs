@@ -1,11 +1,10 @@
-//! Clients from elsewhere: what the server that let one in says of it, and what it may therefore not do.
+//! Access rights of remote clients: what `acpx serve` declares about one, and the restrictions that follow.
 //!
-//! The server says it before the client has said anything, in a request of its own, and once: so nothing that the
-//! client says can be read as a part of it, and nothing can take it back. From then on what the client says of its own
-//! is read by the same code as everybody's, and here it is cut down to what a client from elsewhere may say. It uses the
-//! agent that is served and the records of that agent, gives it no environment, starts no program on this machine as an
-//! MCP server, lets nothing be approved unseen, goes beyond no terms that are set for its turns, and says nothing to the
-//! agent that is not understood here, unless the user of the server has said otherwise.
+//! The server declares the client once, in its own request before `initialize`, so the client can neither forge nor
+//! undo the declaration. The client's `_meta` is then parsed as for local clients, and restricted here. A remote client
+//! uses only the served agent and its records, sets no environment, starts no MCP server programs, has nothing approved
+//! unseen, stays within the server's turn terms, and sends the agent nothing that acpx does not understand, unless the
+//! server's user allows it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,14 +26,14 @@ use crate::protocol::acpx_meta::read_meta;
 use crate::protocol::meta::{CancelMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, StartMeta};
 use crate::protocol::rpc_error;
 
-/// Methods of ours that a client from elsewhere has. The others are about this machine.
+/// Our methods that a remote client may call. The others concern this machine.
 const METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
-/// How many sessions of one who is elsewhere have an agent at the same time.
+/// How many sessions of one remote user may have an agent at the same time.
 const MOST_SESSIONS: usize = 32;
 
-/// What a client says beside the protocol, and what of it only a client on this machine may say.
+/// `_meta` of a client, with fields that only a local client may set.
 pub(crate) trait RestrictedMeta: DeserializeOwned + Default {
-    /// Leaves out what a client from elsewhere may not say.
+    /// Removes the fields that a remote client may not set.
     fn leave_out(&mut self, elsewhere: &RemoteClientMeta);
 }
 
@@ -64,7 +63,7 @@ impl RestrictedMeta for StartMeta {
 }
 
 impl RestrictedMeta for CancelMeta {
-    /// Whoever sees what a session does may stop it.
+    /// Any client that sees a session may cancel its turns.
     fn leave_out(&mut self, _elsewhere: &RemoteClientMeta) {}
 }
 
@@ -77,7 +76,7 @@ impl RestrictedMeta for PromptMeta {
     }
 }
 
-/// The shorter of two idle times, of which 0 is for ever.
+/// The shorter of two idle times, where 0 means forever.
 fn shorter(wanted: u64, served: Option<u64>) -> u64 {
     match (wanted, served) {
         (0, Some(served)) => served,
@@ -86,13 +85,13 @@ fn shorter(wanted: u64, served: Option<u64>) -> u64 {
     }
 }
 
-/// As much of a start wait as the agent may take without it.
+/// The start wait, limited to the time the agent has by default.
 fn no_longer_than(agent: &AgentSpec, wait: Duration) -> Duration {
     wait.min(agent.patience(&Profiles::built_in().of(agent, None)))
 }
 
 impl Connection {
-    /// Takes what a server says of its client, unless that was said before.
+    /// Stores what a server declares about its client. A second declaration is refused.
     pub(crate) fn let_in_from_elsewhere(&self, call: ExtensionCall) -> Result<String, CallError> {
         if call.method != crate::protocol::meta::ELSEWHERE {
             return Err(CallError::NotInitialized(call.method));
@@ -106,7 +105,7 @@ impl Connection {
         if is_first { Ok("{}".to_owned()) } else { Err(CallError::UnknownMethod(call.method)) }
     }
 
-    /// What this client says beside the protocol, and may.
+    /// Parses this client's `_meta`, without fields it may not set.
     pub(crate) fn said<T: RestrictedMeta>(&self, meta: Option<&str>) -> Result<T, CallError> {
         let mut said: T = read_meta(meta)?;
         if let Some(elsewhere) = self.elsewhere.get() {
@@ -115,8 +114,8 @@ impl Connection {
         Ok(said)
     }
 
-    /// What this client says in a request that only its agent understands, if it may. To some agents it is a way to
-    /// have programs started, with any environment.
+    /// Request params that only the agent understands, if this client may send them. With some agents they can start
+    /// programs with any environment.
     pub(crate) fn besides(
         &self,
         version: ProtocolVersion,
@@ -126,37 +125,37 @@ impl Connection {
         ExtraParams::of(version, meta, unknown).filter(|_| self.may_say_besides())
     }
 
-    /// The same of a message that names nothing but a session.
+    /// The same for a message that names only a session.
     pub(crate) fn besides_of(&self, aside: &CallExtras) -> Option<ExtraParams> {
         self.besides(aside.version, aside.meta.as_deref(), aside.unknown.as_deref())
     }
 
-    /// Whether what only its agent understands is passed on for this client.
+    /// Whether params that only the agent understands are forwarded for this client.
     pub(crate) fn may_say_besides(&self) -> bool {
         !self.is_confined() && self.elsewhere.get().is_none_or(|elsewhere| elsewhere.besides)
     }
 
-    /// Whether this client has a method of ours.
+    /// Whether this client may call a method of ours.
     pub(crate) fn has_method(&self, method: &str) -> bool {
         self.elsewhere.get().is_none() || METHODS.contains(&method)
     }
 
-    /// Whether the client speaks for an agent and not for the user, by itself or by the word of its server.
+    /// Whether the client acts for an agent and not for the user, by origin or by its server's declaration.
     pub(crate) fn is_confined(&self) -> bool {
         self.started_inside || self.elsewhere.get().is_some_and(|elsewhere| elsewhere.confined)
     }
 
-    /// Whether programs are started on this machine as MCP servers for this client.
+    /// Whether this client may have MCP servers started on this machine.
     pub(crate) fn may_start_servers(&self) -> bool {
         self.elsewhere.get().is_none_or(|elsewhere| elsewhere.stdio_servers)
     }
 
-    /// An error if one of these servers would be started here for a client that may not have that.
+    /// Returns an error if one of these servers would be started here and the client may not do that.
     pub(crate) fn may_have(&self, servers: &[McpServer]) -> Result<(), CallError> {
         if self.may_start_servers() {
             return Ok(());
         }
-        // Of a kind that only the agent knows nobody here can tell.
+        // A transport that only the agent knows may start a program too.
         let is_started = |server: &McpServer| {
             matches!(server.transport, McpTransport::Stdio { .. } | McpTransport::Other { .. })
         };
@@ -166,9 +165,9 @@ impl Connection {
         Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
     }
 
-    /// The additional directories that a record has by this client; `None` if it leaves them. They are kept, and hold in
-    /// the turns of others, so where they are not this client's to give, none that it names change nothing, and others
-    /// are an error. A client from elsewhere has a say in sessions that it has made itself.
+    /// The additional directories that this client sets for a record; `None` leaves them unchanged. They are stored and
+    /// apply to the turns of others, so a confined client may not change them, and a remote client only in sessions
+    /// that it created. Otherwise an empty list changes nothing, and a different list is an error.
     pub(crate) async fn allowed_directories(
         &self,
         record: &RecordId,
@@ -185,15 +184,15 @@ impl Connection {
         if is_so { Ok(Some(wanted)) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
     }
 
-    /// How long this client waits for an agent to be ready. Whoever waits for longer than an agent may take lets it take
-    /// longer, which is not for a client from elsewhere.
+    /// How long this client waits for an agent to be ready. A longer wait gives the agent more time to start, which a
+    /// remote client may not do.
     pub(crate) fn start_wait(&self, start: &StartMeta, agent: &AgentSpec) -> Option<Duration> {
         let wait = start.start_wait()?;
         Some(if self.elsewhere.get().is_none() { wait } else { no_longer_than(agent, wait) })
     }
 
-    /// Whether a record is one that this client can know of: one of its own agent, if it has named one when it came, as
-    /// an editor does. A remote client knows the agent that is served by its key alone.
+    /// Whether this client may see a record: if it named an agent in `initialize`, as editors do, only that agent's
+    /// records. A remote client identifies the served agent by its key alone.
     pub(crate) fn knows(&self, record: &Record) -> bool {
         let is_here = self.elsewhere.get().is_none();
         match self.defaults.agent(None) {
@@ -203,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// An error if a record is not there for this client.
+    /// Returns an error if this client may not see the record.
     pub(crate) async fn may_use(&self, record: &RecordId) -> Result<(), CallError> {
         if self.elsewhere.get().is_none() && self.defaults.agent(None).is_none() {
             return Ok(());
@@ -212,12 +211,12 @@ impl Connection {
         kept.filter(|kept| self.knows(kept)).map(drop).ok_or_else(|| rpc_error::unknown(record))
     }
 
-    /// Room for a session with an agent, which one that is known to have an agent needs no more of; an error if this
-    /// client has as many as it may.
+    /// Reserves quota for a session with an agent. A session that is already counted needs none. An error if the client
+    /// has reached its limit.
     pub(crate) async fn room(&self, known: Option<&RecordId>) -> Result<QuotaPermit, CallError> {
         let Some(elsewhere) = self.elsewhere.get() else { return Ok(QuotaPermit::default()) };
         let mut parked = Vec::new();
-        // One that has just been prompted has no agent yet, and is about to have one.
+        // A session that was just prompted has no agent yet, but is about to start one.
         let is_at_work = |session: Session| {
             let status = session.status();
             status.has_agent || status.has_work
@@ -237,18 +236,18 @@ impl Connection {
     }
 }
 
-/// The sessions with an agent of those who are elsewhere, by who they are.
+/// The sessions with an agent of each remote user.
 #[derive(Default)]
 pub(crate) struct SessionQuota(Mutex<HashMap<String, ClientQuota>>);
 
 #[derive(Default)]
 struct ClientQuota {
-    /// How many are about to be begun.
+    /// Reservations for sessions that are about to start.
     beginning: usize,
     begun: HashSet<RecordId>,
 }
 
-/// Whether there was room.
+/// The result of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuotaOutcome {
     Already,
@@ -261,7 +260,7 @@ impl SessionQuota {
         self.lock().get(who).map(|share| share.begun.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Takes room for one more, now that these have no agent any more, unless it is one that has some.
+    /// Removes parked sessions from the count, then reserves room for one more, unless `known` is already counted.
     fn take(&self, who: &str, parked: &[RecordId], known: Option<&RecordId>) -> QuotaOutcome {
         let mut shares = self.lock();
         let share = shares.entry(who.to_owned()).or_default();
@@ -294,13 +293,13 @@ impl SessionQuota {
     }
 }
 
-/// Room for a session that is about to have an agent, or nothing where none is needed. Given back when it is dropped, or
-/// when the session is at work.
+/// A reservation for a session that is about to have an agent; empty for local clients. Released on drop, or converted
+/// when the session is counted.
 #[derive(Default)]
 pub(crate) struct QuotaPermit(Option<(Arc<Host>, String)>);
 
 impl QuotaPermit {
-    /// This session has it.
+    /// Converts the reservation into a counted session.
     pub(crate) fn filled_by(mut self, record: &RecordId) {
         if let Some((host, who)) = self.0.take() {
             host.shares.give_back(&who, Some(record.clone()));

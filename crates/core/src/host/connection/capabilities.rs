@@ -1,7 +1,7 @@
-//! What a client is offered on behalf of its agent, and its logging in and out there.
+//! What a client is offered on behalf of its agent, and login and logout with that agent.
 //!
-//! Sessions are ours, so that whatever an agent lacks of load, resume, list, close and delete is offered all the same.
-//! What goes into prompts, which servers are taken and how a user logs in is the agent's own to say.
+//! Sessions are ours, so the host advertises load, resume, list, close and delete even if the agent lacks them. Prompt
+//! content, MCP transports and login methods are those of the agent.
 
 use std::future::pending;
 
@@ -18,11 +18,11 @@ use crate::host::permissions::router;
 use crate::protocol::acpx_meta::problem;
 use crate::protocol::meta::{ClientMeta, StartMeta};
 
-/// How many questions of one login may wait. What comes beyond that is declined.
+/// How many requests of one login may be pending. Further ones are declined.
 const QUESTIONS: usize = 4;
 
 impl Connection {
-    /// What a client is offered whose sessions are with one agent. An agent that cannot be started is an error.
+    /// The capabilities for a client whose sessions are with one agent. An error if the agent cannot be started.
     pub(crate) async fn offer_of_agent(
         &self,
         client: &ClientMeta,
@@ -35,13 +35,13 @@ impl Connection {
         Ok(if self.may_say_besides() { offer } else { offer.of_known_kinds() })
     }
 
-    /// Which logins a client runs in a terminal. To one from elsewhere the command of its agent is not ours.
+    /// Which logins the client runs in a terminal. A remote client runs none: the agent's command exists only here.
     pub(crate) fn terminal_login(&self, client: &ClientFacts) -> TerminalLogin {
         if self.elsewhere.get().is_some() { TerminalLogin::No } else { client.terminal_login }
     }
 
-    /// What the user of a client can do where a login is missing, if the client was offered these ways. A remote client
-    /// gets no command line: an agent's arguments may contain secrets.
+    /// What the user can do when a login is missing, given the offered methods. A remote client gets no command line:
+    /// an agent's arguments may contain secrets.
     pub(crate) fn login_hint(&self, ways: Option<&str>) -> Option<String> {
         let agent = self.defaults.agent(None)?;
         let is_offered = ways.is_some_and(|ways| elements(ways).is_some_and(|ways| !ways.is_empty()));
@@ -57,8 +57,8 @@ impl Connection {
         Some(format!("log in {way}in a shell, then try again: {command}"))
     }
 
-    /// Logs the user in with the connection's agent, whose later starts for this client are logged in likewise. What it
-    /// asks the user meanwhile is asked of the client that wants to log in.
+    /// Logs the user in with the connection's agent; later starts for this client use the same login. Requests of the
+    /// agent during the login go to this client.
     pub(crate) async fn log_in(
         &self,
         call: &LoginCall,
@@ -74,7 +74,7 @@ impl Connection {
             while let Some(question) = asked.recv().await {
                 router::of_request(question, request, link).await;
             }
-            // Whoever logs in has no more to ask, and is waited for.
+            // The agent has no more requests; wait for the login to finish.
             pending::<()>().await;
         };
         let done = tokio::select! {
@@ -89,14 +89,14 @@ impl Connection {
         })
     }
 
-    /// Logs the user out, and those starts too.
+    /// Logs the user out; later starts for this client are logged out too.
     pub(crate) async fn log_out(&self, aside: &CallExtras) -> Result<(), CallError> {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
         let agent = NewSession { besides: self.besides_of(aside), ..agent };
         let done = self.host.engine.log_out(agent).await;
         done.map_err(|error| match (&error, self.refused(&error)) {
-            // In version 2 whoever has logins has the method; that its agent cannot is another matter.
+            // In version 2 a host with logins has the method, so an agent without it is an internal error.
             (SessionError::Agent(AgentError::NotOffered { .. }), CallError::PassedOn(told))
                 if aside.version == ProtocolVersion::V2 =>
             {

@@ -1,5 +1,5 @@
-//! What a program that an agent started may end: the turns that it asked for, and sessions that such programs made. The
-//! sessions of its user are not among them.
+//! Limits what a program that an agent started may end: its own turns, and sessions that such programs created. The
+//! user's sessions are not among them.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::Connection;
 use crate::host::Host;
 use crate::protocol::rpc_error;
 
-/// The records that programs of agents have made since the host began.
+/// The records that programs of agents created since the host started.
 #[derive(Debug, Default)]
 pub(crate) struct ConfinedRecords(Mutex<HashSet<RecordId>>);
 
@@ -31,7 +31,7 @@ impl ConfinedRecords {
 }
 
 impl Host {
-    /// An error if a client may not do this to a record, because the client is confined and the record is its user's.
+    /// Returns an error if a confined client tries this on a record of its user.
     pub(crate) fn may_end(&self, record: &RecordId, is_confined: bool, what: &str) -> Result<(), CallError> {
         let is_refused = is_confined && !self.confined_records.lock().contains(record);
         if is_refused { Err(rpc_error::not_allowed(what)) } else { Ok(()) }
@@ -39,7 +39,7 @@ impl Host {
 }
 
 impl Connection {
-    /// An error if this client may not do this to a record, because an agent started it and the record is its user's.
+    /// Returns an error if this client is confined and the record is its user's.
     pub(crate) fn may_end(&self, record: &RecordId, what: &str) -> Result<(), CallError> {
         self.host.may_end(record, self.is_confined(), what)
     }

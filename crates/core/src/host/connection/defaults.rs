@@ -1,5 +1,5 @@
-//! What a client said once, in `initialize`, for all its requests: the agent that is meant, and what it is started
-//! with. What a request says itself counts more.
+//! Defaults that a client sets once, in `initialize`, for all its requests: the agent, and how to start it. Values in a
+//! request take precedence.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,17 +13,17 @@ use crate::protocol::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, Turn
 #[derive(Default)]
 pub(crate) struct Defaults {
     said: Mutex<Arc<ClientMeta>>,
-    /// What somebody else has said of the client. Then it says nothing of itself.
+    /// What the server declared about a remote client. It overrides what the client sends.
     settled: OnceLock<Arc<ClientMeta>>,
 }
 
 impl Defaults {
-    /// Whatever the client says of itself, this is what holds; the first that is said.
+    /// Sets the defaults regardless of what the client sends. Only the first call has an effect.
     pub(crate) fn settle(&self, client: ClientMeta) {
         self.settled.get_or_init(|| Arc::new(client));
     }
 
-    /// Takes what a client says when it initializes.
+    /// Reads the defaults from a client's `initialize`.
     pub(crate) fn take(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
         if let Some(settled) = self.settled.get() {
             return Ok(Arc::clone(settled));
@@ -34,7 +34,7 @@ impl Defaults {
         Ok(client)
     }
 
-    /// What the client said.
+    /// The defaults that apply.
     pub(crate) fn client(&self) -> Arc<ClientMeta> {
         let said = || Arc::clone(&self.said.lock().unwrap_or_else(PoisonError::into_inner));
         self.settled.get().cloned().unwrap_or_else(said)
@@ -45,18 +45,18 @@ impl Defaults {
         named.or_else(|| self.client().agent.clone()).and_then(AgentMeta::spec)
     }
 
-    /// Whether a client says in which version the agent of a request is to be spoken to.
+    /// Whether the request or the connection sets the protocol version for the agent.
     pub(crate) fn says_protocol(&self, named: Option<&AgentMeta>) -> bool {
         let client = self.client();
         named.or(client.agent.as_ref()).is_some_and(|agent| agent.protocol.is_some())
     }
 
-    /// The directory that the client was started in, if it said so.
+    /// The directory that the client was started in, if it sent it.
     pub(crate) fn cwd(&self) -> Option<AbsolutePath> {
         AbsolutePath::new(self.client().cwd.as_deref()?).ok()
     }
 
-    /// Fills in what a request that may start an agent does not say.
+    /// Fills in what a request that may start an agent leaves open.
     pub(crate) fn complete(&self, start: &mut StartMeta) {
         let client = self.client();
         if start.environment.is_empty() {
@@ -69,7 +69,7 @@ impl Defaults {
         start.with_seq |= client.seq;
     }
 
-    /// The terms of a turn: what its prompt does not say, the connection does.
+    /// The terms of a turn: those of its prompt, completed by the connection's.
     pub(crate) fn terms(&self, own: TurnTermsMeta) -> TurnTermsMeta {
         own.or(&self.client().terms)
     }

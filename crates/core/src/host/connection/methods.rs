@@ -1,4 +1,4 @@
-//! Our own methods, beside those of ACP. They are listed in `docs/reference/extensions.md`.
+//! Our own methods in addition to those of ACP. They are listed in `docs/reference/extensions.md`.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ struct OfSession {
 #[serde(rename_all = "camelCase")]
 struct Move {
     session_id: String,
-    /// Where it is to work.
+    /// The new working directory.
     cwd: String,
 }
 
@@ -40,7 +40,7 @@ struct Forget {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StopParams {
-    /// Whether it is to stay if it has anything to do.
+    /// Whether to stop only if the host is idle.
     if_idle: bool,
 }
 
@@ -48,7 +48,7 @@ struct StopParams {
 #[serde(rename_all = "camelCase")]
 struct Watch {
     session_id: String,
-    /// The first event that is wanted; absent, the next one to come.
+    /// The first event to send; absent, the next new one.
     from: Option<u64>,
 }
 
@@ -81,8 +81,8 @@ impl Connection {
         }
     }
 
-    /// Every event of a record from a number on, as it comes. The agent need not run, and is not started; nor
-    /// is it kept from being parked. A second watch of the same record takes the place of the first.
+    /// Streams every event of a record from a number on. It neither starts the agent nor keeps it from being parked. A
+    /// second watch of the same record replaces the first.
     async fn watch(&self, watch: Watch, link: &ClientLink) -> Result<String, CallError> {
         let session = self.session(&watch.session_id).await?;
         let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -93,7 +93,7 @@ impl Connection {
         Ok(json!({ "from": from.0 }).to_string())
     }
 
-    /// Cancels whatever turn runs, whoever asked for it; the first that waits, if none runs.
+    /// Cancels the running turn regardless of its owner, or the first queued one if none runs.
     async fn cancel(&self, of: OfSession) -> Result<String, CallError> {
         self.may_end(&record(&of.session_id)?, "cancel the turns of other sessions")?;
         let session = self.session(&of.session_id).await?;
@@ -102,7 +102,7 @@ impl Connection {
         Ok(json!({ "cancelled": had_work }).to_string())
     }
 
-    /// Closes the record for everybody: its turns are cancelled, its agent is told and ended.
+    /// Closes the record for all clients: cancels its turns, sends the agent a close and ends it.
     async fn close(&self, of: OfSession) -> Result<String, CallError> {
         self.may_end(&record(&of.session_id)?, "close other sessions")?;
         let session = self.session(&of.session_id).await?;
@@ -112,7 +112,7 @@ impl Connection {
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
 
-    /// Has a record work in another directory from now on.
+    /// Changes the working directory of a record.
     async fn move_record(&self, to: Move) -> Result<String, CallError> {
         if self.is_confined() {
             return Err(rpc_error::not_allowed("move a session"));
@@ -127,7 +127,7 @@ impl Connection {
         Ok(serde_json::to_string(&moved).expect("ids and paths are text"))
     }
 
-    /// Has a setting of a record be wished no more. Its agent need not run, and is not started.
+    /// Removes a requested setting of a record. Its agent is not started.
     async fn forget(&self, of: Forget) -> Result<String, CallError> {
         self.may_choose()?;
         let session = self.session(&of.session_id).await?;
@@ -137,13 +137,13 @@ impl Connection {
         Ok(serde_json::to_string(&answer).expect("ids and wishes are text"))
     }
 
-    /// What the record's session waits for. One that has no session waits for nothing, and is given none.
+    /// What the record's session waits for. A record without a running session waits for nothing, and is not started.
     async fn waiting(&self, of: OfSession) -> Result<String, CallError> {
         let record = record(&of.session_id)?;
         self.may_use(&record).await?;
         let refused = |error: SessionError| self.refused(&error);
         let waiting = if let Some(session) = self.host.engine.running(&record).await.map_err(refused)? {
-            // One that ends this moment waits for nothing more.
+            // A session that has just ended waits for nothing.
             session.waiting().await.ok().flatten()
         } else {
             let kept = self.host.engine.record(&record).await.map_err(refused)?;
@@ -157,8 +157,8 @@ impl Connection {
         Ok(serde_json::to_string(&answer).expect("what is waited for has only text and lists"))
     }
 
-    /// Stops the host, or only if nobody else is there and no session is live: that is decided where clients come in,
-    /// so that none comes in between.
+    /// Stops the host; with `if_idle`, only without other clients and live sessions. The accept loop decides, so that
+    /// no client connects in between.
     async fn stop(&self, call: &ExtensionCall) -> Result<String, CallError> {
         if self.is_confined() {
             return Err(rpc_error::not_allowed("stop the host"));

@@ -1,8 +1,8 @@
-//! The permissions and forms that agents wait for, and how anybody on this machine answers one.
+//! Pending permission requests and forms, and how a local client answers one by id.
 //!
-//! A question is listed for as long as it is open: it comes with the agent's request and goes with its answer, its turn
-//! or its host. Its id is made at random and given to one question only, so an id that somebody has kept never leads to
-//! another question. What an agent has started answers none of them.
+//! A request is listed while it is pending: from the agent's request to its answer, or the end of its turn or host. Its
+//! id is random and never reused, so a stale id cannot reach another request. A program that an agent started may not
+//! answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::protocol::pending_requests::{
 };
 use crate::protocol::rpc_error;
 
-/// The questions that are open, by their ids.
+/// The pending requests by id.
 #[derive(Debug, Default)]
 pub(crate) struct OpenQuestions(Mutex<BTreeMap<String, PendingEntry>>);
 
@@ -35,7 +35,7 @@ struct PendingEntry {
     answer: mpsc::Sender<ExternalDecision>,
 }
 
-/// What a question is about.
+/// What a pending request is about.
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
     Permission {
@@ -43,19 +43,19 @@ pub(crate) enum Subject {
         options: Vec<OptionMeta>,
         call: Arc<AskedCall>,
     },
-    /// The params of an `elicitation/create` as version 1 has them, without the session.
+    /// The version 1 params of an `elicitation/create`, without the session id.
     Elicitation(Arc<Map<String, Value>>),
 }
 
-/// An answer that comes from outside of those who were asked.
+/// An answer given by request id.
 #[derive(Debug)]
 pub(crate) struct ExternalDecision {
     pub(crate) advice: ClientDecision,
-    /// Whether it came in time.
+    /// Receives whether it came in time.
     pub(crate) counts: oneshot::Sender<bool>,
 }
 
-/// A question's place in the list. Dropped, it is not open any more.
+/// A listed request. Dropping it removes it from the list.
 #[derive(Debug)]
 pub(crate) struct PendingGuard {
     list: Arc<OpenQuestions>,
@@ -64,20 +64,20 @@ pub(crate) struct PendingGuard {
 }
 
 impl Subject {
-    /// A permission that is asked for with these params.
+    /// A permission request with these params.
     pub(crate) fn permission(wanted: RequestedPermission, params: &str, call: AskedCall) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         Self::Permission { wanted, options: OptionMeta::of_request(&params), call: Arc::new(call) }
     }
 
-    /// A form or an address that is asked for with these params.
+    /// A form or URL elicitation with these params.
     pub(crate) fn elicitation(params: &str) -> Self {
         let mut params: Map<String, Value> = serde_json::from_str(params).unwrap_or_default();
         params.remove("sessionId");
         Self::Elicitation(Arc::new(params))
     }
 
-    /// What an answer means for it.
+    /// The decision that an answer stands for.
     fn advice(&self, answer: &AnswerParams) -> Result<ClientDecision, AnswerProblem> {
         match self {
             Self::Permission { wanted, options, .. } => {
@@ -96,7 +96,7 @@ impl Subject {
     }
 }
 
-/// The answer that accepts a form with what it is filled in with, or says that an address was opened.
+/// The answer that accepts a form with its content, or confirms that a URL was opened.
 fn accepted(
     params: &Map<String, Value>,
     content: Option<Map<String, Value>>,
@@ -112,7 +112,7 @@ fn accepted(
 }
 
 impl OpenQuestions {
-    /// Lists a question about a record.
+    /// Lists a request about a record.
     pub(crate) fn list(
         self: &Arc<Self>,
         record: &RecordId,
@@ -121,13 +121,13 @@ impl OpenQuestions {
     ) -> PendingGuard {
         let (answer, answers) = mpsc::channel(1);
         let open = PendingEntry { record: record.clone(), since, subject, asked: Vec::new(), answer };
-        // The last part of such an id is random and nothing else, and is short enough to be typed.
+        // This part of the UUID is purely random, and short enough to type.
         let id = crate::wire::new_uuid().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
         PendingGuard { list: Arc::clone(self), id, answers }
     }
 
-    /// The questions of a record, by their ids, oldest first.
+    /// The ids of a record's pending requests, oldest first.
     pub(crate) fn of(&self, record: &RecordId) -> Vec<String> {
         let of_record = |(id, open): (String, PendingEntry)| (open.record == *record).then_some(id);
         self.all().into_iter().filter_map(of_record).collect()
@@ -146,18 +146,18 @@ impl OpenQuestions {
 }
 
 impl PendingGuard {
-    /// Says who is asked from here on.
+    /// Sets which clients are being asked.
     pub(crate) fn asks(&self, clients: Vec<ResponderMeta>) {
         if let Some(open) = self.list.lock().get_mut(&self.id) {
             open.asked = clients;
         }
     }
 
-    /// The next answer from outside.
+    /// The next answer given by id.
     pub(crate) async fn answered(&mut self) -> ExternalDecision {
         match self.answers.recv().await {
             Some(outside) => outside,
-            // The list itself holds the other end, so there is one for as long as this is listed.
+            // The list holds the sender while the request is listed.
             None => std::future::pending().await,
         }
     }
@@ -169,7 +169,7 @@ impl Drop for PendingGuard {
     }
 }
 
-/// What an answer means for a question with these options, of which one may be known to approve.
+/// The decision that an answer stands for, given the request's options and whether one is known to approve.
 fn advice(
     options: &[OptionMeta],
     can_be_approved: bool,
@@ -184,7 +184,7 @@ fn advice(
         };
     };
     let chosen = chosen(options, word).ok_or(AnswerProblem::NotOne)?;
-    // What an agent means by a kind of its own nobody knows; whoever approves has seen it in the list.
+    // An option of unknown kind may approve, so only an approving answer may choose it.
     match (approve, chosen.is_of_kind("reject")) {
         (true, true) => Err(AnswerProblem::Refuses),
         (false, false) => Err(AnswerProblem::MayApprove),
@@ -192,8 +192,8 @@ fn advice(
     }
 }
 
-/// The option that a word stands for: its id, its kind, or its number. The ids are the agent's to choose, so a word that
-/// stands for one option by its id and for another by its number stands for none.
+/// The option that a word stands for: its id, kind or number. The agent chooses the ids, so a word that matches several
+/// options stands for none.
 fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
     let number = word.parse::<usize>().ok();
     let is_meant = |(at, option): &(usize, &OptionMeta)| {
@@ -205,7 +205,7 @@ fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
 }
 
 impl Connection {
-    /// The questions that are open.
+    /// `_acpx/pending`: lists the pending requests.
     pub(crate) async fn pending(&self, params: PendingParams) -> Result<String, CallError> {
         let (mut questions, mut left) = (Vec::new(), AnswerBytes::default());
         for (id, open) in self.host.askable.open().all() {
@@ -213,7 +213,7 @@ impl Connection {
                 continue;
             }
             let record = self.host.engine.record(&open.record).await;
-            // A record that is gone by now has no questions.
+            // A deleted record has no pending requests.
             let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
             let told = match &open.subject {
                 Subject::Permission { wanted, call, .. } => {
@@ -249,7 +249,7 @@ impl Connection {
         Ok(serde_json::to_string(&PendingMeta { questions }).expect("questions are text and lists"))
     }
 
-    /// Answers a question in the place of those who are asked.
+    /// `_acpx/answer`: answers a pending request in place of the clients that are asked.
     pub(crate) async fn answer_question(&self, params: AnswerParams) -> Result<String, CallError> {
         if self.is_confined() {
             return Err(rpc_error::not_allowed("answer what an agent asks"));
@@ -265,7 +265,7 @@ impl Connection {
         let record = record.map_err(|error| self.refused(&error))?;
         let Some(record) = record else { return Err(rpc_error::no_question(&question_id)) };
         let (counts, counted) = oneshot::channel();
-        // One who came first leaves no room, or has ended it.
+        // Fails if another answer came first.
         let was_taken = open.answer.try_send(ExternalDecision { advice, counts }).is_ok();
         if !was_taken || !counted.await.unwrap_or(false) {
             return Err(rpc_error::no_question(&question_id));
@@ -274,7 +274,7 @@ impl Connection {
     }
 }
 
-/// What is told of one question.
+/// The listed details of one request.
 struct QuestionDetails {
     title: Option<String>,
     kind: String,

@@ -1,5 +1,5 @@
-//! Who can be asked what an agent asks: the client of a turn while it waits for it, and the clients that have a record in
-//! use, each in a seat of its own. Nobody is asked who has left.
+//! Tracks which clients can answer an agent's requests: the client of a turn while it waits for the turn, and the
+//! clients that use a record. Clients that disconnect are removed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,35 +15,35 @@ use super::pending::OpenQuestions;
 use super::url_elicitations::UrlElicitations;
 use crate::host::attach::delivered::DeliveryProgress;
 
-/// The clients that can be asked about each record.
+/// The responders of each record.
 #[derive(Debug)]
 pub(crate) struct Responders {
-    /// How long a turn's client may take nothing before others are asked as well.
+    /// How long a turn's client may read nothing before others are asked as well.
     patience: Duration,
     seats: Mutex<Seats>,
-    /// Changes whenever a client comes or goes.
+    /// Changes when a responder is added or removed.
     changed: watch::Sender<()>,
     open: Arc<OpenQuestions>,
 }
 
 type Seats = HashMap<RecordId, Vec<Responder>>;
 
-/// A client that can be asked.
+/// A client that can answer requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Responder {
     pub(crate) connection: ConnectionId,
     pub(crate) link: ClientLink,
-    /// What it does for agents by itself.
+    /// The services it provides to agents.
     pub(crate) offers: ClientServices,
-    /// How far it has been told what the question may be about.
+    /// Its update stream's progress: a request waits until the events it refers to were delivered.
     pub(crate) progress: DeliveryProgress,
-    /// The same, as it was exchanged.
+    /// The same for its raw event stream.
     pub(crate) watched: DeliveryProgress,
-    /// What it was asked that is completed elsewhere.
+    /// The URL elicitations it was sent.
     pub(crate) elicited: UrlElicitations,
 }
 
-/// What a client does for any agent by itself, without asking its user each time.
+/// What a client does for any agent without asking its user each time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClientServices {
     pub(crate) fs: FileAccess,
@@ -60,11 +60,11 @@ impl ClientServices {
     }
 }
 
-/// Which connection it is.
+/// The number of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
-/// One client's place among those that can be asked about a record. Dropped, it is asked no more.
+/// Registers a client as a responder of a record. Dropping it unregisters the client.
 #[derive(Debug)]
 pub(crate) struct ResponderGuard {
     askable: Arc<Responders>,
@@ -73,16 +73,16 @@ pub(crate) struct ResponderGuard {
     progress: DeliveryProgress,
 }
 
-/// That the client of a turn waits for it. Dropped, it no longer does.
+/// Held while the client of a turn waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Presence(watch::Sender<()>);
 
-/// The client of a turn, as long as it waits for it.
+/// The client of a turn, valid while its [`Presence`] exists.
 #[derive(Debug, Clone)]
 pub(crate) struct TurnResponder {
     pub(crate) client: Responder,
     presence: watch::Receiver<()>,
-    /// Whether it has a person before it who can be asked for a permission.
+    /// Whether it is interactive, so that permission requests can be sent to it.
     pub(crate) takes_permissions: bool,
 }
 
@@ -91,13 +91,13 @@ impl Responders {
         Self { patience, seats: Mutex::default(), changed: watch::Sender::default(), open: Arc::default() }
     }
 
-    /// How long a turn's client may take nothing before others are asked as well.
+    /// How long a turn's client may read nothing before others are asked as well.
     pub(crate) fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Gives a client a place among those that are asked about a record. It is about to be told what happens there, if
-    /// it is not already, and is asked after that.
+    /// Registers a responder for a record. Requests wait until its update stream, which may yet have to start, has
+    /// delivered the events they refer to.
     pub(crate) fn sit(self: &Arc<Self>, record: &RecordId, client: Responder) -> ResponderGuard {
         let (connection, progress) = (client.connection, client.progress.clone());
         progress.expect();
@@ -106,22 +106,22 @@ impl Responders {
         ResponderGuard { askable: Arc::clone(self), record: record.clone(), connection, progress }
     }
 
-    /// Whether anybody but this one can be asked about a record.
+    /// Whether a record has a responder on another connection.
     pub(crate) fn has_others(&self, record: &RecordId, than: ConnectionId) -> bool {
         self.of(record).iter().any(|client| client.connection != than)
     }
 
-    /// The permissions that are waited for.
+    /// The pending requests.
     pub(crate) fn open(&self) -> &Arc<OpenQuestions> {
         &self.open
     }
 
-    /// Those who can be asked about a record.
+    /// The responders of a record.
     pub(crate) fn of(&self, record: &RecordId) -> Vec<Responder> {
         self.seats().get(record).cloned().unwrap_or_default()
     }
 
-    /// Tells when a client comes or goes.
+    /// Notifies when a responder is added or removed.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -133,7 +133,7 @@ impl Responders {
 }
 
 impl ResponderGuard {
-    /// How far its client has been told what happens.
+    /// The client's delivery progress.
     pub(crate) fn progress(&self) -> &DeliveryProgress {
         &self.progress
     }
@@ -144,7 +144,7 @@ impl Drop for ResponderGuard {
         self.progress.expect_nothing();
         let mut seats = self.askable.seats();
         if let Some(here) = seats.get_mut(&self.record) {
-            // A client that loads a record again has two for a moment.
+            // A client that loads a record again is registered twice for a moment.
             if let Some(index) = here.iter().position(|client| client.connection == self.connection) {
                 here.swap_remove(index);
             }
@@ -158,7 +158,7 @@ impl Drop for ResponderGuard {
 }
 
 impl Presence {
-    /// The client that is present.
+    /// The client of the turn, present while `self` exists.
     pub(crate) fn of(&self, client: Responder, takes_permissions: bool) -> TurnResponder {
         TurnResponder { client, presence: self.0.subscribe(), takes_permissions }
     }
@@ -170,7 +170,7 @@ impl TurnResponder {
     }
 
     pub(crate) async fn gone(&mut self) {
-        // Nothing is ever sent: the only news is that nobody is there.
+        // Nothing is ever sent: the channel only closes.
         while self.presence.changed().await.is_ok() {}
     }
 }

@@ -1,11 +1,10 @@
-//! Who is asked what an agent asks.
+//! Routes an agent's permission and elicitation requests to attached clients.
 //!
-//! A question of a turn is put to the turn's own client as long as that is there and has a person before it, and
-//! otherwise to every other client that has the record in use and can be asked. One that takes nothing of what it is
-//! told may never come to the question, so after a while the others are asked beside it. The first answer counts, also one of
-//! somebody who was not asked and answers it by its id, and from the rest the question is taken back. Where nobody is
-//! left to ask, the turn's policy decides; a request of an interactive turn stays pending. A question never outlives its
-//! turn: what is said after that grants nothing.
+//! A request goes to the turn's own client while that is connected and interactive, otherwise to every other responder
+//! of the record. If the turn's client stops reading, the others are asked as well. The first answer counts, also one
+//! given by id with `_acpx/answer`, and the request is withdrawn from the rest. Without a responder the turn's policy
+//! decides; a request of an interactive turn stays pending. A request never outlives its turn: a later answer grants
+//! nothing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -37,34 +36,34 @@ use super::tool_call_snapshot::AskedCall;
 use crate::host::attach::replay::RecordEvents;
 use crate::protocol::pending_requests::ResponderMeta;
 
-/// How many questions of one turn may be open, and as many again may wait for that.
+/// How many requests of one turn may be open; as many again may be queued.
 const QUESTIONS: usize = 16;
 
 /// How long the turn's client may take to read or write a file.
 const FILE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
+/// The tool call id for a version 2 permission request without a tool call, since version 1 requires one.
 const UNNAMED_CALL: &str = "acpx.permission";
 
-/// What an agent asks, about the session as clients call it.
+/// An agent's request, with the session id that clients use.
 #[derive(Debug)]
 struct RoutedRequest {
     kind: QuestionKind,
-    /// The version that the params are in.
+    /// The protocol version of the params.
     version: ProtocolVersion,
     params: String,
 }
 
-/// What came of asking one client.
+/// The outcome of asking one client.
 enum ResponderReply {
     Answer(ClientDecision),
-    /// It is there, and cannot be asked, or says nothing that can be understood.
+    /// The client is connected, but cannot be asked or sent no valid answer.
     Nothing,
-    /// It is gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// A way for questions about a record, and what sees to it that they are answered until there can be no more.
+/// Creates a channel for the requests of a record's agent, and the task that routes them until the channel closes.
 pub(crate) fn route(
     askable: Arc<Responders>,
     store: Arc<dyn Store>,
@@ -92,7 +91,7 @@ pub(crate) fn route(
     (advisor, routing)
 }
 
-/// Puts a question to those it is for, until one has answered or nobody is left who can.
+/// Routes one request until a client answers it or no client is left.
 async fn settle(
     question: ResponderRequest,
     askable: Arc<Responders>,
@@ -107,7 +106,7 @@ async fn settle(
             return hand_over(question, &record, own.clone(), offer).await;
         }
         (QuestionKind::File, None) => return,
-        // What a client does for any agent unasked, it need not be asked about.
+        // A service that a client provides to any agent needs no permission.
         (QuestionKind::Permission, Some(_)) => {
             question.answer(ClientDecision::Approve);
             return;
@@ -148,20 +147,20 @@ async fn settle(
     asking.until_settled(question, &askable, own, listed).await;
 }
 
-/// A question that is being put.
+/// A request that is being sent to clients.
 struct RequestDispatch {
     asked: Arc<RoutedRequest>,
     record: RecordId,
     seq: Seq,
-    /// The one it is not put to.
+    /// The turn's client, if it is not asked.
     spared: Option<ConnectionId>,
-    /// Whether somebody is there to whom it cannot be put, because its version has no words for it.
+    /// Whether a client cannot be asked because its protocol version cannot express the request.
     lacks_words: bool,
-    /// Whether it is a form, and the turn's client is there and takes none: without others it is declined.
+    /// Whether it is a form that the turn's connected client cannot show: without other responders it is declined.
     declines: bool,
-    /// Those it was put to.
+    /// The clients it was sent to.
     put_to: HashMap<ConnectionId, AbortHandle>,
-    /// Those of them who have not answered.
+    /// The tasks that wait for their answers.
     open: JoinSet<(ConnectionId, ResponderReply)>,
 }
 
@@ -195,8 +194,8 @@ impl RequestDispatch {
             }
             self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
             if self.open.is_empty() && (is_anybody_there || self.declines || self.lacks_words || !waits) {
-                // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides. Where
-                // somebody is who cannot be told what is asked, nobody chooses for them.
+                // A client that was asked and gave no valid answer means a rejection. Without a client the policy
+                // decides. If a client is connected but cannot be shown the request, it is cancelled.
                 if is_anybody_there || self.declines {
                     question.answer(ClientDecision::Reject);
                 } else if self.lacks_words {
@@ -228,11 +227,11 @@ impl RequestDispatch {
                     Ok((connection, ResponderReply::Gone)) => {
                         own = own.filter(|own| own.client.connection != connection);
                     }
-                    // It was taken back.
+                    // The request was withdrawn from this client.
                     Err(_) => {}
                 },
                 ExternalDecision { advice, counts } = from_outside => {
-                    // Whoever said it may have gone since.
+                    // The client that answered may have disconnected.
                     let _ = counts.send(question.answer(advice));
                     return;
                 }
@@ -243,11 +242,11 @@ impl RequestDispatch {
         }
     }
 
-    /// Puts it to those who have not been asked, and takes it back from those who are not to be asked any more.
+    /// Sends the request to new responders, and withdraws it from those that are no longer responders.
     fn put(&mut self, to_ask: Vec<Responder>, own: Option<ConnectionId>, listed: Option<&PendingGuard>) {
-        // Whoever has closed the session hears no more of it.
+        // A client that closed the session is no longer a responder.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
-        // Should it come back, it is asked again.
+        // If it reattaches, it is asked again.
         self.put_to.retain(|known, task| {
             let is_left = is_left(known);
             if is_left {
@@ -276,7 +275,7 @@ impl RequestDispatch {
             let (asked, record, seq) = (Arc::clone(&self.asked), self.record.clone(), self.seq);
             let task = self.open.spawn(async move {
                 let Responder { link, progress, watched, elicited, .. } = client;
-                // What it is about comes first, however long this client takes for it: others are asked meanwhile.
+                // The events that the request refers to come first. A slow client does not delay the others.
                 progress.passed(Some(seq)).await;
                 watched.passed(Some(seq)).await;
                 (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
@@ -286,9 +285,9 @@ impl RequestDispatch {
     }
 }
 
-/// Has the turn's client read or write a file, which it may have open. A client that goes, or takes too long, has read
-/// nothing; but whether it has written nobody knows, and to write the same file once more behind its back could undo
-/// what its user does there. So a read is left to us then, and a write has failed.
+/// Has the turn's client read or write a file, which may be open there. If the client disconnects or takes too long, a
+/// read falls back to the host. A write fails instead: the client may have written the file, and a second write could
+/// undo its user's changes.
 async fn hand_over(
     mut question: ResponderRequest,
     record: &RecordId,
@@ -316,7 +315,7 @@ async fn hand_over(
             let words = "the client that has the file has not said whether it was written";
             ClientDecision::Fail(RpcError::internal(words))
         }
-        // It never had the request, or it has only not read.
+        // The client never got the request, or the request was only a read.
         Some(Err(
             ClientRequestError::NotSent(_) | ClientRequestError::Gone | ClientRequestError::Unreadable,
         ))
@@ -325,8 +324,8 @@ async fn hand_over(
     question.answer(advice);
 }
 
-/// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
-/// about no session, or what is told cannot be known.
+/// The request's params with the session id and tool call ids that clients know; `None` if it names no session, or the
+/// ids cannot be read.
 async fn told_params(question: &ResponderRequest, told_ids: &ToldIds, record: &RecordId) -> Option<String> {
     let params = pass_on_params(question.params(), record.as_str())?;
     let row = question.lineage();
@@ -337,8 +336,8 @@ async fn told_params(question: &ResponderRequest, told_ids: &ToldIds, record: &R
     Some(with_told_calls(params, |id| known.ids.other_call(id, row)))
 }
 
-/// The ids that agents have used in a record, read as far as a question needs them. Each event is read once for all
-/// questions of a turn.
+/// The ids that agents used in a record, read as far as a request needs them. All requests of a turn share it, so each
+/// event is read once.
 struct ToldIds {
     store: Arc<dyn Store>,
     record: RecordId,
@@ -357,7 +356,7 @@ impl ToldIds {
         Self { store, record, read: Mutex::new(read) }
     }
 
-    /// The ids up to this event, or beyond it: what comes after a question changes no id that the question names.
+    /// The ids up to this event or later: later events do not change the ids that a request names.
     async fn up_to(&self, seq: Seq) -> Result<MutexGuard<'_, ReadIds>, StoreError> {
         let mut read = self.read.lock().await;
         if read.next <= seq {
@@ -370,7 +369,8 @@ impl ToldIds {
     }
 }
 
-/// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.
+/// Forwards a request that an agent makes during a client's own request to that client. Unsupported ones stay
+/// unanswered.
 pub(crate) async fn of_request(mut question: ResponderRequest, request: &RpcId, link: &ClientLink) {
     let asked = question.params();
     // Each side has its own id of the request.
@@ -393,7 +393,8 @@ pub(crate) async fn of_request(mut question: ResponderRequest, request: &RpcId, 
 }
 
 impl RoutedRequest {
-    /// Whether a client takes questions of this kind. Every client takes permissions that its version can say.
+    /// Whether a client supports this kind of request. Every client takes permission requests that its version can
+    /// express.
     fn can_be_put_to(&self, link: &ClientLink) -> bool {
         #[derive(Deserialize)]
         struct Mode<'a> {
@@ -411,7 +412,7 @@ impl RoutedRequest {
         }
     }
 
-    /// Whether the client's version cannot say a permission with any of the answers that it wants.
+    /// Whether the client's version cannot express this permission request with any of its options.
     fn has_no_words_for(&self, link: &ClientLink) -> bool {
         let client = link.client().protocol;
         self.kind == QuestionKind::Permission
@@ -419,9 +420,9 @@ impl RoutedRequest {
             && self.params_for(client).is_none_or(|params| offered(&params).is_empty())
     }
 
-    /// What a client says of a permission that it was asked with these params. Between peers of one version the agent
-    /// gets the client's own words; but version 1 has none for what nobody knows, and an option that this client was not
-    /// offered is none that it can mean.
+    /// Reads a client's answer to a permission request with these params. If client and agent use the same version, the
+    /// agent gets the client's own result, except for an unknown outcome in version 1. Between versions, an option that
+    /// this client was not offered is a rejection.
     fn permitted(
         &self,
         client: ProtocolVersion,
@@ -441,8 +442,8 @@ impl RoutedRequest {
         ClientDecision::Say(result.into())
     }
 
-    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back. `elicited` is
-    /// told the params of an elicitation, before the client is.
+    /// Sends the request to one client in its protocol version. Dropping the future withdraws it. `elicited` is called
+    /// with the params of an elicitation before it is sent.
     async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> ResponderReply {
         let client = link.client().protocol;
         let Some(params) = self.params_for(client) else { return ResponderReply::Nothing };
@@ -478,14 +479,14 @@ impl RoutedRequest {
         }
     }
 
-    /// The question in this version; `None` if it cannot be said there.
+    /// The params in this version; `None` if it cannot express them.
     fn params_for(&self, client: ProtocolVersion) -> Option<Cow<'_, str>> {
         use ProtocolVersion::{V1, V2};
         let translated = match (self.kind, self.version, client) {
             (QuestionKind::Permission, V1, V2) => permission_to_v2(&self.params)?,
             (QuestionKind::Permission, V2, V1) => permission_to_v1(&self.params, UNNAMED_CALL)?,
             (QuestionKind::Elicitation, V1, V2) => elicitation_to_v2(&self.params)?,
-            // A form of version 2 is read by version 1 as it is.
+            // Version 1 reads a version 2 form unchanged.
             (QuestionKind::Elicitation, V2, V1) | (QuestionKind::File, ..) | (_, V1, V1) | (_, V2, V2) => {
                 return Some(Cow::Borrowed(&self.params));
             }
@@ -494,7 +495,7 @@ impl RoutedRequest {
     }
 }
 
-/// The ids of the answers that params offer.
+/// The ids of the options in the params.
 fn offered(params: &str) -> Vec<String> {
     #[derive(Deserialize)]
     struct Offering {

@@ -1,9 +1,8 @@
-//! What a question is about, for whoever was not there when its tool call was told: all that the agent has said of the
-//! call, in the request and before it, as version 1 has it.
+//! The tool call of a pending request, for clients that did not see it: everything the agent sent about the call, in
+//! the request and before it, in version 1 form.
 //!
-//! It is put together when somebody first wants to know, and kept for as long as the question is open. What one question
-//! has, and what all of an answer have, is bounded; a member that is too long is left out and named, so that nobody takes
-//! what is shown for the whole.
+//! It is assembled on first use and cached while the request is pending. Each member and each reply is bounded in size;
+//! a member that is too long is left out and named, so that a partial view is recognisable.
 
 use std::sync::Arc;
 
@@ -20,38 +19,38 @@ use crate::store::{Store, StoreError};
 
 use crate::host::attach::replay::RecordEvents;
 
-/// The members of a tool call that say what it does.
+/// The members of a tool call that describe what it does.
 const MEMBERS: [&str; 7] = ["toolCallId", "title", "name", "kind", "locations", "rawInput", "content"];
-/// How long one of them may be, as JSON.
+/// The maximum length of one member as JSON.
 const MEMBER_BYTES: usize = 256 << 10;
-/// How long all that one answer tells of calls may be. It is well below what a line may be.
+/// The maximum length of all tool calls in one reply, well below the limit of a line.
 const ANSWER_BYTES: usize = 16 << 20;
 
-/// The tool call that a question is about.
+/// The tool call that a pending request is about.
 #[derive(Debug)]
 pub(crate) struct AskedCall {
-    /// What the request itself says of it.
+    /// The call as described in the request itself.
     told: ToolCallSnapshot,
-    /// The agent's own id for it, and where it was told.
+    /// The agent's own id for it; `seq` and `lineage` locate the request.
     id: Option<String>,
     seq: Seq,
     lineage: LineageIndex,
     whole: OnceCell<ToolCallSnapshot>,
 }
 
-/// A call as it is told, and the members that are too long for that.
+/// A tool call, and the names of members that are too long.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToolCallSnapshot {
     pub(crate) call: Map<String, Value>,
     pub(crate) left_out: Vec<String>,
 }
 
-/// How much an answer may still tell of calls, in bytes.
+/// The bytes left for tool calls in one reply.
 #[derive(Debug)]
 pub(crate) struct AnswerBytes(usize);
 
 impl AnswerBytes {
-    /// Takes room for so many bytes of one question, if there is room.
+    /// Takes this many bytes for one request, if they fit.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= MEMBER_BYTES.min(self.0);
         self.0 -= if fits { bytes } else { 0 };
@@ -66,7 +65,7 @@ impl Default for AnswerBytes {
 }
 
 impl AskedCall {
-    /// The call of a question; `params` is what clients of version 1 are asked.
+    /// The call of a request; `params` is the version 1 form.
     pub(crate) fn new(question: &ResponderRequest, params: &str) -> Self {
         let own: Value = serde_json::from_str(question.params()).unwrap_or_default();
         let id = own.pointer("/toolCall/toolCallId").or_else(|| own.pointer("/subject/toolCall/toolCallId"));
@@ -81,7 +80,7 @@ impl AskedCall {
         }
     }
 
-    /// All that is known of it, as far as there is room.
+    /// All known members, as far as they fit.
     pub(crate) async fn told(
         &self,
         store: &Arc<dyn Store>,
@@ -89,7 +88,7 @@ impl AskedCall {
         left: &mut AnswerBytes,
     ) -> ToolCallSnapshot {
         let whole = self.whole.get_or_try_init(|| self.with_earlier(store, record)).await;
-        // Where what came before cannot be read, there is still what the request says.
+        // If the earlier events cannot be read, the request's own members remain.
         whole.unwrap_or(&self.told).within(left)
     }
 
@@ -107,9 +106,9 @@ impl AskedCall {
             }
             None => Map::new(),
         };
-        // What was said of it before is not what the request says, though that is too long.
+        // An earlier value must not replace a member that the request has but that is too long.
         call.retain(|name, _| !self.told.left_out.contains(name));
-        // In version 1 null says nothing.
+        // In version 1 null means absent.
         let said = self.told.call.iter().filter(|(_, value)| !value.is_null());
         call.extend(said.map(|(name, value)| (name.clone(), value.clone())));
         let mut whole = ToolCallSnapshot::of(&call);
@@ -119,12 +118,12 @@ impl AskedCall {
 }
 
 impl ToolCallSnapshot {
-    /// The members that say what a call does, but those that are too long.
+    /// The descriptive members that are not too long.
     fn of(call: &Map<String, Value>) -> Self {
         Self::fitting(call, |length| length <= MEMBER_BYTES)
     }
 
-    /// As much of it as there is room for.
+    /// The members that fit into the reply.
     fn within(&self, left: &mut AnswerBytes) -> Self {
         let mut told = Self::fitting(&self.call, |length| {
             let fits = length <= left.0;
@@ -149,7 +148,7 @@ impl ToolCallSnapshot {
     }
 }
 
-/// What was told of a call before it was asked about.
+/// Collects what the agent sent about a call before the request.
 struct Earlier<'a> {
     id: &'a str,
     lineage: LineageIndex,
@@ -163,7 +162,7 @@ impl<'a> Earlier<'a> {
     }
 
     fn take(&mut self, event: &Event) {
-        // Few lines are about a tool call, and only those are read. A name may be written in more than one way.
+        // Cheap filter: parse only lines that may be about a tool call. JSON may escape the name.
         let may_be = event.kind == EventKind::Update
             && event.lineage == self.lineage
             && (event.body.contains("toolCallId") || event.body.contains("\\u"));
@@ -183,7 +182,7 @@ impl<'a> Earlier<'a> {
                 && *call == *self.id
                 && let Ok(Value::Object(fields)) = serde_json::from_str(&fields)
             {
-                // A policy decides by the call that was begun last under an id, and that is shown.
+                // An id may be reused. Policies decide by the newest call, so that one is shown.
                 if fields.get("sessionUpdate").is_some_and(|what| what == "tool_call") {
                     self.call.clear();
                 }
@@ -192,7 +191,7 @@ impl<'a> Earlier<'a> {
         }
     }
 
-    /// What a line of version 2 says, in version 1.
+    /// The updates of a version 2 line, in version 1.
     fn translated(&mut self, line: &str) -> Vec<Update> {
         #[derive(Deserialize)]
         struct Line<'a> {

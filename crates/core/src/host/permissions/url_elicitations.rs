@@ -1,5 +1,5 @@
-//! The addresses that a client was asked to open, so that it hears when what happens there is complete. An agent tells
-//! that by the id of its question and by nothing else, and to nobody else does it mean anything.
+//! Remembers which URL elicitations a client was sent, so that it receives their `elicitation/complete`. The agent
+//! names only the elicitation's id there, which has no meaning for other clients.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use crate::model::{Direction, Event, EventKind, RecordId};
 
-/// How many are remembered. Of one that was forgotten its client is not told.
+/// How many are remembered. The completion of an older one is not forwarded.
 const REMEMBERED: usize = 256;
 
-/// What one client was asked. Clones speak of the same one.
+/// The URL elicitations of one client. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UrlElicitations(Arc<Mutex<OpenElicitations>>);
 
-/// The questions by their ids, the oldest first.
+/// The elicitation ids, oldest first.
 type OpenElicitations = VecDeque<(RecordId, Box<str>)>;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct ElicitationIdParams<'a> {
 }
 
 impl UrlElicitations {
-    /// Takes the params of an `elicitation/create` that the client is asked.
+    /// Stores the id of an `elicitation/create` that the client is sent.
     pub(crate) fn asked(&self, record: &RecordId, params: &str) {
         let Ok(ElicitationIdParams { elicitation_id }) = serde_json::from_str(params) else { return };
         let mut open = self.open();
@@ -37,7 +37,7 @@ impl UrlElicitations {
         open.push_back((record.clone(), elicitation_id.into()));
     }
 
-    /// The line that tells the client of an `elicitation/complete`, if an event is one and it was asked.
+    /// The line to forward if the event is the `elicitation/complete` of an elicitation that this client was sent.
     pub(crate) fn completed(&self, record: &RecordId, event: &Event) -> Option<String> {
         #[derive(Deserialize)]
         struct Notice<'a> {

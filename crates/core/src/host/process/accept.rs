@@ -1,10 +1,10 @@
-//! Clients come and go: the host's accept loop, and when it has nothing left to do.
+//! The host's accept loop, which also decides when the host is idle and stops.
 //!
-//! The decision to leave is made where clients are taken in, so that none can slip between the two: whoever
-//! connects after it finds nobody, and starts another host.
+//! Accepting and stopping are decided in one place, so no client is accepted by a host that stops: a client that
+//! connects later is refused, and starts another host.
 //!
-//! The user always gets in: programs that agents started have a bounded part of the places, and clients that never sent
-//! `initialize` give theirs up when all are taken.
+//! The user can always connect: programs that agents started have a bounded share of the connections, and clients that
+//! never sent `initialize` are disconnected when all are taken.
 
 use std::io;
 use std::sync::Arc;
@@ -31,27 +31,26 @@ use crate::host::connection::Connection;
 use crate::protocol::limits::limits;
 use crate::protocol::rpc_error;
 
-/// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
+/// How long a client's requests may take to end after it disconnected. Its turns are not affected.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long clients have to take their last answers when the host stops.
+/// How long clients have to read their last replies when the host stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How many clients are served at once, if enough files may be open. Others wait to be accepted.
 const MAX_CLIENTS: usize = 2048;
 /// How many of them may be programs that agents started, and at most half of all. More are refused.
 const MAX_CONFINED: usize = 256;
-/// After how long a client that has not sent `initialize` leaves its place to others, once all are taken.
+/// After how long a client without `initialize` may be disconnected for others, once the host is full.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
-/// How long nobody is let in after that has failed, which is for want of files or memory.
+/// How long to wait after a failed accept, which means that files or memory are short.
 const REST: Duration = Duration::from_millis(50);
-/// How many may wait to hear whether the host has anything to do.
+/// How many stop-if-idle requests may be queued.
 const IDLE_STOPS: usize = 8;
-/// How often a host looks whether it can still be reached, and whether its store is still there.
+/// How often the host checks that its socket and its store still exist.
 const LOOK: Duration = Duration::from_secs(2);
-/// How many sessions without an agent and without a client stay in memory, with what their clients gave them.
+/// How many sessions without an agent and a client stay in memory.
 const UNUSED_SESSIONS: usize = 64;
-/// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
-/// `linger`, or until it has no store to write to. Then nobody finds the way here any more, and its sessions end. What is
-/// left is the lock.
+/// Serves clients until the host is stopped, has had no client and no live session for `linger`, or has lost its store.
+/// Then it closes the socket and ends its sessions. The returned lock is still held.
 pub(crate) async fn serve(
     mut door: HostListener,
     host: &Arc<Host>,
@@ -89,9 +88,9 @@ pub(crate) async fn serve(
             _ = live.changed() => idle_since = Instant::now(),
             () = sleep_until(idle_since + linger), if is_idle => break,
             Some(reply) = idle_stops.recv() => {
-                // Whoever asks is a client itself.
+                // The requesting client counts itself.
                 let goes = clients.len() <= 1 && *live.borrow() == 0;
-                // One that is gone already may have left its place to another.
+                // If the requesting client is gone, another may have taken its place.
                 if reply.send(goes).is_ok() && goes {
                     break;
                 }
@@ -100,7 +99,7 @@ pub(crate) async fn serve(
                 if !has_store() {
                     break;
                 }
-                // What fails now is tried again.
+                // A failure is retried at the next tick.
                 drop(door.keep_open());
                 host.engine.free_unused(UNUSED_SESSIONS);
             }
@@ -110,12 +109,12 @@ pub(crate) async fn serve(
             }
         }
     }
-    // Whoever asks from here on is told that the host goes anyway.
+    // Later stop-if-idle requests find the channel closed: the host is stopping.
     drop(idle_stops);
     let given_up = door.close();
     host.shut_down().await;
     let farewell = async { while clients.join_next().await.is_some() {} };
-    // Whoever does not read what it is told is told no more.
+    // A client that does not read its last replies loses them.
     drop(tokio::time::timeout(FAREWELL, farewell).await);
     given_up
 }
@@ -125,20 +124,20 @@ async fn accept(door: &HostListener, not_before: Instant) -> io::Result<UnixStre
     door.accept().await
 }
 
-/// How many clients may be served: each has two files open, and agents need some too.
+/// How many clients may be served: each needs two open files, and agents need some too.
 fn max_clients() -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / 3).map_or(MAX_CLIENTS, |third| third.clamp(2, MAX_CLIENTS))
 }
 
 async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, places: Arc<Semaphore>) {
-    // The directory keeps others out; this is the second lock on the same door.
+    // The socket's directory already excludes other users; this is a second check.
     let Ok(peer) = stream.peer_cred() else { return };
     if peer.uid() != rustix::process::getuid().as_raw() {
         return;
     }
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-    // Whoever cannot be told to be the user is not taken for the user.
+    // A client whose process cannot be identified counts as confined.
     let confined = pid.is_none_or(|pid| is_inside(pid, &home));
     let place = if confined { Some(places.try_acquire()) } else { None };
     if let Some(Err(_)) = place {
@@ -151,32 +150,32 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, places:
     let connection = Arc::new(Connection::new(host, confined));
     tokio::select! {
         () = serve_connection(peer, incoming, Arc::clone(&connection)) => {}
-        // It is told no more, and what it asks is not answered.
+        // Disconnect a client that does not read; its requests stay unanswered.
         () = stalled.stalled() => stalled.abort(),
         () = displaced(&connection) => stalled.abort(),
     }
 }
 
-/// Tells a client why it is not served. There is room for a line in a socket that nothing was written to.
+/// Sends a client the reason why it is refused. An unused socket has room for one line.
 async fn refuse(stream: &UnixStream) {
     let error = rpc_error::not_allowed("open more connections: programs of agents have too many").to_rpc();
     let line = format!("{}\n", encode::error_response(&RpcId::null(), &error));
     if stream.writable().await.is_ok() {
-        // A client that is gone misses it.
+        // The client may have disconnected.
         drop(stream.try_write(line.as_bytes()));
     }
 }
 
-/// Waits until another client needs the place of one that has not sent `initialize` for long.
+/// Waits until a full host needs the place of a client that has not sent `initialize` for long.
 async fn displaced(connection: &Connection) {
     let host = &connection.host;
     let mut is_full = host.is_full.subscribe();
     sleep(SILENT_AFTER.min(host.patience.before_it_goes)).await;
-    // The sender is the host's own, so it does not go away before.
+    // The host owns the sender, so the channel stays open.
     drop(is_full.wait_for(|is_full| *is_full && !connection.is_initialized()).await);
 }
 
-/// Serves one client on a connection that is made.
+/// Serves one client on an open connection.
 pub(crate) async fn serve_connection(peer: Peer, incoming: InboundStream, connection: Arc<Connection>) {
     let host = Arc::clone(&connection.host);
     let _counted = CountGuard::one(&host.clients);

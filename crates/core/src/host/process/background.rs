@@ -1,4 +1,4 @@
-//! What the host has begun and sees through, whoever asked for it and wherever that one is by now.
+//! Background tasks owned by the host; they outlive the connection that started them.
 
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Tasks of the host's own.
+/// The host's background tasks.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundTasks(Mutex<JoinSet<()>>);
 
 impl BackgroundTasks {
-    /// Begins something that is seen through.
+    /// Starts a task that runs to its end.
     pub(crate) fn see_through(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut works = self.works();
         while works.try_join_next().is_some() {}
         works.spawn(work);
     }
 
-    /// Waits until everything that was begun is done. What takes longer than that is ended.
+    /// Waits until all tasks are done, and aborts those that take longer than `limit`.
     pub(crate) async fn done_within(&self, limit: Duration) {
         let mut works = std::mem::take(&mut *self.works());
         let done = async { while works.join_next().await.is_some() {} };

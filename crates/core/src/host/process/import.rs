@@ -1,4 +1,4 @@
-//! Sessions of npm acpx, taken over by whoever may write: the host, or a command that has its lock.
+//! Imports sessions of npm acpx. Only the holder of the host's lock writes: the host, or a command without a host.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -22,19 +22,19 @@ use crate::protocol::import_params::{
 };
 use crate::protocol::rpc_error;
 
-/// Takes sessions over into a host's store.
+/// Imports sessions into a host's store.
 pub(crate) struct Importer {
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) host: HostId,
     /// The directory of npm acpx in this home.
     pub(crate) own_directory: PathBuf,
     pub(crate) name_of: AgentNames,
-    /// Two imports at once would take the same records.
+    /// Two concurrent imports would import the same records.
     pub(crate) one_at_a_time: tokio::sync::Mutex<()>,
 }
 
-/// Keeps records from an engine's sessions. Only those who want a session of that very record wait. An import that
-/// writes ends a session that is idle: its agent does not know the turns that are imported.
+/// Reserves records against the engine's sessions; only requests for a reserved record wait. An import that writes
+/// first ends an idle session, because its agent does not know the imported turns.
 struct InEngine<'e> {
     engine: &'e Engine,
     mode: ImportMode,
@@ -55,8 +55,8 @@ impl Reserve for InEngine<'_> {
 }
 
 impl Importer {
-    /// Imports for a client. A confined one has only the home's own directory imported, and names no agents: a file
-    /// elsewhere would change the settings of any record, and a name would start another program.
+    /// Imports for a client. A confined client may import only the home's own directory, and names no agents: other
+    /// files could change the settings of any record, and a name could start another program.
     pub(crate) async fn answer(
         &self,
         engine: &Engine,
@@ -65,7 +65,7 @@ impl Importer {
     ) -> Result<String, CallError> {
         let ImportParams { directory, dry_run, mut agents } = read(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
-        // A directory whose disk is dead keeps no other import waiting.
+        // A dead disk does not block other imports.
         let (path, own) = (directory.clone(), self.own_directory.clone());
         let look = move || path.canonicalize().map(|real| own.canonicalize().is_ok_and(|own| own == real));
         let asked = engine.disk().ask(&directory, look).await;
@@ -87,7 +87,7 @@ impl Importer {
     }
 }
 
-/// Takes sessions over without a host. The caller has the host's lock.
+/// Imports sessions without a host. The caller holds the host's lock.
 pub async fn import_alone(
     store: &SqliteStore,
     directory: &Path,

@@ -1,8 +1,8 @@
-//! The socket a host listens on, and its word about it in the lock.
+//! The socket that a host listens on, published in the lock file.
 //!
-//! Sockets lie in directories that others clean up: the user's runtime directory goes with the last login, and
-//! temporary files go with age. So a host looks from time to time whether its socket is still its own, and makes
-//! another if it is not. Whoever waits for its lock meanwhile finds it there.
+//! Sockets are in directories that others clean up: the runtime directory is removed with the last login, and old
+//! temporary files are deleted. So the host checks regularly that its socket is still its own, and otherwise creates
+//! another and publishes it in the lock, where waiting clients find it.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,7 +17,7 @@ use crate::home::{HostInfo, HostLock, HostPlace};
 use crate::protocol::HostError;
 use crate::protocol::meta::PROTOCOL;
 
-/// Where a host is reached.
+/// A host's listening socket.
 pub(crate) struct HostListener {
     place: HostPlace,
     lock: HostLock,
@@ -26,7 +26,7 @@ pub(crate) struct HostListener {
     file: SocketFileId,
 }
 
-/// Which file it is, whatever its path leads to by now.
+/// Identifies the socket file, even if its path now leads to another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SocketFileId {
     device: u64,
@@ -41,7 +41,7 @@ impl SocketFileId {
 }
 
 impl HostListener {
-    /// Listens, and says so in the lock.
+    /// Listens, and publishes the socket in the lock.
     pub(crate) fn open(place: HostPlace, mut lock: HostLock, version: String) -> Result<Self, HostError> {
         let socket = place.make_socket_path()?;
         let (listener, file) = listen(&socket)?;
@@ -56,7 +56,7 @@ impl HostListener {
         Ok(self.listener.accept().await?.0)
     }
 
-    /// Listens anew, if the socket is no longer there or no longer ours.
+    /// Listens again if the socket is missing or not ours.
     pub(crate) fn keep_open(&mut self) -> Result<(), HostError> {
         if self.is_ours() {
             return Ok(());
@@ -67,9 +67,9 @@ impl HostListener {
         self.lock.publish(&self.info)
     }
 
-    /// Nobody finds the way here any more. The lock stays taken for as long as it is held.
+    /// Stops listening. The lock stays held until the returned value is dropped.
     pub(crate) fn close(mut self) -> HostLock {
-        // What cannot be taken back leads to nobody, and whoever comes finds that.
+        // If the entry cannot be retracted, clients find a socket without a listener.
         drop(self.lock.retract());
         if self.is_ours() {
             drop(remove_socket(&self.info.socket));

@@ -1,5 +1,4 @@
-//! The life of a host's process: what it finds, what it serves, and what it leaves, which is nothing but its
-//! store.
+//! Runs a host's process: cleans up after a previous host, serves clients, and leaves nothing behind but the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +16,35 @@ use crate::home::{HostLock, HostPlace};
 use crate::host::{ClientPatience, Host, ServerFile};
 use crate::protocol::{AgentNames, HostError};
 
-/// What a host is made of.
+/// The parameters of a host.
 pub struct HostSetup {
-    /// Where it lives.
+    /// The paths of its home.
     pub place: HostPlace,
     /// The program's version.
     pub version: String,
     /// How long it stays without a client and a live session.
     pub linger: Duration,
-    /// How long it waits for clients that take nothing.
+    /// How long it waits for clients that read nothing.
     pub patience: ClientPatience,
-    /// Its engine's limits.
+    /// The engine's settings.
     pub settings: EngineSettings,
-    /// Reads the servers of a configuration file.
+    /// Reads MCP servers from a configuration file.
     pub server_file: ServerFile,
-    /// What agents of other programs' records are called.
+    /// The names of agents in imported records.
     pub name_of: AgentNames,
 }
 
-/// Why a host did not come up, or what it met on its way out.
+/// Why a host could not start, or failed at its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Something of the host's own.
+    /// The lock, the socket or the home failed.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The system does not let it look after orphans.
+    /// The system does not allow adopting orphaned processes.
     #[error("cannot look after orphaned processes")]
     Orphans(#[source] std::io::Error),
 }
@@ -70,10 +69,10 @@ impl RunError {
     }
 }
 
-/// Runs a home's host, whose lock it has, until it is stopped, has nothing to do or has lost its store. `ready` is called when it
-/// listens, with what it found on its way up.
+/// Runs the host of a home whose lock the caller holds, until it is stopped, idle or has lost its store. `ready` is
+/// called when it listens, with the result of the clean-up.
 ///
-/// It takes hold of the whole process: orphans come to it, and whatever descends from it is taken for an agent's.
+/// It claims the whole process: it adopts orphans, and treats every descendant as an agent's.
 pub async fn run(
     setup: HostSetup,
     lock: HostLock,
@@ -100,7 +99,7 @@ pub async fn run(
     let host = Arc::new(host);
     let door = HostListener::open(place, lock, version)?;
     ready(&host, &swept);
-    // Until nothing is left of this host there is no other.
+    // Held to the end, so that no other host starts before this one is done.
     let _lock = serve(door, &host, &home, linger, || file.is_in_place()).await;
     orphans.release().await;
     if file.is_in_place() { Ok(()) } else { Err(StoreError::Gone { path: file.path().to_owned() }.into()) }

@@ -1,5 +1,4 @@
-//! One at a time in one place: whoever makes a session that a shell can find is alone in its scope meanwhile,
-//! so that two who do it at once do not leave two.
+//! Locks a scope while a session is created in it, so that two concurrent requests do not create two sessions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +7,14 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::model::{AbsolutePath, Scope};
 
-/// The scopes that somebody is busy in.
+/// The scopes that are locked.
 #[derive(Debug, Default)]
 pub(crate) struct ScopeLocks(Mutex<HashMap<ScopeKey, Arc<tokio::sync::Mutex<()>>>>);
 
 type ScopeKey = (Scope, AbsolutePath);
 
 impl ScopeLocks {
-    /// Waits until nobody else is busy in this scope of this directory.
+    /// Waits for the lock of this scope in this directory.
     pub(crate) async fn alone(&self, scope: &Scope, real_cwd: &AbsolutePath) -> OwnedMutexGuard<()> {
         let lock = {
             let mut scopes = self.0.lock().unwrap_or_else(PoisonError::into_inner);

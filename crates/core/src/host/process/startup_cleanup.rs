@@ -1,5 +1,5 @@
-//! What a killed host has left: its agents and what they had started are ended by the next host, and the records of
-//! both say so. What a killed command has left goes with it, and is in no record.
+//! Cleans up after a killed host: ends its remaining agents and their processes, and stores that in their records.
+//! Processes of killed commands are ended too; they belong to no record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::{
 use crate::store::{Change, Durability, SessionWriter, Store, StoreError};
 use crate::tools::{GracePeriods, SweepReport, sweep};
 
-/// Ends what is left, and notes in each record what of it is gone.
+/// Ends the remaining processes, and stores in each record which of them ended.
 pub(crate) async fn end(
     store: &Arc<dyn Store>,
     host: &HostId,
@@ -43,7 +43,7 @@ pub(crate) async fn end(
         left.entry(record.to_string()).or_default().run = Some(run);
     }
     for (record, left) in left {
-        // A process says of itself whose it is, and may say anything.
+        // A process names its own record, and may name anything.
         let Ok(id) = RecordId::new(record) else { continue };
         let Some(record) = store.record(id.clone()).await? else { continue };
         let changes = left.into_changes(&record, settings);
@@ -53,10 +53,10 @@ pub(crate) async fn end(
     Ok(swept)
 }
 
-/// What is left of one record's agents.
+/// The remaining processes of one record's agents.
 #[derive(Default)]
 struct Left {
-    /// The last agent, if nobody saw it end.
+    /// The last agent, if its end was not recorded.
     run: Option<AgentRun>,
     /// Processes with their groups.
     processes: Vec<(u32, EndedProcess)>,
@@ -67,7 +67,7 @@ impl Left {
         let Self { run, mut processes } = self;
         let at = (settings.clock)();
         let last = run.as_ref().or(record.agent_run.as_ref()).map(|run| run.process.pid);
-        // What was in the agent's own group is part of the agent.
+        // Processes in the agent's own group are part of the agent.
         processes.retain(|(group, _)| Some(*group) != last);
         let processes: Vec<_> = processes.into_iter().map(|(_, process)| process).collect();
         let run = run.map(|run| {

@@ -1,5 +1,5 @@
 //! Removes sessions that an ACP client created and never prompted. Editors create a session each time they open, and
-//! each would stay in the store for ever. `session/close` removes it at once; otherwise the host removes it a day after
+//! each would stay in the store forever. `session/close` removes it at once; otherwise the host removes it a day after
 //! its last client disconnected.
 
 use std::collections::HashMap;
@@ -11,22 +11,22 @@ use crate::model::{RecordId, Timestamp};
 
 use crate::host::Host;
 
-/// How long after its start a host looks for such sessions first.
+/// When the host first looks for such sessions after its start.
 pub(crate) const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// How often it looks after that.
 pub(crate) const EVERY: Duration = Duration::from_hours(1);
-/// How long such a session stays when its last client has disconnected.
+/// How long such a session stays after its last client disconnected.
 const KEPT_FOR: Duration = Duration::from_hours(24);
-/// How many are removed at once. The rest is left for the next time.
+/// How many are removed at a time. The rest is left for the next time.
 const MOST: usize = 1000;
 
-/// When sessions that could be removed otherwise were last seen in use. A session that stops being used also changes,
-/// since its agent ends; this is for agents that end later, or had ended before.
+/// When unprompted sessions were last seen in use. A session that is released also changes, since its agent ends; this
+/// covers agents that end later, or had ended before.
 #[derive(Debug, Default)]
 pub(crate) struct LastUses(Mutex<HashMap<RecordId, Timestamp>>);
 
 impl LastUses {
-    /// Whether nobody has used a session for long enough, given whether it is used now.
+    /// Whether a session has been unused for long enough, given whether it is used now.
     fn is_long_ago(&self, record: &RecordId, is_used: bool, now: Timestamp) -> bool {
         // Nothing panics while it holds the lock.
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,17 +48,17 @@ impl Host {
         let now = self.engine.now();
         let millis = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
         let Ok(before) = Timestamp::from_millis(now.as_millis().saturating_sub(millis)) else { return };
-        // A store that cannot be read now is read the next time.
+        // A failed read is retried the next time.
         let Ok(records) = self.store.unprompted(before, MOST).await else { return };
         for record in records {
             if self.last_uses.is_long_ago(&record, self.engine.is_held(&record), now) {
-                // One that cannot be removed now is tried again.
+                // A failed removal is retried the next time.
                 drop(self.engine.delete_unprompted(&record).await);
             }
         }
     }
 
-    /// Removes a record that was never prompted and that no client has in use; whether it did.
+    /// Removes a record that was never prompted and that no client uses, and returns whether it did.
     pub(crate) async fn remove_if_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
         let kept = self.engine.record(record).await?;
         Ok(kept.is_some_and(|kept| kept.is_unprompted()) && self.engine.delete_unprompted(record).await?)

@@ -1,7 +1,7 @@
-//! How sessions are made, and how a shell's old one gives way to its new one.
+//! Creates sessions, and replaces a shell's session by a new one.
 //!
-//! A shell finds one session in one place. So whoever makes one there is alone meanwhile, and does it as a task of the
-//! host: a client that goes away takes back what it has begun, and what can no longer be taken back is seen through.
+//! A shell finds at most one session per scope, so creation there holds the scope's lock and runs as a background task
+//! of the host. If the client disconnects, the new session is removed again, unless it has already replaced another.
 
 use std::sync::Arc;
 
@@ -21,33 +21,33 @@ use crate::protocol::acpx_meta::problem;
 use crate::protocol::meta::{KeptMeta, MemoryMeta, SessionMeta, SettingMeta, ShellMeta};
 use crate::protocol::rpc_error;
 
-/// A session that was made or brought back.
+/// A session that was created or restored for a client.
 pub(crate) struct OpenedSession {
     pub(crate) session: Session,
-    /// It is in use before its client can have it in use itself.
+    /// Keeps the session in use until its client's attachment does.
     pub(crate) hold: Hold,
-    /// Its client's place among those who are asked what the agent asks.
+    /// Registers the client as a responder.
     pub(crate) seat: Option<ResponderGuard>,
-    /// A session that is new goes again if its client never hears of it.
+    /// Deletes a new session again if its client never receives the reply.
     pub(crate) unclaimed: Option<UnclaimedSession>,
     pub(crate) created: bool,
     pub(crate) replaced: Option<RecordId>,
     pub(crate) how: Option<WakeOutcome>,
-    /// What its agent has otherwise than its client named it.
+    /// Where the agent's setup differs from what the client named.
     pub(crate) kept: SetupMismatch,
-    /// What its client would start the agent with.
+    /// The parameters with which the client would start the agent.
     pub(crate) given: RestoreSession,
-    /// The first event that its client cannot know of.
+    /// The first event to stream to the client.
     pub(crate) from: Seq,
-    /// Whether its client wants to be told updates.
+    /// Whether the client wants updates.
     pub(crate) updates: bool,
-    /// Whether each of them says which event it is.
+    /// Whether each update carries its event number.
     pub(crate) with_seq: bool,
-    /// Those that pause for it: they begin anew.
+    /// The client's paused update stream, which a new one replaces.
     pub(crate) paused: Option<PausedStream>,
 }
 
-/// What an agent keeps though its client named others.
+/// Set for each part of the setup that the agent keeps although the client named another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SetupMismatch {
     pub(crate) servers: Option<KeptMeta>,
@@ -55,13 +55,13 @@ pub(crate) struct SetupMismatch {
 }
 
 impl OpenedSession {
-    /// A session that was made. Whatever its agent has said is news.
+    /// A new session. Its client has seen none of its events.
     fn new((session, unclaimed): (Session, UnclaimedSession), given: RestoreSession) -> Self {
         let known = Self::known(session, given);
         Self { created: true, unclaimed: Some(unclaimed), from: Seq::FIRST, ..known }
     }
 
-    /// A session that was there, as it is before anything is done with it.
+    /// An existing session, before anything is done with it.
     pub(crate) fn known(session: Session, given: RestoreSession) -> Self {
         Self {
             hold: session.hold(),
@@ -80,7 +80,7 @@ impl OpenedSession {
         }
     }
 
-    /// Takes it back: its client never hears of it, or it cannot be set as its client wants it.
+    /// Removes a new session: its client never received it, or its settings failed.
     async fn take_back(self) {
         drop(self.hold);
         if let Some(unclaimed) = self.unclaimed {
@@ -104,20 +104,20 @@ impl OpenedSession {
     }
 }
 
-/// What a shell's session is to be found by.
+/// How a shell finds its session.
 struct ShellLookup {
     scope: Scope,
     real_cwd: AbsolutePath,
-    /// Where one that is there is the answer; `None` if it is to give way.
+    /// The directories in which an existing session is returned; `None` if an existing one is replaced.
     unless_in: Option<Vec<AbsolutePath>>,
-    /// What a new one is set to.
+    /// The settings of a new session.
     settings: Vec<SettingMeta>,
-    /// Whether an agent has started whoever wants it.
+    /// Whether the requesting client is confined.
     is_confined: bool,
 }
 
 impl Host {
-    /// Makes a session that no shell finds.
+    /// Creates a session without a scope.
     pub(crate) async fn open(
         &self,
         new: NewSession,
@@ -126,7 +126,7 @@ impl Host {
         self.make(new, settings, std::future::pending()).await
     }
 
-    /// Makes a session with these settings, until it is unwanted.
+    /// Creates a session with these settings, unless `unwanted` completes first.
     async fn make(
         &self,
         new: NewSession,
@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Makes a session that the agent forks from another one's. What was said in that one is no news.
+    /// Creates a session by forking another. The client is not sent the copied events.
     pub(crate) async fn fork(&self, of: &RecordId, new: NewSession) -> Result<OpenedSession, CallError> {
         let given = given_again(&new);
         let unmade = |error: SessionError| rpc_error::without_session(self.refused(&error));
@@ -156,7 +156,7 @@ impl Host {
         Ok(OpenedSession { from, ..OpenedSession::new((session, unclaimed), given) })
     }
 
-    /// Makes a session that a shell can find, one at a time in one place: what is there is kept or gives way.
+    /// Creates a session that a shell can find, one at a time per scope. An existing one is returned or replaced.
     pub(crate) async fn open_in_shell(
         self: &Arc<Self>,
         new: NewSession,
@@ -175,7 +175,7 @@ impl Host {
         let (answer, opened) = oneshot::channel();
         let host = Arc::clone(self);
         self.works.see_through(async move { host.make_in_shell(new, wanted, answer).await });
-        // A host that is shut down before it comes to this has made nothing.
+        // A host that shuts down first drops the task, and has created nothing.
         opened.await.unwrap_or(Err(CallError::Unanswered))
     }
 
@@ -190,13 +190,13 @@ impl Host {
             () = answer.closed() => return,
         };
         let opened = self.make_alone(new, wanted, answer.closed()).await;
-        // Whoever comes next finds what is there, and nothing that is about to go.
+        // Still under the scope's lock, so the next caller does not find a session that is about to be removed.
         if let Err(Ok(opened)) = answer.send(opened) {
             opened.take_back().await;
         }
     }
 
-    /// Makes the session of a scope that nobody else is busy in, until it is unwanted.
+    /// Creates the session of a locked scope, unless `unwanted` completes first.
     async fn make_alone(
         &self,
         mut new: NewSession,
@@ -227,8 +227,8 @@ impl Host {
         }
     }
 
-    /// The session that is there, to be started, should it have to be, with what this client has given. One that an
-    /// agent has started says neither how its agent is started nor which directories it has.
+    /// Attaches to the existing session, with this client's start parameters for the next start of its agent. A
+    /// confined client sets neither the agent nor the directories.
     async fn take_up(
         &self,
         there: Record,
@@ -240,21 +240,21 @@ impl Host {
         } else {
             Some(new.mcp_servers.clone())
         };
-        // It goes on in the version that it has been spoken in, unless a newer one is asked for.
+        // Keeps the session's protocol version, unless a newer one is requested.
         let protocol = there.agent.protocol.max(new.agent.protocol);
         let agent = (!is_confined).then(|| new.agent.clone().with_protocol(protocol));
-        // Whoever names no directories leaves those that the session has.
+        // Naming no directories leaves those of the session.
         let additional_directories = Some(new.additional_directories.clone())
             .filter(|directories| !is_confined && !directories.is_empty());
-        // It was found by its real path.
+        // The record was found by its real path.
         let cwd = Some(there.real_cwd);
         let given = RestoreSession { agent, cwd, mcp_servers, additional_directories, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(OpenedSession::known(session, given))
     }
 
-    /// Puts a new session in the place of the one that is there. From here on it stays, even if its client never
-    /// hears of it: the old one is gone.
+    /// Replaces the existing session by a new one. The new one then stays even if its client never receives the reply,
+    /// because the old one is closed.
     async fn replace(
         &self,
         old: RecordId,
@@ -262,7 +262,7 @@ impl Host {
         scope: Scope,
     ) -> Result<OpenedSession, CallError> {
         if let Err(error) = self.engine.hand_over(&old, &opened.session, scope).await {
-            // No shell would find it.
+            // Without the scope no shell would find it.
             opened.take_back().await;
             return Err(self.refused(&error));
         }
@@ -273,7 +273,7 @@ impl Host {
     }
 }
 
-/// What the agent of a session that is made now would be started with again.
+/// The parameters for a later restart of a new session's agent.
 fn given_again(new: &NewSession) -> RestoreSession {
     RestoreSession {
         agent: Some(new.agent.clone()),

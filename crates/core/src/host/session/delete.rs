@@ -1,7 +1,7 @@
-//! Sessions that a client deletes: records of ours, and sessions that only its agent has.
+//! Deletes sessions: our records, and sessions that only the agent has.
 //!
-//! A record is deleted here whatever its agent says to that. Where the agent may still have the session, the answer says
-//! why.
+//! A record is deleted here even if its agent fails to delete the session. If the agent may still have it, the reply
+//! contains the reason.
 
 use std::error::Error;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::protocol::rpc_error;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
-    /// Deletes a record, and has its agent delete the session. Whoever else has it in use finds an unknown one.
+    /// Deletes a record, and has its agent delete the session. Other clients that use it get an unknown-session error.
     pub(crate) async fn delete_ours(&self, record: &RecordId, aside: &CallExtras) -> Result<Meta, CallError> {
         let attachment = self.attachments().remove(record);
         let given = match &attachment {
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// What an agent is started with for a client that does not have its session in use.
+    /// The start parameters for a client that does not use the session.
     async fn given_to_everybody(&self, record: &RecordId) -> Result<RestoreSession, CallError> {
         let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
         let mut start = StartMeta::default();
@@ -55,8 +55,7 @@ impl Connection {
         Ok(RestoreSession { agent, environment, capabilities, logged_in, ..RestoreSession::default() })
     }
 
-    /// Deletes a session that only the connection's agent has. An agent that cannot delete keeps it, and it is
-    /// remembered here that nobody wants it.
+    /// Deletes a session that only the connection's agent has. If the agent cannot delete it, it is hidden here.
     pub(crate) async fn delete_theirs(
         &self,
         session: &AcpSessionId,
@@ -66,7 +65,7 @@ impl Connection {
         let Some(agent) = self.agent_alone(&client)? else { return Ok(Meta::new()) };
         let owners = self.host.store.owners(agent.agent.clone(), vec![session.clone()]).await;
         if !owners.map_err(rpc_error::not_kept)?.is_empty() {
-            // It is a session of ours by another name, and is deleted by ours.
+            // The session belongs to a record, and is deleted by the record's id.
             return Ok(Meta::new());
         }
         let agent = NewSession { besides: self.besides_of(aside), ..agent };
@@ -101,7 +100,7 @@ impl Connection {
     }
 }
 
-/// The `_meta` of an answer that says why an agent may still have a session.
+/// The `_meta` of a reply that contains why an agent may still have a session.
 fn kept_by_agent(why: &dyn Error) -> Meta {
     acpx_meta(&DeletedMeta { kept_by_agent: rpc_error::with_causes(why) })
 }

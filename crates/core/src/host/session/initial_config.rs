@@ -1,5 +1,5 @@
-//! Settings that a client wants with the session that it asks for: chosen by words, before it has its answer. A session
-//! that cannot be so is not made, and one that is there stays as it was.
+//! Applies the settings that a client requests together with a session, before the reply. If one fails, a new session
+//! is removed again, and an existing one remains.
 
 use tokio::time::Instant;
 
@@ -14,8 +14,8 @@ use crate::protocol::meta::SettingMeta;
 use crate::protocol::rpc_error;
 
 impl Host {
-    /// Chooses settings, one after the other: each may change what is offered to the next. Their client has waited since
-    /// `begun`, and waits for all of them together as long as for the agent to be ready.
+    /// Applies settings one by one, since each may change what is offered next. The client has waited since `begun`;
+    /// the limit for the agent's start covers all of them.
     pub(crate) async fn choose(
         &self,
         session: &Session,
@@ -36,17 +36,17 @@ impl Host {
     }
 }
 
-/// The option that even a program which an agent started may choose, for a session that it makes itself.
+/// The only option that a confined client may set, for a session that it creates.
 const MODEL: &str = "model";
 
 impl Connection {
-    /// An error if this client may not choose how a session works. A choice is kept and holds in the turns of others, and
-    /// a mode may let an agent do everything unasked: so what an agent started chooses nothing.
+    /// Returns an error if this client may not change settings. Settings are stored and apply to the turns of others,
+    /// and a mode may let an agent do everything unasked, so a confined client changes none.
     pub(crate) fn may_choose(&self) -> Result<(), CallError> {
         if self.is_confined() { Err(rpc_error::not_allowed("choose how a session works")) } else { Ok(()) }
     }
 
-    /// The same for a session that it makes, of which it may choose the model.
+    /// The same for a session that the client creates: it may set the model.
     pub(crate) fn may_choose_for_new(&self, wanted: &[SettingMeta]) -> Result<(), CallError> {
         let is_model = |setting: &SettingMeta| setting.option.as_deref() == Some(MODEL);
         if wanted.iter().all(is_model) { Ok(()) } else { self.may_choose() }

@@ -1,10 +1,10 @@
-//! `session/list`: our records, last made first, with the sessions that the agent itself has and that are no records of
-//! ours. The first page has the first of both, merged by time; a client that reads one page sees both.
+//! `session/list`: our records, newest first, and the agent's own sessions that are not records. The first page has the
+//! first of both, sorted by time, so a client that reads one page sees both.
 //!
-//! A page ends with a record, and the next one begins after it. Records do not change their places in this order, so a
-//! client that reads all pages has every record that was there when it began, once. The pages of the agent that are left
-//! come after our last record. An agent that fails costs nobody our records. A session that an ACP client created and
-//! never prompted is not listed.
+//! A page ends with a record, and the next begins after it. The order of records is stable, so a client that reads all
+//! pages gets every record that existed at the start exactly once. The agent's remaining pages follow our last record.
+//! If the agent fails, our records are still listed. A session that an ACP client created and never prompted is not
+//! listed.
 
 mod agent_page;
 mod agent_rows;
@@ -28,16 +28,16 @@ use crate::protocol::rpc_error;
 use crate::store::RecordFilter;
 use agent_rows::TheirPage;
 
-/// How many records a page of ours has at least, if there are as many.
+/// The minimum number of records in a page of ours, if there are as many.
 const PAGE: usize = 100;
 
-/// How long the first page waits for the agent. The answer of one that takes longer is for a later page.
+/// How long the first page waits for the agent. A later reply goes to a later page.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long an agent may take to start and to list its sessions on a later page.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The page of a client whose sessions are with this agent, which would be started so; of all agents, if it has none.
+/// One page of `session/list`, for the sessions of `agent`, or of all agents if there is none.
 pub(crate) async fn page(
     client: &Connection,
     call: ListCall,
@@ -47,7 +47,7 @@ pub(crate) async fn page(
     match (cursor.transpose()?, agent) {
         (None, agent) => first(client, call.cwd, agent).await,
         (Some(ListCursor { began, after: Some(after), theirs }), agent) => {
-            // One that was deleted since still has its place.
+            // A deleted record still has its place.
             let record = client.host.store.record(after.clone()).await.map_err(rpc_error::not_kept)?;
             record.ok_or_else(unknown_cursor)?;
             let ours = ours(&client.host, Some(after), call.cwd, agent.as_ref()).await?;
@@ -82,7 +82,7 @@ async fn first(
     Ok(answer(rows, ListCursor { began, after: last, theirs }, problem))
 }
 
-/// A page, with where the next one begins and why the agent's sessions are not in it.
+/// A page with the next cursor, and the reason if the agent's sessions are missing.
 fn answer(sessions: Vec<SessionSummary>, next: ListCursor, problem: Option<String>) -> SessionPage {
     let next_cursor = (next.after.is_some() || next.theirs.is_some()).then(|| next.text());
     let meta = problem.map_or_else(Meta::new, |why| acpx_meta(&ListMeta { remote_error: Some(why) }));
@@ -90,7 +90,7 @@ fn answer(sessions: Vec<SessionSummary>, next: ListCursor, problem: Option<Strin
 }
 
 impl Connection {
-    /// The agent whose sessions are listed, and how it would be started to be asked; `None` if all agents are meant.
+    /// The agent whose sessions are listed, with its start parameters; `None` for all agents.
     pub(crate) fn listing(&self, call: &ListCall) -> Result<Option<NewSession>, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         let Some(agent) = self.defaults.agent(meta.agent.take()) else { return Ok(None) };
@@ -102,16 +102,16 @@ impl Connection {
     }
 }
 
-/// Records of ours.
+/// A page of our records.
 struct RecordPage {
     rows: Vec<SessionSummary>,
-    /// The record that was made last, of those that were read.
+    /// The newest record that was read.
     began: Option<RecordId>,
-    /// The record that was read last, if there may be more.
+    /// The last record that was read, if there may be more.
     last: Option<RecordId>,
 }
 
-/// The first records of ours, or those after another one.
+/// The first page of our records, or the one after a record.
 async fn ours(
     host: &Host,
     mut after: Option<RecordId>,
@@ -119,7 +119,7 @@ async fn ours(
     agent: Option<&NewSession>,
 ) -> Result<RecordPage, CallError> {
     let real_cwd = match cwd {
-        // One whose disk does not answer is looked for as it is written.
+        // If the disk does not respond, the path is used as written.
         Some(cwd) => Some(host.engine.disk().real(&cwd).await.unwrap_or(cwd)),
         None => None,
     };
@@ -140,7 +140,7 @@ async fn ours(
     }
 }
 
-/// Whether an agent has a list of its own, or may have one.
+/// Whether an agent may have a list of its own.
 async fn may_list(host: &Host, agent: NewSession) -> Result<bool, CallError> {
     let known = host.engine.known_capabilities(agent).await.map_err(|error| host.refused(&error))?;
     Ok(known.is_none_or(|known| known.sessions.list))

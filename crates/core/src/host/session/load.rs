@@ -1,5 +1,5 @@
-//! How a session that is kept is brought back for a client: from where its conversation is told first, what its agent is
-//! started with, and how it stands when that is done. The agent is restored while the conversation is told.
+//! Restores a stored session for a client (`session/load`, `session/resume`): resolves the replay cursor, attaches with
+//! the client's start parameters, and replays the conversation while the agent is restored.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ use crate::protocol::acpx_meta::{client_session, problem, record_of};
 use crate::protocol::meta::{AgentMeta, FallbackMeta, ReplayMeta, RestoreMeta};
 use crate::protocol::rpc_error;
 
-/// Where a client of version 2 says from where it wants to be told a conversation.
+/// The field of a version 2 client's replay cursor.
 const STANDARD_FIELD: &str = "replayFrom";
-/// And where one of version 1 does.
+/// The field of a version 1 client's replay cursor.
 const OUR_FIELD: &str = "_meta.acpx.replayFrom";
 
 impl Connection {
-    /// Brings a session back, and tells its conversation first if its client wants that: from where it says, or from
-    /// the usual place. The agent is restored meanwhile.
+    /// Restores a session. If the client wants a replay, it starts at the client's cursor or at `usual`, and runs while
+    /// the agent is restored.
     pub(crate) async fn bring_back(
         &self,
         call: RestoreCall,
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
-        // What can be refused is, before anything is done.
+        // Check everything that can be refused before anything changes.
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         if !meta.start.settings.is_empty() {
             self.may_choose()?;
@@ -60,7 +60,7 @@ impl Connection {
         let record = opened.session.record_id().clone();
         let (Some(cursor), Some(start)) = (cursor, start) else {
             let how = adopted.or(self.wake(&opened, &meta).await?);
-            // What it is told meanwhile goes on after the answer, from where it has come to by now.
+            // A running update stream continues after the reply, at its current position.
             let paused = self.pause_updates(&record).await;
             let from = paused.as_ref().map_or(opened.from, PausedStream::next);
             self.tell_standing(&record, from, None, link).await?;
@@ -73,7 +73,7 @@ impl Connection {
             drop(paused);
             return Ok(answer);
         };
-        // Until the answer is decided: whatever comes between, the client is then told what it was going to be told.
+        // Pause until the reply is decided. If a step fails, the stream continues.
         let paused = self.pause_updates(&record).await;
         let kept = self.kept(&opened.session);
         let from = kept.end();
@@ -81,20 +81,20 @@ impl Connection {
         let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
         let how = adopted.or(how?);
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        // Whoever goes on after an event it has seen may have missed an end.
+        // A client that continues after a known event may have missed the end of a turn.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
         self.tell_standing(&record, from, missed, link).await?;
         let opened = OpenedSession { created, how, from, paused, ..opened };
         Ok(self.answer(client, opened, AnswerGate::default(), link))
     }
 
-    /// What is kept of a session's conversation by now.
+    /// The session's events stored so far.
     fn kept(&self, session: &Session) -> RecordEvents {
         RecordEvents::new(Arc::clone(&self.host.store), session.record_id().clone(), session.last_seq())
     }
 
-    /// Tells a client of version 2 how the session stands before the event that it is told on from, and the last end of
-    /// work if it missed that; and one of version 1 that wants to know it, that a turn runs.
+    /// Sends the session's state before its next event to a version 2 client, with the last end of work if the client
+    /// missed it. A version 1 client that asks for other turns gets the running turn.
     async fn tell_standing(
         &self,
         record: &RecordId,
@@ -117,7 +117,7 @@ impl Connection {
         told.map_err(|source| CallError::NotTold { session: client_session(record), source })
     }
 
-    /// Where a client's replay begins.
+    /// The event at which a client's replay begins.
     async fn place_of(
         &self,
         kept: &RecordEvents,
@@ -135,7 +135,7 @@ impl Connection {
         Ok(start.max(bound))
     }
 
-    /// Tells what is kept of a conversation, from an event on.
+    /// Sends the stored conversation from an event on.
     async fn replay(
         &self,
         kept: RecordEvents,
@@ -155,8 +155,7 @@ impl Connection {
         Ok(Ok(()))
     }
 
-    /// Stops telling this client updates of a record that it loads again, so that none comes within the replay; `None`
-    /// if it is told none.
+    /// Pauses the client's update stream, so that no update comes within the replay; `None` if there is no stream.
     async fn pause_updates(&self, record: &RecordId) -> Option<PausedStream> {
         let pausing = self.attachments().get(record).and_then(Attachment::pause);
         match pausing {
@@ -165,8 +164,8 @@ impl Connection {
         }
     }
 
-    /// A session that is kept, for this client, what it would be started with, and where a replay begins that it asks
-    /// for. No agent is started yet, and none is ended for a place that is not there.
+    /// Attaches to a stored session with this client's start parameters, and resolves the replay cursor. It starts no
+    /// agent, and fails on an invalid cursor before it parks one.
     async fn take_up(
         &self,
         call: RestoreCall,
@@ -197,8 +196,7 @@ impl Connection {
         Ok((OpenedSession { kept, updates, with_seq, ..opened }, start))
     }
 
-    /// Sees to it that the agent has the session, and is set as this client wants it, unless that can wait for a prompt
-    /// which needs it.
+    /// Restores the session in the agent and applies the client's settings, unless that can wait for the next prompt.
     async fn wake(
         &self,
         opened: &OpenedSession,
@@ -225,7 +223,8 @@ impl Connection {
         Ok(Some(how))
     }
 
-    /// What a session is restored with. Servers that this client does not name come from where they came from.
+    /// The parameters to restore a session with. If the client names no MCP servers, they are read from their source
+    /// file.
     async fn restoring(
         &self,
         record: &RecordId,
@@ -259,8 +258,8 @@ impl Connection {
         })
     }
 
-    /// The agent of a record as this client would start it, if it says how and may. A session goes on in the version of
-    /// the protocol that it has been spoken in, unless another is asked for.
+    /// The agent as this client would start it, if it names one and may. The session keeps its protocol version, unless
+    /// the client requests another.
     pub(crate) fn agent_for(&self, kept: &Record, named: Option<AgentMeta>) -> Option<AgentSpec> {
         // A flag can let an agent do everything unasked.
         if self.is_confined() {

@@ -1,5 +1,5 @@
-//! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
-//! whether it is where the client thinks it is; and with which servers and directories its agent runs.
+//! Checks before a session is restored: it must be a record or adoptable from the agent, and must work in the client's
+//! directory. Also forks sessions, and parks an idle agent whose MCP servers or directories differ from the client's.
 
 use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
@@ -14,9 +14,8 @@ use crate::protocol::meta::{KeptMeta, NewMeta, RestoreMeta};
 use crate::protocol::rpc_error;
 
 impl Connection {
-    /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
-    /// offered to the connection's agent: if that has it, it becomes a record, and this is how. The place is from where
-    /// the client wants to be told its conversation.
+    /// Returns an error unless the session is a record in the client's directory. An unknown session is adopted if the
+    /// connection's agent has it; the outcome is then returned. `place` is the client's replay cursor and its field.
     pub(crate) async fn look_for(
         &self,
         call: &RestoreCall,
@@ -25,7 +24,7 @@ impl Connection {
     ) -> Result<Option<WakeOutcome>, CallError> {
         let record = record_of(&call.session);
         self.may_have(call.mcp_servers.as_deref().unwrap_or_default())?;
-        // An id that was deleted stays taken.
+        // A deleted id stays reserved.
         let kept = self.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
         let Some(kept) = kept else { return self.adopt(&record, call, place, spoken).await };
         if kept.lifecycle.is_deleted() || !self.knows(&kept) {
@@ -45,10 +44,10 @@ impl Connection {
         let Some(agent) = self.defaults.agent(None) else { return Err(rpc_error::unknown(record)) };
         let owners = self.host.store.owners(agent.clone(), vec![call.session.clone()]).await;
         if !owners.map_err(rpc_error::not_kept)?.is_empty() {
-            // It is a session of ours, and two records of one would write to it at once.
+            // A record already has this session, and a second record would write to it at the same time.
             return Err(rpc_error::unknown(record));
         }
-        // Nobody can know another place in what is not kept yet.
+        // Nothing is stored yet, so no other cursor can be valid.
         if let Some((_, field)) = place.filter(|(cursor, _)| **cursor != Cursor::Start) {
             return Err(problem(
                 field,
@@ -85,8 +84,7 @@ impl Connection {
         }
     }
 
-    /// Begins a session that knows what another one does, in a process of the agent that is started as this client
-    /// would start it.
+    /// Forks a session in an agent process that is started as this client would start it.
     pub(crate) async fn fork(&self, call: ForkCall, link: &ClientLink) -> Result<OpenedSession, CallError> {
         let record = record_of(&call.session);
         let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
@@ -122,8 +120,8 @@ impl Connection {
         Ok(OpenedSession { seat, updates, with_seq, ..opened })
     }
 
-    /// Lets the agent be started anew if it runs with other servers or directories than this client has named, nothing
-    /// runs, nobody else is at the session, and it can be given back what it remembers. What it keeps all the same.
+    /// Parks the agent if its MCP servers or directories differ from the client's, it is idle, it can be restored, and
+    /// no other client could answer its requests. Returns what still differs.
     pub(crate) async fn renew(
         &self,
         opened: &OpenedSession,
@@ -133,14 +131,14 @@ impl Connection {
         let kept = self.has_others(opened, names_servers).await?;
         if kept != SetupMismatch::default() && !self.host.askable.has_others(session.record_id(), self.number)
         {
-            // A session that has something to do keeps its agent, and with it what is in force.
+            // A busy session keeps its agent and setup.
             drop(session.park_if_restorable().await);
             return self.has_others(opened, names_servers).await;
         }
         Ok(kept)
     }
 
-    /// What the agent has otherwise than the client has named it, if it has named any.
+    /// Where the agent's setup differs from what the client named.
     async fn has_others(
         &self,
         opened: &OpenedSession,

@@ -1,7 +1,6 @@
-//! The MCP servers of a session: those a client names, and those a record had, from the file they came from.
+//! The MCP servers of a session: those a client names, or those of a record, read again from their source file.
 //!
-//! The path of that file is a client's, and what lies there may be anything: a pipe that nobody writes to, or a disk that does not
-//! answer. Neither keeps the host from its other sessions.
+//! A client chooses the file's path, which may lead to a pipe or a dead disk. Reading it must not block other sessions.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -21,7 +20,7 @@ use crate::protocol::meta::StartMeta;
 const LARGEST: u64 = 16 << 20;
 
 impl Connection {
-    /// The servers that this client names, with what it may say of them, and the file they came from.
+    /// The servers that this client names, restricted to what it may set, with their source file.
     pub(crate) fn servers(&self, list: Vec<McpServer>, start: &StartMeta) -> Result<Servers, CallError> {
         let source = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
         let source = source.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))?;
@@ -32,8 +31,8 @@ impl Connection {
 }
 
 impl Host {
-    /// The servers a record had, from the file they came from. One that the file no longer has, or that a client had
-    /// told, is left out; so are all if it cannot be read, and why is said. `None` if there is no file.
+    /// The record's servers, read from their source file. Servers that are not in the file are left out; if it cannot
+    /// be read, all are, and the reason is stored. `None` if there is no file.
     pub(crate) async fn recovered(
         &self,
         kept: Vec<McpServerRef>,
@@ -43,7 +42,7 @@ impl Host {
         let source = kept.iter().find_map(|server| server.source.clone())?;
         let (file, server_file) = (source.clone(), Arc::clone(&self.server_file));
         let (cwd, path) = (cwd.clone(), path.map(OsStr::to_owned));
-        // Where its programs are is looked for on disks, too.
+        // Resolving the servers' programs accesses disks too.
         let read = move || {
             let text = read(file.as_path()).map_err(|why| format!("cannot read {file}: {why}"))?;
             server_file(file.as_path(), &text, Around { cwd: cwd.as_path(), path: path.as_deref() })

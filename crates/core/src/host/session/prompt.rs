@@ -1,8 +1,7 @@
-//! A prompt of a client, from its acceptance to the answer.
+//! Runs a client's prompt, from its acceptance to the reply.
 //!
-//! A client that disconnects leaves the turn running; until then it is the client's own ([`super::turn_owners`]). One that
-//! asks again under the same request id gets the first one's outcome, so a client may repeat what it did not
-//! hear the answer to.
+//! A turn continues when its client disconnects; until then the client owns it ([`super::turn_owners`]). A prompt with
+//! a known request id joins the existing turn, so a client may repeat a prompt whose reply it did not receive.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ use crate::protocol::meta::{
 };
 use crate::protocol::rpc_error;
 
-/// How long the last words of a turn whose time is over may take to be told before it is answered.
+/// How long delivering the last events of an overdue turn may delay its reply.
 const TAIL: Duration = Duration::from_millis(500);
 
 impl Connection {
@@ -51,7 +50,7 @@ impl Connection {
         let InUse { session, given, room } = self.attached(&record).await?;
         let meta: PromptMeta = self.said(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
-        // Whoever says what is allowed need not be asked about the rest, and what an agent started never is.
+        // A client that sends a policy is not interactive by default, and a confined client never is.
         let can_be_asked = meta.interactive.unwrap_or(meta.terms.policy.is_none()) && !self.is_confined();
         let prompt = self
             .prompt_of(&call, &meta, can_be_asked)?
@@ -74,19 +73,19 @@ impl Connection {
         let waiting =
             TurnWaiter { connection: self, session: &session, link, own: own.as_deref(), cancellation };
         let end = loop {
-            // Followed from before the turn is looked at, so that its end cannot slip through between.
+            // Follow from before the turn is looked up, so that its end cannot be missed.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
                 Ok(ticket) => {
                     room.filled_by(&record);
-                    // Whatever this client asks next is queued behind it.
+                    // Further requests of this client are queued behind the turn.
                     link.queued();
                     break waiting.first(ticket).await;
                 }
                 Err(SessionError::RequestExists { request, .. }) => request,
                 Err(error) => break Err(error),
             };
-            // A program that an agent started hears how its user's turn ends, and is not asked in its user's place.
+            // A confined client receives the outcome of its user's turn, but does not answer its requests.
             let advisor = Some(advisor.clone()).filter(|_| !self.is_confined());
             match session.join(&request, advisor).await {
                 Ok(Some(first)) => {
@@ -94,7 +93,7 @@ impl Connection {
                     link.queued();
                     break waiting.again(&self.host.store, first, from, restore).await;
                 }
-                // The first was refused meanwhile, so this one is to be asked for by itself.
+                // The first prompt was refused in between, so send this one.
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
@@ -103,12 +102,12 @@ impl Connection {
             own.answered();
         }
         let Some(end) = end.map_err(|error| self.refused(&error))? else {
-            // Nobody is there to hear the answer.
+            // The client has disconnected.
             return Ok(StopReason::cancelled().into());
         };
         let passing =
             self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
-        // Of a turn whose time is over its client may not want the rest, if that takes long to tell.
+        // The client of an overdue turn may prefer an early reply to the remaining events.
         let is_hurried = meta.answer_at_limit && end.turn.is_overdue();
         match passing {
             Some(passing) if is_hurried => drop(tokio::time::timeout(TAIL, passing).await),
@@ -118,7 +117,7 @@ impl Connection {
         answer(end, &session, &call.blocks, link.client().protocol).map_err(|error| self.with_logins(error))
     }
 
-    /// The terms of a prompt's turn. A program that an agent started allows nothing of its own.
+    /// The terms of a prompt's turn. A confined client cannot grant approvals.
     fn terms_of(&self, own: &TurnTermsMeta) -> Result<TurnTermsMeta, CallError> {
         if !self.is_confined() {
             return Ok(self.defaults.terms(own.clone()));
@@ -142,7 +141,7 @@ impl Connection {
         can_be_asked: bool,
     ) -> Result<Prompt, CallError> {
         if meta.wishes.fallback == Some(FallbackMeta::Reset) {
-            // A prompt waits behind others, who did not ask for their session to be forgotten.
+            // A prompt queues behind others, whose clients did not ask for a reset.
             return Err(problem(
                 "_meta.acpx.fallback",
                 "is \"reset\", which only session/resume and session/load do",
@@ -165,7 +164,7 @@ impl Connection {
     }
 }
 
-/// What a turn with these terms allows its agent. What an interactive client may still answer outlives its connection.
+/// The permission policy of a turn. Requests of an interactive client stay pending when it disconnects.
 fn policy(terms: &TurnTermsMeta, can_be_asked: bool) -> Result<PermissionPolicy, CallError> {
     let unasked = if can_be_asked { UnattendedPolicy::Wait } else { UnattendedPolicy::Deny };
     let read = |rules| ToolPolicy::of(rules).map(Arc::new);
@@ -187,7 +186,7 @@ struct TurnWaiter<'a> {
 }
 
 impl<'a> TurnWaiter<'a> {
-    /// Waits for the end of a turn that this client has asked for.
+    /// Waits for the end of a turn that this prompt created.
     async fn first(self, mut ticket: TurnTicket) -> Result<Option<TurnEnd>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
@@ -200,8 +199,8 @@ impl<'a> TurnWaiter<'a> {
         self.until(turn, &request, over).await
     }
 
-    /// Waits for the end of a turn that was asked for before, from an event that is not after its end. A turn
-    /// that waits for a client of its own record has one now.
+    /// Waits for the end of an existing turn, following from an event before its end. Wakes the session if the turn is
+    /// queued.
     async fn again(
         self,
         store: &Arc<dyn Store>,
@@ -219,7 +218,7 @@ impl<'a> TurnWaiter<'a> {
         };
         let over = async {
             if first.state == TurnState::Queued {
-                // If that fails, the turn fails with it, and says why.
+                // If that fails, the turn fails with the reason.
                 drop(session.wake(restore).await);
             }
             let mut turn = known().await?;
@@ -248,7 +247,7 @@ impl<'a> TurnWaiter<'a> {
         Inserting { session, link, own, message, turn, request: request.clone() }
     }
 
-    /// Waits for the turn's end; `None` if the client went first.
+    /// Waits for the turn's end; `None` if the client disconnects first.
     async fn until(
         mut self,
         turn: TurnId,
@@ -277,8 +276,8 @@ impl<'a> TurnWaiter<'a> {
         }
     }
 
-    /// Tells a client of version 1 that its prompt waits behind the turn of another client: its protocol has no state for
-    /// that. It is no part of the conversation.
+    /// Notifies a version 1 client that its prompt waits behind another client's turn, for which version 1 has no
+    /// state. The notice is not stored.
     async fn tell_waiting(&self, turn: TurnId) {
         let client = self.link.client();
         if client.protocol != ProtocolVersion::V1 || wants_states(&client) {
@@ -288,7 +287,7 @@ impl<'a> TurnWaiter<'a> {
         if !self.connection.attachments().get(record).is_some_and(Attachment::is_told_updates) {
             return;
         }
-        // A session that is over has no turn to wait for.
+        // A session that has ended has no turn to wait for.
         let Ok(open) = self.session.open_turns().await else { return };
         let Some(notice) = self.connection.waiting_notice(record, &open, turn) else { return };
         let update = serde_json::json!({
@@ -296,7 +295,7 @@ impl<'a> TurnWaiter<'a> {
             "content": { "type": "text", "text": format!("[acpx] {notice}\n") },
             "_meta": { "acpx": { "notice": "waiting" } },
         });
-        // A client that is gone does not miss it.
+        // The client may have disconnected.
         drop(self.link.tell(&client_session(record), &update.to_string()).await);
     }
 
@@ -306,12 +305,12 @@ impl<'a> TurnWaiter<'a> {
             "turn": turn.0,
             "requestId": request,
         });
-        // A client that is gone does not miss it.
+        // The client may have disconnected.
         drop(self.link.notify(ACCEPTED, &params.to_string()).await);
     }
 }
 
-/// The news that a prompt is part of the conversation, under the id that its message has in every telling.
+/// Reports that a prompt was inserted into the conversation, with the message id that every rendering uses.
 struct Inserting<'a> {
     link: &'a TurnLink,
     own: Option<&'a OwnPrompt>,
@@ -322,7 +321,7 @@ struct Inserting<'a> {
 }
 
 impl Inserting<'_> {
-    /// `answer` is what an agent of version 2 has answered, where it has just done so.
+    /// `answer` is the reply of a version 2 agent, if it has just arrived.
     async fn tell(&self, answer: Option<&str>) {
         let (awakening, memory, unmet_settings) = remembered(self.session, self.turn);
         let (turn, request_id) = (self.turn.0, self.request.to_string());
@@ -334,15 +333,15 @@ impl Inserting<'_> {
     }
 }
 
-/// Who asks, if it said so.
+/// The client's name, if it sent one.
 fn client_name(link: &ClientLink) -> Option<ClientName> {
     let client = link.client();
     let name = client.name.clone()?;
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-/// How the session came to be live before a turn, if it was not, what its agent remembers, if that is not all, and which
-/// settings could not be restored.
+/// How the session was restored for this turn, what its agent remembers if not everything, and which settings could not
+/// be restored.
 fn remembered(
     session: &Session,
     turn: TurnId,
@@ -352,7 +351,7 @@ fn remembered(
     (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
 }
 
-/// The content block that kept a prompt from being sent, as a parameter of its request.
+/// The content block that the agent does not support, as a parameter of the request.
 fn untaken(error: &TurnError, session: &Session, blocks: &[Box<str>]) -> Option<String> {
     let answer = session.agent_answer().filter(|_| &*error.code == "CONTENT_UNSUPPORTED")?;
     let blocks = format!("[{}]", blocks.join(","));
@@ -360,7 +359,7 @@ fn untaken(error: &TurnError, session: &Session, blocks: &[Box<str>]) -> Option<
     Some(format!("prompt[{}]", untaken.index))
 }
 
-/// What an agent of version 2 said beside its stop reason, with ours beside it.
+/// Adds our `_meta` to that of a version 2 agent's stop reason.
 fn beside_theirs(theirs: Option<&str>, ours: Meta) -> Meta {
     let mut meta: Meta = theirs.and_then(|theirs| serde_json::from_str(theirs).ok()).unwrap_or_default();
     meta.extend(ours);
@@ -392,7 +391,7 @@ fn answer(
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => {
-            // An agent of the client's own version is told in its own words.
+            // A version 1 client gets a version 1 agent's stop reason unchanged.
             let (told, word) = match (client, &answer) {
                 (ProtocolVersion::V1, None) => stop_reason_to_v1(reason.as_str()),
                 (ProtocolVersion::V1, Some(_)) | (ProtocolVersion::V2, _) => (reason.as_str(), None),
@@ -406,7 +405,7 @@ fn answer(
             Err(rpc_error::failed(error, meta(Some(*at)), untaken(error, session, blocks).as_deref()))
         }
         TurnState::Interrupted { at } => Err(rpc_error::interrupted(&turn, meta(Some(*at)))),
-        // Whoever waits for an open turn waits until it no longer is.
+        // Callers wait until the turn is no longer open.
         TurnState::Queued | TurnState::Dispatched { .. } => Err(rpc_error::interrupted(&turn, meta(None))),
     }
 }

@@ -1,5 +1,5 @@
-//! Requests of a client that are its agent's to answer: another mode, another model, another value of an option. A client and an agent
-//! of different versions are translated between.
+//! Forwards setting changes to the agent: mode, model and config options. Translates between clients and agents of
+//! different protocol versions.
 
 use std::borrow::Cow;
 
@@ -16,14 +16,14 @@ use crate::wire::splice::{put, without};
 use crate::host::connection::{Connection, InUse};
 use crate::protocol::acpx_meta::{problem, record_of};
 
-/// What a request that is passed on is made of.
+/// The params of forwarded requests that acpx understands.
 pub(crate) const KNOWN: [&str; 8] =
     ["sessionId", "modeId", "modelId", "configId", "type", "value", "toolCallId", "terminalId"];
 
-/// A client's choice among what a session offers.
+/// A client's choice among the settings that a session offers.
 pub(crate) enum ChoiceCall {
     Mode(SetModeCall),
-    /// A model of an agent that has models beside its options.
+    /// A model of an agent that has models separate from its options.
     Model(SetModelCall),
     Option(SetOptionCall),
 }
@@ -46,7 +46,7 @@ impl ChoiceCall {
         }
     }
 
-    /// What is chosen that the session does not have.
+    /// The error for a setting or value that the session does not have.
     fn problem(&self, wrong: UnknownSetting) -> CallError {
         let (field, words, there) = match (self, wrong) {
             (Self::Mode(call), UnknownSetting::Option(there) | UnknownSetting::Value(there)) => {
@@ -67,8 +67,7 @@ impl ChoiceCall {
 }
 
 impl Connection {
-    /// Chooses a mode, a model or a value of an option, if the session offers it; what the agent says to that is the
-    /// answer.
+    /// Sets a mode, model or option if the session offers it, and returns the agent's reply.
     pub(crate) async fn pass_choice(&self, call: ChoiceCall, link: &ClientLink) -> Result<String, CallError> {
         self.may_choose()?;
         let (asked, agent) = self.spoken_to(&record_of(call.session())).await?;
@@ -79,12 +78,12 @@ impl Connection {
         let result = self.pass(choice.method, &choice.params, asked).await?;
         Ok(match call {
             ChoiceCall::Mode(_) | ChoiceCall::Model(_) => offers.mode_answer(&result),
-            // All options are the answer.
+            // The reply contains all options.
             ChoiceCall::Option(_) => offers.options_answer(&choice, &result),
         })
     }
 
-    /// Stops a tool call or a terminal of an agent that speaks version 2; in the first there is no word for it.
+    /// Stops a tool call or terminal of a version 2 agent. Version 1 has no such method.
     pub(crate) async fn pass_stop(&self, call: StopCall) -> Result<String, CallError> {
         let record = record_of(&call.session);
         let (asked, agent) = self.spoken_to(&record).await?;
@@ -92,7 +91,7 @@ impl Connection {
             return Err(CallError::UnknownMethod(call.method.to_owned()));
         }
         let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
-        // An id that an earlier ACP session had used is told with the row of its own.
+        // An id that an earlier ACP session used has the lineage row as a suffix.
         let row = kept.map(|kept| format!("~{}", kept.lineage.current_index()));
         let own = row.and_then(|row| call.target.strip_suffix(&row));
         let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
@@ -103,8 +102,8 @@ impl Connection {
         Ok(if result.starts_with('{') { result } else { "{}".to_owned() })
     }
 
-    /// A session that this client has in use, and the version that is spoken with its agent. An agent that has not run
-    /// yet is woken: it may speak either.
+    /// A session that this client uses, and its agent's protocol version. An agent that has not run yet is started,
+    /// since its version is unknown.
     async fn spoken_to(&self, record: &RecordId) -> Result<(InUse, ProtocolVersion), CallError> {
         let asked = self.attached(record).await?;
         if asked.session.agent_version().is_none() {
@@ -117,7 +116,7 @@ impl Connection {
     async fn pass(&self, method: &str, params: &str, asked: InUse) -> Result<String, CallError> {
         let InUse { session, given, room } = asked;
         let params = if self.may_say_besides() {
-            // What is said to us is nothing to the agent.
+            // Our own `_meta` is not for the agent.
             without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned)
         } else {
             Cow::Owned(only_known(params)?)
@@ -128,14 +127,14 @@ impl Connection {
     }
 }
 
-/// What a session offers, for the answer that tells of it, and what is told after that.
+/// What a session offers, for the reply that introduces it, and the update to send after that.
 pub(crate) fn offered(session: &Session, link: &ClientLink) -> (String, Option<UpdateBody>) {
     let (offered, client) = (session.offered(), link.client());
     let agent = session.agent_version().unwrap_or_default();
     OfferTranslator { offered: &offered, agent, client: &client }.setup()
 }
 
-/// The params of a request without what only an agent may understand, however that is written.
+/// The params without members that only an agent may understand, even if their names are escaped.
 pub(crate) fn only_known(params: &str) -> Result<String, CallError> {
     let members: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(params).map_err(|error| problem("params", error.to_string()))?;
@@ -143,13 +142,13 @@ pub(crate) fn only_known(params: &str) -> Result<String, CallError> {
     Ok(serde_json::Value::Object(known.collect()).to_string())
 }
 
-/// A parameter that is wrong, and what there is instead.
+/// The error for a wrong parameter, with the valid values.
 fn problem_with(field: &str, words: &str, there: &[Box<str>]) -> CallError {
     let known = if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) };
     problem(field, format!("{words}{known}"))
 }
 
-/// What the agent's version has no words for is a parameter that is wrong.
+/// The error for a parameter that the agent's version cannot express.
 fn unsaid(error: &TranslationError) -> CallError {
     let field = error.field();
     problem(field.as_deref().unwrap_or("method"), format!("cannot be passed on: {error}"))

@@ -1,11 +1,11 @@
-//! What a conversation is called, wherever it is listed or shown: the title that its agent gave it, or else the first
-//! line of its first prompt. Nobody else decides it, so a session is called the same in an editor and in a shell.
+//! The title of a conversation: the one that its agent set, or else the first line of its first prompt. All lists and
+//! views use it, so a session has the same title in an editor and in a shell.
 
 use crate::acp::prompt_text;
 use crate::model::{Record, TurnId, title_of};
 use crate::store::{Store, StoreError};
 
-/// The title of a record, if anything was said in it or its agent has given it one.
+/// The title of a record, if it has a turn or its agent set one.
 pub async fn title(store: &dyn Store, record: &Record) -> Result<Option<String>, StoreError> {
     if let Some(given) = record.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
         return Ok(Some(given.to_owned()));

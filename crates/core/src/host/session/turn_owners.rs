@@ -1,8 +1,8 @@
-//! Which turn belongs to which client, and so what `session/cancel` and `session/close` end.
+//! Tracks which client owns which turn, and so which turns `session/cancel` and `session/close` end.
 //!
-//! A turn belongs to the client that prompted, or asked for the same prompt again, as long as that client is connected.
-//! After that it is orphaned. An orphaned turn may be ended by any client. The turns of other connected clients are never
-//! touched. Watching a session claims nothing.
+//! A turn belongs to the clients that prompted it or repeated its prompt, while they are connected. After that it is
+//! orphaned, and any client may end it. The turns of other connected clients are never touched. Watching a session
+//! claims nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,17 +29,17 @@ pub(crate) struct TurnClaim {
     connection: ConnectionId,
 }
 
-/// Who a turn belongs to, as one client sees it.
+/// The owner of a turn, from one client's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TurnOwner {
     Caller,
     OtherClient,
-    /// It is orphaned.
+    /// The turn is orphaned.
     Disconnected,
 }
 
 impl TurnOwners {
-    /// The client of this connection prompts. It claims the turn before anybody can see it.
+    /// Claims the turn of a prompt for its client, before the turn becomes visible.
     pub(crate) fn claim(
         self: &Arc<Self>,
         record: &RecordId,
@@ -84,40 +84,40 @@ impl Drop for TurnClaim {
 }
 
 impl Connection {
-    /// `session/cancel`: ends the caller's own turns, and the running turn if its client has disconnected. A caller that
-    /// names a prompt means that one alone.
+    /// `session/cancel`: ends the caller's own turns, and the running turn if its client has disconnected. With a
+    /// request id it ends only that turn.
     pub(crate) async fn cancel_for_client(&self, record: RecordId, aside: &CallExtras) {
         let Ok(CancelMeta { request_id }) = self.said(aside.meta.as_deref()) else { return };
         if self.may_use(&record).await.is_err() {
             return;
         }
         let Ok(Some(session)) = self.host.engine.running(&record).await else { return };
-        // A session that is over does nothing more.
+        // A session that has ended has no turns.
         let Ok(open) = session.open_turns().await else { return };
         let is_meant =
             |(index, turn): &(usize, OpenTurnRef)| match (self.owner_of(&record, turn), &request_id) {
                 (TurnOwner::OtherClient, _) => false,
                 (_, Some(request)) => turn.request.as_str() == request,
                 (TurnOwner::Caller, None) => true,
-                // While the agent starts, the first that waits is the one that runs.
+                // While the agent starts, the first queued turn counts as running.
                 (TurnOwner::Disconnected, None) => *index == 0,
             };
         let ended: Vec<_> = open.into_iter().enumerate().filter(is_meant).collect();
-        // The one that runs is cancelled last, so that none of the others is dispatched first. `cancel_turns` would wait
-        // for their ends, and a notification must not occupy a request slot for so long.
+        // The running turn is cancelled last, so that no other is dispatched first. `cancel_turns` would wait for their
+        // ends, and a notification must not occupy a request slot for so long.
         for (_, turn) in ended.into_iter().rev() {
             drop(session.cancel_with(Some(turn.id), self.besides_of(aside)).await);
         }
     }
 
-    /// `session/close`: cancels every turn of the session but those of other connected clients, and waits until they are
-    /// over and the caller has been told so.
+    /// `session/close`: cancels every turn except those of other connected clients, and waits until they have ended and
+    /// the caller has received it.
     pub(crate) async fn cancel_unless_others(&self, record: &RecordId) {
         if self.may_use(record).await.is_err() {
             return;
         }
         let Ok(Some(session)) = self.host.engine.running(record).await else { return };
-        // A session that is over has ended its turns.
+        // A session that has ended has no turns.
         let Ok(open) = session.open_turns().await else { return };
         let is_others = |turn: &OpenTurnRef| self.owner_of(record, turn) == TurnOwner::OtherClient;
         let ended = open.into_iter().filter(|turn| !is_others(turn)).map(|turn| turn.id).collect();
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// What to tell a client of version 1 whose prompt waits behind turns that are not its own; `None` if it does not.
+    /// The notice for a version 1 client whose prompt waits behind turns of others; `None` if it does not.
     pub(crate) fn waiting_notice(
         &self,
         record: &RecordId,
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Who a turn belongs to. An orphaned turn of the user is not for a program that an agent started.
+    /// The owner of a turn. For a confined client an orphaned turn of the user counts as another client's.
     fn owner_of(&self, record: &RecordId, turn: &OpenTurnRef) -> TurnOwner {
         match self.host.turn_owners.owner(record, &turn.request, self.number) {
             TurnOwner::Disconnected if self.may_end(record, "cancel").is_err() => TurnOwner::OtherClient,

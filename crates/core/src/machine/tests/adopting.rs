@@ -1,4 +1,4 @@
-//! A session that the agent has and that we do not know: given to us as it is, or not at all.
+//! Adopting a session of the agent that has no record: restored as it is, or not at all.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
     assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
-    // Even words of the agent's that nobody asked for: there is nothing to compare them with.
+    // Agent messages without a prompt are kept too: there is nothing to compare them with.
     for (kind, text) in
         [(MessageKind::Agent, "welcome"), (MessageKind::User, "two"), (MessageKind::Agent, "2")]
     {

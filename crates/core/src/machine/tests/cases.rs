@@ -42,7 +42,7 @@ fn wake(fallback: Fallback) -> Input {
     Input::Wake(WakeOptions { fallback, carry_history: false })
 }
 
-/// One descent: what was advertised, how each request was answered, what was sent in order, how it ended.
+/// One descent of the restore ladder: the capabilities, the responses, the calls in order, and the result.
 struct Descent {
     name: &'static str,
     answered: u64,
@@ -487,12 +487,12 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
     let told: Vec<_> = missed.into_iter().flat_map(|input| feed(&mut machine, [input])).collect();
     assert_eq!(kept_lines(&told), ["first", "one", "more"]);
     let effects = feed(&mut machine, [Input::Restored { inner: None }]);
-    // Nothing was compared, so what the agent remembers is what it did.
+    // Nothing was compared, so there is no verdict on what the agent remembers.
     let restored = WakeOutcome::Restored { rung: Rung::Resume, replay: None };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
 }
 
-/// A session whose load was answered before the replay of its one exchange was out.
+/// A session whose load was answered before the replay of its one exchange.
 fn answered_early() -> SessionMachine {
     let mut machine = kept(1);
     let user = chunk(MessageKind::User, "one");
@@ -519,7 +519,7 @@ fn a_late_replay_within_a_turn_is_held_and_kept_aside_once_it_is_whole_and_more_
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
 }
 
-/// A session whose load was answered when one of its two exchanges had been replayed.
+/// A session whose load was answered after one of its two exchanges was replayed.
 fn answered_half() -> SessionMachine {
     let mut machine = kept(2);
     let half = [chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
@@ -544,7 +544,7 @@ fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
     let expected = [aside("one"), aside("first"), corrected(), Effect::Keep(Arc::from("new"))];
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
 
-    // What is not the rest corrects nothing.
+    // An update that does not continue the replay corrects nothing.
     let mut machine = answered_half();
     feed(&mut machine, [chunk(MessageKind::User, "one")]);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "other")]), [Effect::Keep(Arc::from("other"))]);

@@ -1,4 +1,4 @@
-//! Deleting is closing first, whatever it meets, and never less than that.
+//! Deleting closes the session first, in every state.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A session that the agent forks from another one's.
+//! A session that the agent forks from another one.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_fr
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);
-    // Losing it would be forgetting something.
+    // Its loss would be announced.
     assert!(machine.is_prompted());
 }
 

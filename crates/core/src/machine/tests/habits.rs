@@ -1,4 +1,4 @@
-//! What an agent is known to need on the way back to a session.
+//! Restore profiles: the delay before a load, and sessions that are not written yet.
 
 use super::*;
 
@@ -13,7 +13,7 @@ const UNWRITTEN: RestoreProfile = RestoreProfile {
     notes: Vec::new(),
 };
 
-/// A started agent that behaves so, in a conversation without a prompt.
+/// A started agent with this profile, in a conversation without a prompt.
 fn ready_before_any_prompt(habits: RestoreProfile) -> Input {
     let (exchanges, spoken_at, carried, on_resume) = (Vec::new(), None, None, OnResume::Nothing);
     Input::AgentReady { advertised: ALL, habits, exchanges, spoken_at, carried, on_resume }
@@ -26,7 +26,7 @@ fn a_load_waits_for_the_next_minute_where_the_agent_needs_it_and_for_nothing_lat
     let until = at(60_000);
     let waits = [Effect::Fact(Fact::LoadDelayed { until }), Effect::Arm(Deadline::Load(until))];
     assert_eq!(effects, waits);
-    // A timer that is a little fast is armed again, and nobody is told twice.
+    // A timer that fires early is armed again, and the delay is recorded only once.
     let effects = machine.handle(at(59_999), Input::Deadline(Deadline::Load(until)));
     assert_eq!(effects, [Effect::Arm(Deadline::Load(until))]);
     let effects = machine.handle(until, Input::Deadline(Deadline::Load(until)));
@@ -69,7 +69,8 @@ fn a_session_without_a_prompt_is_not_asked_for_where_the_agent_has_not_written_i
     assert_eq!(effects, [Effect::Ask(AgentCall::New), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(RestoreProfile::default())]);
     assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
-    // With a prompt it is there, even if that was never answered; and what is adopted was there before us.
+    // With a prompt the session is written, even if the prompt was never answered; an adopted session was written
+    // before.
     let effects = feed(&mut kept(1), [wake(), ready_with(UNWRITTEN, ALL)]);
     assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut adopting(), [wake(), ready_before_any_prompt(UNWRITTEN)]);

@@ -1,4 +1,4 @@
-//! Turns that come to a limit, and agents that do not stop as they should.
+//! Turns that reach a limit, and agents that do not stop as they should.
 
 use super::cases::{calls, ended};
 use super::*;
@@ -38,7 +38,7 @@ fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_
             let mut machine = live(ALL);
             let stopped = feed(&mut machine, [limited("p"), limit.clone()]);
             assert_eq!(stopped, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
-            // The second limit, or a client who cancels too, changes nothing.
+            // A second limit or a cancel by the client changes nothing.
             assert_eq!(feed(&mut machine, [overdue(2), Input::Cancel(None)]), []);
             let effects = feed(&mut machine, [way]);
             assert_eq!(ended(&effects), [(2, &outcome)]);
@@ -75,7 +75,7 @@ fn a_cancelled_turn_is_cancelled_whatever_its_agent_says_and_the_next_is_sent_on
         let mut machine = live(ALL);
         let effects = feed(&mut machine, [prompt("p"), prompt("q"), Input::Cancel(None)]);
         assert_eq!(calls(&effects), [&AgentCall::Cancel]);
-        // However long it takes, and whatever else it says, nothing more is asked of it.
+        // Further output of the agent causes no further calls.
         let said = feed(&mut machine, [chunk(MessageKind::Agent, "on and on"), state(AgentState::Working)]);
         assert_eq!(calls(&said), Vec::<&AgentCall>::new());
         let effects = feed(&mut machine, [answered(reason)]);

@@ -1,11 +1,11 @@
-//! What becomes of a permission that nobody can be asked, by the policy of its turn.
+//! Permission requests that no client can answer, by the policy of their turn.
 
 use super::super::prompting::OPEN_REQUESTS;
 use super::cases::ended;
 use super::*;
 use crate::model::ToolPolicy;
 
-/// A turn under a policy whose agent has asked for an edit.
+/// A turn with this policy whose agent requested permission to edit.
 fn asked(policy: PermissionPolicy) -> (SessionMachine, Vec<Effect>) {
     let mut machine = live(ALL);
     let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
@@ -30,7 +30,7 @@ fn end_turn() -> Input {
     Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))
 }
 
-/// Ends the turn; how its permissions were counted.
+/// Ends the turn and returns its permission counts.
 fn counted_at_the_end(machine: &mut SessionMachine) -> Option<PermissionCount> {
     feed(machine, [end_turn()]).iter().find_map(|effect| match effect {
         Effect::TurnOver(turn) => Some(turn.permissions),
@@ -49,7 +49,7 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
     let cancel = Effect::Ask(AgentCall::Cancel);
     let arm = Effect::Arm(Deadline::Cancel);
     assert_eq!(feed(&mut machine, [nobody()]), [cancel, answer(Permit::Cancelled), arm]);
-    // Whatever the agent makes of it, the turn has failed, and nothing more is granted in it.
+    // The turn has failed regardless of the agent's response, and nothing more is granted in it.
     let more = feed(&mut machine, [permission("edit")]);
     assert_eq!(more, [answer(Permit::Cancelled)]);
     let over = feed(&mut machine, [end_turn()]);

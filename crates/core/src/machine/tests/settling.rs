@@ -1,4 +1,5 @@
-//! Settings: what becomes a wish, in which order wishes are restored, and what is said of those that are not.
+//! Settings: which ones are recorded as chosen, in which order they are restored, and what is reported about the
+//! others.
 
 use super::*;
 use crate::model::UnmetSetting;
@@ -38,7 +39,7 @@ fn kept_with(wished: &[Setting]) -> SessionMachine {
     machine
 }
 
-/// Feeds the inputs, and gives what is asked of the agent and what is noted, with the inputs that brought it about.
+/// Feeds the inputs and returns the calls to the agent and the facts, with the inputs that caused them.
 fn asked(machine: &mut SessionMachine, inputs: Vec<Input>) -> Vec<String> {
     let mut told = Vec::new();
     for input in inputs {
@@ -76,7 +77,7 @@ fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more(
         vec![
             prompt("p"),
             ready(NONE),
-            // The effort is offered by the second model alone.
+            // Only the second model offers the effort.
             shows(&[mode("ask"), model("m1")]),
             Input::Opened { session: session("s2"), inner: None },
             shows(&[mode("ask"), model("m2"), effort("low")]),
@@ -115,7 +116,7 @@ fn what_a_restored_session_shows_already_is_not_asked_for() {
         Input::Restored { inner: None },
         done(),
     ];
-    // An agent that has done it and does not show it is not asked again.
+    // An agent that confirmed the setting but does not show it gets no second request.
     let told = ["set the option model m2", "model m2: the agent shows m1 instead", "awake"];
     assert_eq!(asked(&mut machine, inputs), told);
 }
@@ -174,7 +175,7 @@ fn an_agent_that_leaves_a_setting_unanswered_is_asked_for_no_other_and_has_its_p
             shows(&[mode("ask"), effort("low")]),
             Input::Restored { inner: None },
             Input::Deadline(Deadline::Setting),
-            // It comes too late to matter.
+            // Too late to matter.
             done(),
         ],
     );
@@ -203,7 +204,7 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
     feed(&mut machine, [Input::Offered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
     assert_eq!(machine.settings.wished, []);
     let done = || answered(Ok(Arc::from("{}")));
-    // An agent that shows the same as before has not done it, whatever it answers.
+    // An agent that shows the same value as before has not changed it, regardless of its response.
     feed(&mut machine, [pass_mode(1, "plan"), done()]);
     assert_eq!(machine.settings.wished, []);
     let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::Offered(offers("plan")), done()]);
@@ -213,7 +214,7 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
         unmet: Vec::new(),
     };
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
-    // To choose what is so already is a choice.
+    // Choosing the current value counts as a choice.
     feed(&mut machine, [Input::Forget(SettingName::Mode), pass_mode(1, "plan"), done()]);
     assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
 }
@@ -304,11 +305,11 @@ fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_cho
         set(1, "effort", "high"),
         shows(&[model("m1"), effort("high")]),
         answered(1),
-        // The other model has an effort of its own, and is called by another name than it was asked for by.
+        // The other model has its own effort, and the agent shows it under another name than requested.
         set(2, "model", "latest"),
         shows(&[model("m2"), effort("low")]),
         answered(2),
-        // Told once more, nothing has changed.
+        // A repeated report changes nothing.
         shows(&[model("m2"), effort("low")]),
     ];
     feed(&mut machine, inputs);

@@ -1,5 +1,5 @@
-//! Every state against every input. The table is `docs/internals/session-machine.md`; this test keeps it true. To
-//! change the machine on purpose, run it with `ACPX_WRITE_TABLE=1` and read the difference.
+//! Every state against every input. The table is `docs/internals/session-machine.md`; this test keeps it up to date. To change
+//! the machine on purpose, run it with `ACPX_WRITE_TABLE=1` and review the diff.
 
 use std::fmt::Write;
 
@@ -71,7 +71,7 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
     ]
 }
 
-/// One of each input, and several of those whose parts matter.
+/// One of each input, and several of those whose fields matter.
 fn inputs() -> Vec<(&'static str, Input)> {
     [asked_of_it(), said_by_the_agent()].concat()
 }
@@ -109,7 +109,7 @@ fn asked_of_it() -> Vec<(&'static str, Input)> {
     ]
 }
 
-/// And what its agent does, or time.
+/// The inputs that come from the agent or from time.
 fn said_by_the_agent() -> Vec<(&'static str, Input)> {
     vec![
         ("agent ready", ready(ALL)),
@@ -182,7 +182,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
     ]
 }
 
-/// A turn whose client has been asked for a permission.
+/// A turn with a pending permission request.
 fn asking(unasked: UnattendedPolicy) -> SessionMachine {
     let mut machine = live(ALL);
     let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
@@ -192,7 +192,7 @@ fn asking(unasked: UnattendedPolicy) -> SessionMachine {
     machine
 }
 
-/// A session whose load was answered before its replay was out, and what came then.
+/// A session whose load was answered before its replay was complete, followed by these inputs.
 fn early(inputs: &[Input]) -> SessionMachine {
     let mut machine = kept(1);
     let load = [Input::Wake(WakeOptions::default()), ready(LOAD), chunk(MessageKind::User, "one")];
@@ -218,7 +218,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
     }
 }
 
-/// A new input makes this fail to compile, and so asks for its rows.
+/// A new input makes this fail to compile, as a reminder to add its rows.
 fn is_in_the_table(input: &Input) -> bool {
     match input {
         Input::Recover(_)

@@ -1,5 +1,5 @@
-//! An agent that runs and no longer has the session: it is restarted, the session restored, and the request sent once
-//! more. And a record that returns to an earlier session.
+//! An agent that runs but has lost the session: it is restarted, the session restored, and the request sent once more.
+//! And a record that returns to an earlier session.
 
 use super::cases::{awakenings, calls, ended};
 use super::*;
@@ -12,7 +12,7 @@ fn restored() -> Input {
     Input::Restored { inner: None }
 }
 
-/// A live session whose agent refused a prompt for want of the session.
+/// A live session whose agent refused a prompt because it had lost the session.
 fn refused_prompt() -> (SessionMachine, Vec<Effect>) {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
@@ -35,7 +35,7 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
         .position(|effect| matches!(effect, Effect::Ask(AgentCall::Prompt { turn, .. }) if turn.0 == 2));
     let resent = effects.iter().position(|effect| *effect == Effect::Fact(Fact::PromptResent { turn: 2 }));
     assert!(resent < sent && resent.is_some(), "{effects:#?}");
-    // It is one turn: it is saved as dispatched once, and begins once.
+    // It is one turn: saved as dispatched once, and started once.
     let is_again =
         |effect: &Effect| matches!(effect, Effect::SaveTurn(_) | Effect::Fact(Fact::TurnStarted { .. }));
     assert!(!effects.iter().any(is_again), "{effects:#?}");
@@ -172,7 +172,7 @@ fn only_a_session_created_here_without_a_prompt_is_replaced_silently() {
     assert!(announced(&mut first(lineage), 0));
 }
 
-/// A kept record that has lost its first session.
+/// A stored record that has lost its first session.
 fn with_two_sessions() -> SessionMachine {
     let mut machine = kept(1);
     let lineage = machine.lineage.as_mut().unwrap();
@@ -237,7 +237,7 @@ fn an_update_after_the_refusal_keeps_a_prompt_from_being_resent() {
     assert!(calls(&effects).is_empty(), "{effects:#?}");
 }
 
-/// A prompt with a fallback of its own.
+/// A prompt with its own fallback.
 fn prompt_with(request: &str, fallback: Fallback) -> Input {
     let Input::Prompt { request, prompt, policy, limits, .. } = prompt(request) else { panic!("a prompt") };
     let options = WakeOptions { fallback, carry_history: false };
@@ -286,7 +286,7 @@ fn a_reset_waits_for_no_start_that_is_under_way() {
     feed(&mut starting, [Input::Wake(WakeOptions::default())]);
     assert_eq!(starting.refuses_reset(), Some(WakeError::Busy));
     assert_eq!(kept(1).refuses_reset(), None);
-    // A reset that is under way stays one, whatever others want.
+    // A reset in progress stays a reset, regardless of other clients' options.
     let never = WakeOptions { fallback: Fallback::Never, carry_history: false };
     let effects = feed(&mut kept(1), [reset(), Input::Wake(never), ready(ALL)]);
     assert_eq!(calls(&effects), [&AgentCall::New]);

@@ -1,4 +1,4 @@
-//! Agents of version 2, and requests beside turns: the cases that a table of single inputs does not show.
+//! Version 2 agents, and forwarded requests: cases that a table of single inputs does not cover.
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_ho
     let overdue = feed(&mut machine, [Input::Deadline(Deadline::Pass(PassId(1)))]);
     assert_eq!(overdue, [withdraw(1), unanswered(1), idle()]);
     assert!(machine.is_idle());
-    // Too late, it is no answer.
+    // A late response is ignored.
     let late = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
     assert_eq!(feed(&mut machine, [late]), []);
 
@@ -143,7 +143,7 @@ fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_ho
     assert_eq!((machine.is_idle(), machine.awaited()), (true, None));
     assert!(feed(&mut machine, [Input::Park]).contains(&Effect::EndAgent(None)));
 
-    // Only those who made an extension's method know how long it may take.
+    // Only the authors of an extension's method know how long it may take.
     let Input::Pass(other) = pass(3) else { panic!("a request") };
     let other = Input::Pass(ForwardedRequest { method: "_other/ask".into(), ..other });
     let effects = feed(&mut live(ALL), [other]);

@@ -1,4 +1,4 @@
-//! What is waited for in every state.
+//! What a session waits for in every state.
 
 use super::table::states;
 use super::*;

@@ -1,10 +1,10 @@
-//! What belongs to one turn and to no other: its wishes for a restore, the questions to its client, and the
-//! permissions it was given. And when an agent with no turn is parked.
+//! State of a single turn: its restore options, its pending requests and its permission counts. And when an idle agent
+//! is parked.
 
 use super::cases::{awakenings, calls, ended};
 use super::*;
 
-/// A prompt under a policy, with wishes.
+/// A prompt with a policy and restore options.
 fn wishing(request: &str, policy: PermissionMode, fallback: Fallback) -> Input {
     let Input::Prompt { request, prompt, limits, .. } = prompt(request) else { panic!("a prompt") };
     let options = WakeOptions { fallback, carry_history: false };
@@ -40,7 +40,7 @@ fn end_turn() -> Input {
     Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))
 }
 
-/// What the turns that were over had been given.
+/// The permission counts of the ended turns.
 fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
     let count = |effect: &Effect| match effect {
         Effect::TurnOver(turn) => Some((turn.id.0, turn.permissions)),
@@ -58,7 +58,7 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
-    // It binds no later start.
+    // The options do not apply to a later start.
     feed(&mut machine, [Input::AgentEnded, prompt("r")]);
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(calls(&effects), [&AgentCall::New]);
@@ -76,7 +76,7 @@ fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host(
     let Some(Effect::SaveTurn(waiting)) = effects.first() else { panic!("{effects:?}") };
     assert_eq!(waiting.wishes, options);
 
-    // Whoever wakes the session next has no wishes, and does not know of these.
+    // The next wake has default options and does not inherit these.
     let mut machine = kept(1);
     feed(&mut machine, [Input::Recover(vec![waiting.clone()]), Input::Wake(WakeOptions::default())]);
     assert!(machine.carries_history());
@@ -143,7 +143,7 @@ fn an_answer_that_comes_after_a_cancel_or_after_the_turn_grants_nothing() {
     let effects = feed(&mut machine, [asking("p"), permission("a"), end_turn()]);
     assert_eq!(effects.first(), Some(&taken_back));
     assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
-    // Not even where the next turn's client is asked under the same number.
+    // Not even if the next turn's request has the same id.
     feed(&mut machine, [asking("q")]);
     assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
 
@@ -168,12 +168,12 @@ fn permissions_are_counted_for_the_turn_they_were_given_in() {
         end_turn(),
     ];
     let effects = feed(&mut machine, inputs);
-    // The last one had no answer, so nothing was given and nothing refused.
+    // The last request had no answer, so it counts as neither.
     assert_eq!(counts(&effects), [(2, PermissionCount { approved: 1, rejected: 2 })]);
     let all = wishing("q", PermissionMode::ApproveAll, Fallback::Auto);
     let effects = feed(&mut machine, [all, permission("e"), end_turn()]);
     assert_eq!(counts(&effects), [(3, PermissionCount { approved: 1, rejected: 0 })]);
-    // Outside of a turn nobody is asked, and nothing is counted.
+    // Outside a turn no client is asked, and nothing is counted.
     assert_eq!(feed(&mut machine, [permission("f")]), [answered("f", Permit::Reject)]);
     let effects = feed(&mut machine, [prompt("r"), end_turn()]);
     assert_eq!(counts(&effects), [(4, PermissionCount::default())]);

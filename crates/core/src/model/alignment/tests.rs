@@ -1,4 +1,4 @@
-//! What a replay is taken for, as a table, and what may still come late.
+//! Verdicts on replays, as a table, and late updates.
 
 use super::*;
 
@@ -139,7 +139,7 @@ fn the_half_of_an_answer_that_was_cut_off_is_not_owed() {
     assert!(!alignment.is_owed());
     assert_eq!(alignment.late(&agent("tick0 ")), LateStep::New);
 
-    // One that others followed may come, and is known again.
+    // A prompt that others followed may be replayed, and is recognised.
     let mut alignment = ours(&[("one", false, "tick0 "), ("two", true, "2")]);
     replay(&mut alignment, &[user("one")]);
     for update in [agent("tick0 "), user("two"), agent("2")] {
@@ -165,7 +165,7 @@ fn what_agents_add_to_a_prompt_is_part_of_it() {
         assert_eq!(replay(&mut alignment, &updates), dropped, "{name}");
         assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same), "{name}");
     }
-    // The last prompt is where something added could be taken for a prompt made elsewhere.
+    // After the last prompt, added text could be mistaken for a prompt made outside acpx.
     let mut alignment = ours(&[("two", false, "")]);
     let added = [identified("m", text("two")), identified("m", text("content")), agent("2")];
     assert_eq!(replay(&mut alignment, &added), [false; 3]);

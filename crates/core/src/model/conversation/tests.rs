@@ -1,4 +1,4 @@
-//! How events become messages and tool calls.
+//! Folds events into messages and tool calls.
 
 use std::sync::Arc;
 

@@ -136,7 +136,7 @@ fn what_is_wrong_with_a_policy_is_named_by_its_member() {
     }
 }
 
-/// Any JSON, more often than not with the members that a policy has.
+/// Any JSON, often with the members of a policy.
 fn json_values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -163,7 +163,7 @@ proptest! {
             prop_assert_eq!(ToolPolicy::read(&read.to_value().to_string()), Ok(read.clone()));
             let tool = tool(&kind, &title, &name);
             let policy = PermissionPolicy { tools: Some(Arc::new(read.clone())), ..PermissionMode::DenyAll.into() };
-            // Without anything that approves, nothing is.
+            // A policy without approving rules approves nothing.
             let ruling = policy.rule(&tool);
             prop_assert!(read.approves() || ruling.decision != Decision::Approve);
         }

@@ -1,8 +1,8 @@
 //! Rules for single tools, as a policy file of npm acpx has them.
 //!
-//! A rule is a word that a tool call goes by: its kind, its title, the title's first word, the tool's name, or `*` for
-//! every tool. What is denied is denied whatever else is said of it. A file that is not understood in all its members is
-//! no policy: a misspelt rule that is passed over would allow what its author has forbidden.
+//! A rule is one word that matches a tool call's kind, its title, the title's first word or the tool's name; `*`
+//! matches every tool. A deny rule wins over all others. A file with an unknown or invalid member is rejected as a
+//! whole, because ignoring a misspelt rule would allow what its author has forbidden.
 
 use serde_json::{Map, Value, json};
 
@@ -11,13 +11,13 @@ use super::{Decision, Ruling, ToolUse};
 /// Rules for single tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolPolicy {
-    /// What is approved unasked.
+    /// Approved without asking a client.
     auto_approve: Vec<Box<str>>,
-    /// What is rejected unasked.
+    /// Rejected without asking a client.
     auto_deny: Vec<Box<str>>,
-    /// What is asked, whatever the mode says.
+    /// Sent to a client in every mode.
     escalate: Vec<Box<str>>,
-    /// What becomes of all other tools; without it the mode says so.
+    /// Applies to all other tools; without it the mode decides.
     default_action: Option<Action>,
 }
 
@@ -29,7 +29,7 @@ enum Action {
     Escalate,
 }
 
-/// Why something is no policy. The value itself is not told.
+/// Why a value is not a policy. The error does not contain the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{member} must be {expected}")]
 pub struct PolicyProblem {
@@ -41,7 +41,7 @@ pub struct PolicyProblem {
 
 const LISTS: [&str; 3] = ["autoApprove", "autoDeny", "escalate"];
 const DEFAULT: &str = "defaultAction";
-/// The rule by which a default that is to ask is told.
+/// The rule that is reported when the default action escalates.
 const EVERY: &str = "*";
 
 impl ToolPolicy {
@@ -76,7 +76,7 @@ impl ToolPolicy {
         Ok(Self { auto_approve, auto_deny, escalate, default_action })
     }
 
-    /// The policy as JSON, without what it does not say.
+    /// The policy as JSON, without absent members.
     pub fn to_value(&self) -> Value {
         let mut members = Map::new();
         let lists = LISTS.into_iter().zip([&self.auto_approve, &self.auto_deny, &self.escalate]);
@@ -87,19 +87,19 @@ impl ToolPolicy {
         Value::Object(members)
     }
 
-    /// Whether anything is approved by it that nobody was asked.
+    /// Whether it approves any call without asking a client.
     pub fn approves(&self) -> bool {
         !self.auto_approve.is_empty() || self.default_action == Some(Action::Approve)
     }
 
-    /// The same without what is approved by it: that is left to the mode.
+    /// The same without its approvals; the mode decides those calls.
     #[must_use]
     pub fn without_approvals(self) -> Self {
         let default_action = self.default_action.filter(|action| *action != Action::Approve);
         Self { auto_approve: Vec::new(), default_action, ..self }
     }
 
-    /// What it says of a tool call; `None` if it says nothing of it.
+    /// The decision on a tool call; `None` if no rule matches.
     pub fn rule(&self, tool: &ToolUse) -> Option<Ruling<'_>> {
         let settled = |decision| Ruling { decision, escalated_by: None };
         if matching(&self.auto_deny, tool).is_some() {
@@ -135,7 +135,7 @@ impl Action {
     }
 }
 
-/// The first of these rules that a tool call goes by.
+/// The first of these rules that matches a tool call.
 fn matching<'a>(rules: &'a [Box<str>], tool: &ToolUse) -> Option<&'a str> {
     let title = tool.title.as_deref().map(str::trim);
     let names = [Some(tool.kind_name()), title, tool.first_word(), tool.name.as_deref()];

@@ -1,13 +1,14 @@
-//! A tool call as a policy sees it: what it does, what it is called, and which tool it is.
+//! A tool call as a policy sees it: its kind, its title and the tool's name.
 //!
-//! Agents say this in many ways and seldom all of it; what is missing is taken from the title, as npm acpx takes it.
+//! Agents send these in different ways and rarely all of them. A missing kind or name is derived from the title, as
+//! in npm acpx.
 
 use super::ToolKind;
 
-/// What a tool call is, as far as its agent has said.
+/// The properties of a tool call that its agent has sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolUse {
-    /// What it does, in the protocol's words.
+    /// The protocol's `kind`.
     pub said_kind: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
@@ -28,7 +29,7 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 impl ToolUse {
-    /// What it does: as the agent says it, or else as its title begins.
+    /// The kind that the agent sent, or else the one its title's first word means.
     pub fn kind_name(&self) -> &str {
         if let Some(said) = &self.said_kind {
             return said;
@@ -51,7 +52,7 @@ impl ToolUse {
         self.name.as_deref().or_else(|| self.first_word())
     }
 
-    /// The first word of the title. What stands in brackets or behind a colon is no part of it.
+    /// The first word of the title. Text in brackets or after a colon is not part of it.
     pub fn first_word(&self) -> Option<&str> {
         let title = self.title.as_deref()?.trim_start();
         let is_end = |letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.'));
@@ -59,7 +60,7 @@ impl ToolUse {
         (!word.is_empty()).then_some(word)
     }
 
-    /// What is said later goes before what was said first; what is not said again stays.
+    /// Fills missing properties from an earlier update.
     #[must_use]
     pub fn or(self, earlier: &Self) -> Self {
         Self {

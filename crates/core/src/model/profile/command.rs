@@ -1,4 +1,4 @@
-//! What a command line starts, whatever its version and whoever runs it.
+//! Recognises what a command line starts, independent of version and package runner.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use std::path::Path;
 const RUNNERS: [&str; 12] =
     ["npx", "npm", "npm-cli.js", "node", "bun", "bunx", "pnpm", "uv", "uvx", "pipx", "python", "python3"];
 
-/// Whether these words run a package: by a runner, alone, with a version, as a runner's option, or by a file in it.
+/// Whether these words run a package: directly or through a runner, with or without a version, as a runner's option,
+/// or by a file in it.
 pub fn runs_package(argv: &[String], package: &str) -> bool {
     let Some((program, arguments)) = argv.split_first() else { return false };
     let is_run = file_name(program).is_some_and(|name| RUNNERS.contains(&name));

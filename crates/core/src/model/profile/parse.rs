@@ -1,6 +1,6 @@
-//! A profile as JSON, in the table, in a user's configuration and on the socket. What is wrong is named by its member;
-//! a member that nobody knows is passed over, since versions share files and sockets, and can be asked for by whoever
-//! wants to tell a mistake.
+//! Reads and writes a profile as JSON: in the table, in a user's configuration and on the socket. An error names the
+//! invalid member. Unknown members are ignored, because versions share files and sockets;
+//! [`AgentProfile::unknown_members`] lists them for a warning.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{AgentProfile, ErrorRow, LoadWait};
 use crate::model::ErrorMeaning;
 
-/// Nobody waits longer for an agent to start.
+/// The longest start timeout, in seconds.
 const LONGEST_START: f64 = 24.0 * 60.0 * 60.0;
 
 /// What is wrong with a profile.
@@ -22,7 +22,7 @@ pub struct ProfileError {
     pub expected: &'static str,
 }
 
-/// What an error can be said to mean. That a session was never written down follows from its history alone.
+/// The meanings that a profile can give an error. That a session was never stored follows from its history alone.
 const READINGS: [(&str, ErrorMeaning); 5] = [
     ("lost", ErrorMeaning::Lost),
     ("busy-elsewhere", ErrorMeaning::BusyElsewhere),
@@ -48,7 +48,7 @@ const MEMBERS: [&str; 8] = [
 const ROW_MEMBERS: [&str; 3] = ["code", "words", "reading"];
 
 impl AgentProfile {
-    /// The members that [`Self::parse`] passes over because it does not know them, from the top of the profile.
+    /// The members that [`Self::parse`] ignores as unknown, as paths from the top of the profile.
     pub fn unknown_members(value: &Value) -> Vec<String> {
         let others = |value: &Value, known: &[&str]| -> Vec<String> {
             let names = value.as_object().into_iter().flat_map(Map::keys);
@@ -66,7 +66,7 @@ impl AgentProfile {
         ProfileMember::root(value).profile()
     }
 
-    /// The profile as it is read.
+    /// The profile in the format that [`Self::parse`] reads.
     pub fn to_json(&self) -> Value {
         let mut members = Map::new();
         if !self.errors.is_empty() {
@@ -104,7 +104,7 @@ fn word_for<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'sta
     words.iter().find(|(_, known)| *known == value).map_or("broken", |(word, _)| word)
 }
 
-/// A value and the way to it.
+/// A value and its path.
 pub(super) struct ProfileMember<'a> {
     value: &'a Value,
     path: String,
@@ -119,7 +119,7 @@ impl<'a> ProfileMember<'a> {
         ProfileError { member: self.path.clone(), expected }
     }
 
-    /// A member of an object, if it is there.
+    /// A member of an object, if present.
     pub(super) fn get(&self, name: &str) -> Result<Option<ProfileMember<'a>>, ProfileError> {
         let members = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
         let dot = if self.path.is_empty() { "" } else { "." };
@@ -127,7 +127,7 @@ impl<'a> ProfileMember<'a> {
         Ok(members.get(name).map(member))
     }
 
-    /// A member that must be there.
+    /// A required member.
     pub(super) fn needed(&self, name: &str) -> Result<ProfileMember<'a>, ProfileError> {
         static NOTHING: Value = Value::Null;
         let dot = if self.path.is_empty() { "" } else { "." };
@@ -183,7 +183,7 @@ impl<'a> ProfileMember<'a> {
                 "\"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"",
             )?,
         };
-        // A row that fits everything would hide every row below it.
+        // A row that matches everything would hide every row below it.
         if row.code.is_none() && row.words.is_empty() {
             return Err(self.wrong("an object with a code, with words, or with both"));
         }

@@ -1,6 +1,6 @@
-//! The profiles that are built in, and which of them an agent has.
+//! The built-in profiles, and the lookup of an agent's profile.
 //!
-//! The table is read when an agent is first started, so commands that start none never pay for it.
+//! The table is parsed when an agent is first started, so commands that start none do not pay for it.
 
 use std::sync::LazyLock;
 
@@ -14,32 +14,32 @@ static BUILT_IN: LazyLock<Profiles> = LazyLock::new(|| {
     Profiles::of_table(&table).expect("a test reads the table that is built in")
 });
 
-/// The profiles of agents that are known.
+/// The profiles of known agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profiles {
-    /// What holds for any agent.
+    /// Applies to any agent.
     any: AgentProfile,
     agents: Vec<KnownAgent>,
 }
 
-/// One agent that is known, and how it is recognised.
+/// A known agent, and how it is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KnownAgent {
     name: String,
-    /// Programs it is started as, and packages it is in.
+    /// Its programs and packages.
     commands: Vec<String>,
-    /// What it calls itself in its answer to `initialize`.
+    /// Its names in the response to `initialize`.
     info: Vec<String>,
     profile: AgentProfile,
 }
 
 impl Profiles {
-    /// Those that are built in.
+    /// The built-in profiles.
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// How any agent behaves of which nothing else is known.
+    /// The profile of an unknown agent.
     pub fn any(&self) -> &AgentProfile {
         &self.any
     }
@@ -62,13 +62,13 @@ impl Profiles {
         Ok(Self { any, agents })
     }
 
-    /// How an agent behaves: as its user says, or else as is known of it, or else as any does. It is known by its
-    /// command line, by its name, or by what it calls itself in its answer to `initialize`, in this order: a name can
-    /// be given to anything.
+    /// The profile of an agent: the user's over the built-in one over the default. The agent is recognised by its
+    /// command line, by its name, or by its name in the response to `initialize`, in this order, because a configured
+    /// name proves nothing.
     pub fn of(&self, agent: &AgentSpec, info: Option<&str>) -> AgentProfile {
         let mut known =
             self.known(agent, info).map_or_else(|| self.any.clone(), |known| known.profile.over(&self.any));
-        // What holds for any agent is not lost by a row of one: a session that is taken for lost is given up.
+        // An agent's own rows must not override these default rows: a session that is taken for lost is given up.
         known.errors.sort_by_key(|row| {
             !matches!(row.reading, ErrorMeaning::LoginNeeded | ErrorMeaning::BusyElsewhere)
         });
@@ -78,12 +78,12 @@ impl Profiles {
         }
     }
 
-    /// What an agent is known as, if it is.
+    /// The built-in name of an agent, if it is known.
     pub fn name_of(&self, agent: &AgentSpec, info: Option<&str>) -> Option<&str> {
         self.known(agent, info).map(|known| known.name.as_str())
     }
 
-    /// What every agent is known as.
+    /// The names of all known agents.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.agents.iter().map(|known| known.name.as_str())
     }

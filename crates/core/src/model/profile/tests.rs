@@ -155,7 +155,7 @@ fn a_wait_for_the_next_minute_ends_with_the_minute_the_session_began_in() {
     assert_eq!(until(60_000, 60_000), Some(at(120_000)));
     assert_eq!(until(60_000, 119_999), Some(at(120_000)));
     assert_eq!(until(119_999, 120_000), None);
-    // A clock that was set back is no reason to wait for ever.
+    // A clock that was set back must not cause an endless wait.
     assert_eq!(until(600_000, 60_000), None);
     assert_eq!(LoadWait::None.until(at(0), at(0)), None);
 }

@@ -1,5 +1,5 @@
-//! The lists in which requests carry values: each item has a name and a value. Every value that an MCP server is given is
-//! a secret; of a terminal's environment those are whose names mark them.
+//! The lists in which requests carry named values. Every value given to an MCP server is a secret; in a terminal's
+//! environment, only those whose names mark them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(super) struct Value<'a> {
 }
 
 impl Value<'_> {
-    /// The value as it reads.
+    /// The unescaped value.
     pub(super) fn text(&self) -> Cow<'_, str> {
         serde_json::from_str(self.raw).unwrap_or(Cow::Borrowed(self.raw))
     }
@@ -51,14 +51,14 @@ struct SecretListEntry<'a> {
 }
 
 impl SecretListEntry<'_> {
-    /// Whether its name marks a secret. One without a name may be anything.
+    /// Whether its name marks a secret. A value without a name counts as one.
     fn is_secret(&self) -> bool {
         let name = self.name.and_then(|name| serde_json::from_str::<Cow<'_, str>>(name.get()).ok());
         name.is_none_or(|name| is_secret_name(&name))
     }
 }
 
-/// The values in the params of a request; `None` if they are of a shape that cannot be read.
+/// The values in the params of a request; `None` if the params do not have the expected shape.
 pub(super) fn values<'a>(method: &str, params: &'a str) -> Option<Vec<Value<'a>>> {
     match method {
         "session/new" | "session/load" | "session/resume" | "session/fork" => {
@@ -96,7 +96,7 @@ pub(super) fn replace(line: &str, values: &[Value<'_>]) -> Option<String> {
     Some(text)
 }
 
-/// Where a part that was borrowed from a line stands in it.
+/// The range of a part that was borrowed from a line.
 fn range_within(line: &str, part: &str) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(line.as_ptr().addr())?;
     let range = start..start.checked_add(part.len())?;

@@ -1,12 +1,12 @@
-//! Names that mark a secret: the one list of words, for environment variables and for the fields of a form.
+//! Recognises names that mark a secret, with one list of words for environment variables and form fields.
 //!
-//! A name is split into words at every character that is no letter or digit and where camel case begins a word, so
-//! that `MONKEY`, `AUTHOR` and `KEYBOARD` mark nothing. The last word says what the value is: `SECRET_NAME` is a name
-//! and `TOKEN_FILE` a path.
+//! A name is split into words at every character that is not a letter or digit and at camel case boundaries, so that
+//! `MONKEY`, `AUTHOR` and `KEYBOARD` mark nothing. The last word determines the kind of value: `SECRET_NAME` is a
+//! name and `TOKEN_FILE` a path.
 
 use super::super::login::token_of_variable;
 
-/// Words that mark a secret wherever they stand in a name.
+/// Words that mark a secret at any position in a name.
 const ANYWHERE: &[&str] = &[
     "SECRET",
     "SECRETS",
@@ -23,13 +23,13 @@ const ANYWHERE: &[&str] = &[
     "BEARER",
 ];
 
-/// Words that mark a secret as the last one of a name. Before others they say what something is about.
+/// Words that mark a secret as the last one of a name. In front they only name a topic.
 const LAST: &[&str] = &["AUTH", "AUTHORIZATION", "PASS", "JWT", "DSN"];
 
-/// Words that mark a secret as the last one, behind another: `PWD` alone is a directory.
+/// Words that mark a secret as the last of several: `PWD` alone is a directory.
 const LAST_OF_SEVERAL: &[&str] = &["PWD", "PAT"];
 
-/// Ends of words that are written as one. `TOKEN` is in here and `KEY` is not, for `MONKEY`.
+/// Endings of compound words. `TOKEN` is in the list and `KEY` is not, because of `MONKEY`.
 const ENDINGS: &[&str] = &[
     "PASSWORD",
     "PASSWD",
@@ -44,10 +44,10 @@ const ENDINGS: &[&str] = &[
     "CREDENTIALS",
 ];
 
-/// Whole names that no rule finds.
+/// Whole names that no rule matches.
 const WHOLE: &[&str] = &["SSHPASS", "DOCKER_AUTH_CONFIG"];
 
-/// Last words of names whose values are no secrets, but something said about one.
+/// Last words of names whose values only describe a secret.
 const ABOUT: &[&str] = &[
     "ID",
     "IDS",
@@ -107,7 +107,7 @@ const ABOUT: &[&str] = &[
     "REQUIRED",
 ];
 
-/// Whether the value under this name is a secret: by a word of the name, or since it is a credential for a login.
+/// Whether the value under this name is a secret: by a word of the name, or as a login credential.
 pub fn is_secret_name(name: &str) -> bool {
     if token_of_variable(name).is_some() || WHOLE.iter().any(|whole| whole.eq_ignore_ascii_case(name)) {
         return true;
@@ -127,8 +127,8 @@ pub fn is_secret_name(name: &str) -> bool {
         || words.ends_with(&["CONNECTION".to_owned(), "STRING".to_owned()])
 }
 
-/// Whether one of the words is a key that nobody else may have. `KEY_BINDINGS` begins with another kind, and a public
-/// key is for everybody.
+/// Whether one of the words is a private key. `KEY_BINDINGS` begins with another kind of key, and a public key is not
+/// secret.
 fn has_key(words: &[String]) -> bool {
     let is_key = |word: &str| word == "KEY" || word == "KEYS";
     let is_public = |word: &str| word == "PUBLIC" || word == "PUBLISHABLE";
@@ -136,7 +136,7 @@ fn has_key(words: &[String]) -> bool {
     alone || words.windows(2).any(|pair| is_key(&pair[1]) && !is_public(&pair[0]))
 }
 
-/// The words of a name in capitals, without the numbers that tell several of a kind apart.
+/// The words of a name in capitals, without trailing digits.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let characters: Vec<char> = name.chars().collect();

@@ -1,9 +1,8 @@
-//! Secrets in the strings of a JSON text: found as the strings read, whatever escapes they are written with, and
-//! told as places in the text.
+//! Finds secrets in the strings of a JSON text. Strings are compared unescaped, and matches are returned as ranges of
+//! the text.
 //!
-//! Names of members are never secrets. Nor are the words and ids by which a message is understood: a server
-//! whose variable has the value `content` must not make every update unreadable. Nothing here panics on any
-//! text, JSON or not.
+//! Member names are never secrets. Nor are the protocol's words and ids: a server whose variable has the value
+//! `content` must not make every update unreadable. Nothing here panics on any text, JSON or not.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,10 +11,10 @@ use memchr::{memchr, memchr2};
 
 use super::Secret;
 
-/// Members of the envelope that say what a line is.
+/// Envelope members that identify a line.
 const ENVELOPE: &[&str] = &["jsonrpc", "id", "method"];
 
-/// Members that name things. An id that is changed names nothing.
+/// Members that hold ids. A masked id would identify nothing.
 const IDS: &[&str] = &[
     "sessionId",
     "agentSessionId",
@@ -31,17 +30,17 @@ const IDS: &[&str] = &[
     "configId",
 ];
 
-/// Members in which an agent tells what it offers: whoever chooses from it says its names. They stand in an answer's
-/// result, in an update or in an error's data, and what has such a name elsewhere is something else.
+/// Members in which an agent advertises what can be chosen; clients send the names in them back. They occur in a
+/// response's result, in an update or in an error's data. At other places the same names mean something else.
 const OFFERS: &[&str] = &["modes", "models", "configOptions", "availableCommands", "authMethods"];
 
-/// The names in there. Elsewhere they name nothing, and a value there may well be that of a variable.
+/// The members with names in there. At other places their values may be secrets.
 const OFFERED: &[&str] = &["id", "name", "value", "currentValue", "group", "category"];
 
-/// Members whose value is a word of the protocol, if it is written like one.
+/// Members whose value is a word of the protocol, if it looks like one.
 const WORDS: &[&str] = &["type", "sessionUpdate", "kind", "status", "stopReason", "outcome", "role"];
 
-/// The places in a JSON text where secrets stand.
+/// The ranges of a JSON text that hold secrets.
 pub(super) fn find(json: &str, secrets: &[&Secret]) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut found = Vec::new();
@@ -61,16 +60,16 @@ pub(super) fn find(json: &str, secrets: &[&Secret]) -> Vec<Range<usize>> {
     places
 }
 
-/// Where the strings of a JSON text are, without their quotes; those that may have secrets.
+/// Iterates over the strings of a JSON text that may hold secrets, without their quotes.
 struct Strings<'a> {
     json: &'a str,
     at: usize,
     depth: usize,
     /// The name of the member whose value comes next.
     member: Option<&'a str>,
-    /// The member of the envelope's own that this is in, and the one in that.
+    /// The path of the current value: a member of the envelope, and a member of that.
     branch: [Option<&'a str>; 2],
-    /// How deep an agent's offers began, inside of them, and how deep what is no part of them began.
+    /// The depths at which an agent's offers began, and at which a part of them began that is not an offer.
     offers: Option<usize>,
     aside: Option<usize>,
 }
@@ -107,7 +106,7 @@ impl Iterator for Strings<'_> {
 }
 
 impl<'a> Strings<'a> {
-    /// An object or a list begins, as the value of this member.
+    /// Enters an object or a list that is the value of this member.
     fn enter(&mut self, member: Option<&'a str>) {
         if let Some(branch) = self.depth.checked_sub(1).and_then(|level| self.branch.get_mut(level)) {
             *branch = member;
@@ -125,7 +124,7 @@ impl<'a> Strings<'a> {
         }
     }
 
-    /// The string that begins here, and whether it may have secrets: a name has none.
+    /// The string that begins here, and whether it may hold secrets: a name may not.
     fn string(&mut self) -> Option<(Range<usize>, bool)> {
         let inside = self.at..end_of_string(self.json, self.at)?;
         let text = self.json.get(inside.clone())?;
@@ -148,7 +147,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Where the quote is that ends a string.
+/// The position of the quote that ends a string.
 fn end_of_string(json: &str, mut at: usize) -> Option<usize> {
     loop {
         at += memchr2(b'"', b'\\', json.as_bytes().get(at..)?)?;
@@ -159,10 +158,10 @@ fn end_of_string(json: &str, mut at: usize) -> Option<usize> {
     }
 }
 
-/// A string as it reads, and where each byte of that comes from.
+/// An unescaped string, with the origin of each byte.
 struct UnescapedString<'a> {
     text: Cow<'a, [u8]>,
-    /// By byte of the text; without, each byte is its own.
+    /// One position per byte of the text; empty if nothing was escaped.
     origins: Vec<usize>,
     length: usize,
 }
@@ -191,7 +190,7 @@ impl<'a> UnescapedString<'a> {
         Self { text: text.into(), origins, length: bytes.len() }
     }
 
-    /// Where in the raw string a byte of the text comes from; the end comes from the end.
+    /// The position in the raw string of a byte of the text; the end maps to the end.
     fn origin(&self, byte: usize) -> usize {
         if byte == self.text.len() {
             return self.length;
@@ -200,8 +199,8 @@ impl<'a> UnescapedString<'a> {
     }
 }
 
-/// The character that an escape stands for, and the length of the escape without its backslash. Half a surrogate
-/// pair stands for nothing, and no secret has it.
+/// The character of an escape, and the escape's length without its backslash. A lone surrogate becomes the
+/// replacement character, which no secret contains.
 fn escape(bytes: &[u8]) -> (char, usize) {
     let Some(first) = bytes.first() else { return (char::REPLACEMENT_CHARACTER, 0) };
     let character = match first {

@@ -1,4 +1,4 @@
-//! Lines with secrets in every place and every spelling, and lines that must stay as they are.
+//! Lines with secrets at every position and in every spelling, and lines that must stay unchanged.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A request or notification as it is kept, by someone who knows nothing yet.
+/// A request or notification as it is stored when no secret is known yet.
 fn kept_call(line: &str) -> String {
     learnt_from(&mut Secrets::default(), line)
 }
@@ -61,7 +61,7 @@ fn a_value_that_a_request_told_is_looked_for_in_what_follows() {
         format!(r#"{{"method":"m","params":{{"text":"{server}, {terminal}, {url} in /srv/project"}}}}"#)
     };
     let said = learnt_from(&mut secrets, &update("of a server", "of a terminal", "of-a-url"));
-    // A directory is no secret because a terminal was told it.
+    // A directory is not a secret, even though a terminal received it.
     assert_eq!(said, update("[secret]", "[secret]", "[secret]"));
 }
 
@@ -107,7 +107,7 @@ fn a_line_whose_secrets_cannot_be_found_is_not_kept() {
         let line = format!(r#"{{"id":1,"method":"{method}","params":{params}}}"#);
         assert_eq!(kept_call(&line), NOT_KEPT, "{line}");
     }
-    // Names are compared as they read.
+    // Names are compared unescaped.
     let escaped =
         r#"{"method":"terminal/create","params":{"\u0065nv":[{"name":"A_KEY","valu\u0065":"s3cret"}]}}"#;
     assert_eq!(kept_call(escaped), escaped.replace("s3cret", "[secret]"));
@@ -164,7 +164,7 @@ fn a_value_that_is_a_word_of_the_protocol_is_replaced_in_text_alone() {
     };
     let secrets = ["session-1", "tool_call_update", "completed", "2.0.session"];
     assert_eq!(kept_json(&secrets, &line("a session-1 is completed")), line("a [secret] is [secret]"));
-    // What does not look like a word of the protocol is none, and inside the params there is no envelope.
+    // A value that does not look like a word of the protocol is masked, and `params` contains no envelope members.
     let odd = |inside: &str| {
         format!(r#"{{"result":{{"stopReason":"{inside}","id":"{inside}","method":["{inside}"]}}}}"#)
     };
@@ -187,7 +187,7 @@ fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
         )
     };
     assert_eq!(kept_json(&secrets, &update("claude-opus-4-5")), update("[secret]"));
-    // What has such a name elsewhere offers nothing.
+    // At other places, members with such names are not offers.
     let elsewhere = |value: &str| {
         format!(
             r#"{{"method":"session/update","params":{{"update":{{"rawOutput":{{"models":[{{"value":"{value}"}}]}},"configOptions":[{{"id":"ask","_meta":{{"value":"{value}"}}}}]}},"_meta":{{"models":[{{"value":"{value}"}}]}}}}}}"#
@@ -203,7 +203,7 @@ fn secret_values_under_eight_characters_are_never_masked() {
     let line = |value: &str| {
         format!(r#"{{"id":1,"error":{{"message":"{value}","data":["{value}","is {value}"]}}}}"#)
     };
-    // Eight characters, whatever they are in bytes.
+    // Eight characters, not bytes.
     for (value, is_masked) in [("", false), ("abcdefg", false), ("äöüäöüä", false), ("abcdefgh", true)]
     {
         let kept = if is_masked { line("[secret]") } else { line(value) };
@@ -242,7 +242,7 @@ fn nobody_prints_a_secret() {
 fn written(text: &str, escapes: &[bool]) -> String {
     let mut out = String::new();
     for (index, character) in text.chars().enumerate() {
-        // What the anchor is made of is never escaped by anyone.
+        // The anchor's characters are never escaped.
         let may_be_plain = character as u32 >= 0x20 && !matches!(character, '"' | '\\');
         let is_anchor = anchor(&character.to_string()).len() == 1;
         if is_anchor || (may_be_plain && !escapes[index % escapes.len()]) {
@@ -291,7 +291,7 @@ fn what_may_be_the_beginning_of_a_secret_waits_for_the_rest() {
     assert_eq!(taken("password: hunter2secret"), "password: hunter2secret");
     assert_eq!(taken("a\nzwei\n"), "a\n");
     assert_eq!(taken("a\nzwei\nothers"), "a\nzwei\nothers");
-    // One that is whole is not torn for another that may begin within it.
+    // A complete match is not split for another that may begin within it.
     let twice = Secrets::new(["abcdabcd"]);
     assert_eq!(twice.settled("xabcdabcd"), 1);
     assert_eq!([secrets.torn("r2secret, and more"), secrets.torn("hunter"), secrets.torn("")], [8, 0, 0]);

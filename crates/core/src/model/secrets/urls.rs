@@ -1,10 +1,10 @@
-//! Passwords in URLs: what stands between the user and the host in `scheme://user:password@host`.
+//! Finds passwords in URLs: the part between the user and the host in `scheme://user:password@host`.
 
 /// The placeholder password of examples and local setups.
 const EXAMPLE: &str = "password";
 
-/// Every password in the URLs of a text, as it is written and as it reads without percent signs. One that repeats the
-/// user or the scheme (`postgres://postgres:postgres@localhost`) protects nothing and is an ordinary word.
+/// Every password in the URLs of a text, as written and percent-decoded. One that repeats the user or the scheme
+/// (`postgres://postgres:postgres@localhost`) protects nothing and is an ordinary word.
 pub(super) fn passwords(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, separator) in text.match_indices("://") {
@@ -22,7 +22,7 @@ pub(super) fn passwords(text: &str) -> Vec<String> {
     found
 }
 
-/// The user and the password that a URL has before its host.
+/// The user and the password of a URL.
 fn user_and_password(rest: &str) -> Option<(&str, &str)> {
     let ends = |character: char| "/?#\"'<>".contains(character) || character.is_whitespace();
     let authority = rest.split(ends).next()?;
@@ -34,7 +34,7 @@ fn is_of_scheme(character: char) -> bool {
     character.is_ascii_alphanumeric() || "+-.".contains(character)
 }
 
-/// The text that percent signs stand for; `None` if that is no text.
+/// The percent-decoded text; `None` if it is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Between what crosses the socket and what it means.
+//! Converts between the types on the socket and the model.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,15 +33,14 @@ impl From<OsText> for OsString {
 }
 
 impl std::fmt::Debug for OsText {
-    /// Environments hold secrets, and nobody prints them.
+    /// Prints nothing, because environments contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("OsText(..)")
     }
 }
 
 impl ClientMeta {
-    /// What a bridge says of its client: the agent that is meant, and what it is started with. An idle time of zero is
-    /// for ever.
+    /// A bridge's description of its client: the agent and how it is started. An idle time of zero means forever.
     pub fn bridged(
         agent: &AgentSpec,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -62,21 +61,21 @@ impl ClientMeta {
         }
     }
 
-    /// The same with these terms for turns that say none of their own.
+    /// Sets the default terms of turns.
     #[must_use]
     pub fn with_terms(self, terms: TurnTermsMeta) -> Self {
         Self { terms, ..self }
     }
 }
 
-/// No time at all stands for no limit, and is not what a very short one is rounded to.
+/// Zero means no limit, so a very short time is not rounded to it.
 fn idle_millis(idle: Duration) -> u64 {
     let millis = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
     if idle.is_zero() { 0 } else { millis.max(1) }
 }
 
 impl StartMeta {
-    /// What a client says of itself that leaves updates to its watch. An idle time of zero is for ever.
+    /// The start options of a client that watches and needs no updates. An idle time of zero means forever.
     pub fn watching(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
@@ -112,7 +111,7 @@ impl From<SessionIdentity> for IdsMeta {
 }
 
 impl IdsMeta {
-    /// The ids as what they are; `None` if one of them is empty.
+    /// The ids as model types; `None` if one of them is empty.
     pub fn identity(&self) -> Option<SessionIdentity> {
         Some(SessionIdentity {
             record: RecordId::new(self.acpx_record_id.as_str()).ok()?,
@@ -144,7 +143,7 @@ impl From<LoginMeta> for LoginPolicy {
 }
 
 impl LoginMeta {
-    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    /// The policy on the socket; `None` for the default.
     pub fn of(policy: LoginPolicy) -> Option<Self> {
         match policy {
             LoginPolicy::Skip => None,
@@ -156,7 +155,7 @@ impl LoginMeta {
 impl From<&AgentSpec> for AgentMeta {
     fn from(agent: &AgentSpec) -> Self {
         let argv = agent.command();
-        // The first version is what is meant by saying nothing.
+        // Version 1 is the default.
         let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
         let profile = agent.profile.clone().map(ProfileMeta);
         Self { name: agent.name.clone(), argv, protocol, profile }
@@ -208,7 +207,7 @@ impl AgentMeta {
 }
 
 impl MemoryMeta {
-    /// What there is to say of a memory; nothing, if it is whole.
+    /// The memory on the socket; `None` if the agent remembers everything.
     pub fn of(memory: AgentMemory) -> Option<Self> {
         let how = |how: &str| Some(Self { how: how.to_owned(), from: None, reason: None });
         match memory {

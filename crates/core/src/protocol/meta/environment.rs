@@ -1,8 +1,7 @@
-//! What an agent is started with, as it crosses the socket: an environment for all agents, and what is set over it for
-//! single ones.
+//! The environment of agents on the socket: variables for all agents, and additional ones for single agents.
 //!
-//! They are told apart so that a connection can start any agent with its own variables and none with another's. The names
-//! that a user has marked as secrets go with them.
+//! They are separate so that a connection can start any agent with its own variables and not with another's. The names
+//! of variables that the user marked as secrets go with them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,18 +12,18 @@ use crate::tools::Environment;
 
 use super::{ClientMeta, OsText, StartMeta};
 
-/// Variables for single agents, by the agents' names.
+/// Variables for single agents, by agent name.
 pub type VariablesMeta = BTreeMap<String, Vec<(OsText, OsText)>>;
 
-/// Names of variables that are secrets, by the agents' names.
+/// Names of secret variables, by agent name.
 pub type SecretVariablesMeta = BTreeMap<String, Vec<OsText>>;
 
-/// The longest start wait: what a 32-bit count of milliseconds holds, as for every time on the command line. An agent may
-/// take as long as its client waits, and one that hangs is to be given up some day.
+/// The longest start wait: the range of a 32-bit count of milliseconds, as for every time on the command line. It
+/// bounds how long a hanging agent is kept.
 const LONGEST_START_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
 impl ClientMeta {
-    /// The same with these variables for single agents.
+    /// Sets variables for single agents.
     #[must_use]
     pub fn with_variables<V>(self, variables: impl IntoIterator<Item = (String, V)>) -> Self
     where
@@ -33,7 +32,7 @@ impl ClientMeta {
         Self { variables: variables.into_iter().map(|(agent, own)| (agent, texts(own))).collect(), ..self }
     }
 
-    /// The same where the variables of these names are secrets for single agents.
+    /// Marks variables of single agents as secrets.
     #[must_use]
     pub fn with_secret_variables(self, names: impl IntoIterator<Item = (String, Vec<OsString>)>) -> Self {
         let secret_variables = names.into_iter().map(|(agent, names)| (agent, names_of(names))).collect();
@@ -42,7 +41,7 @@ impl ClientMeta {
 }
 
 impl StartMeta {
-    /// The same with these variables for an agent that has a name.
+    /// Sets variables for a named agent.
     #[must_use]
     pub fn with_variables(
         self,
@@ -53,26 +52,26 @@ impl StartMeta {
         Self { variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
     }
 
-    /// The same where the variables of these names are secrets for an agent that has a name.
+    /// Marks variables of a named agent as secrets.
     #[must_use]
     pub fn with_secret_variables(self, agent: &AgentSpec, names: Vec<OsString>) -> Self {
         let own = agent.name.clone().map(|name| (name, names_of(names)));
         Self { secret_variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
     }
 
-    /// The same of a client that waits for so long.
+    /// Sets how long the client waits for the agent.
     #[must_use]
     pub fn within(self, wait: Option<Duration>) -> Self {
         let millis = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
         Self { start_wait_ms: wait.map(millis), ..self }
     }
 
-    /// How long the client waits.
+    /// How long the client waits for the agent.
     pub(crate) fn start_wait(&self) -> Option<Duration> {
         self.start_wait_ms.map(|millis| Duration::from_millis(millis).min(LONGEST_START_WAIT))
     }
 
-    /// The environment for this agent, and for no other.
+    /// The environment for this agent.
     pub(crate) fn take_environment(&mut self, agent: &AgentSpec) -> Environment {
         let everybodys = std::mem::take(&mut self.environment);
         let (mut variables, mut secrets) =

@@ -1,7 +1,7 @@
-//! The terms of a turn: what it allows its agent, and how long it may take.
+//! The terms of a turn: its permissions and time limits.
 //!
-//! A prompt says them for itself, and a connection for all its prompts that do not. Who may not approve has what
-//! approves taken out of them here, so that it cannot come in by the other way.
+//! A prompt sets them for itself, and a connection for its prompts that do not. For a client that may not approve, the
+//! approving parts are removed here, so that neither source can add them.
 
 use std::time::Duration;
 
@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{PermissionMode, ToolPolicy, TurnLimits, UnattendedPolicy};
 
-/// The terms of a turn. Each member that is absent is left to the next who has a say.
+/// The terms of a turn. An absent member falls back to the next source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TurnTermsMeta {
-    /// What the agent may do meanwhile; absent, the client is asked.
+    /// The permission mode; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyMeta>,
-    /// Rules for single tools, which come before that.
+    /// Rules for single tools, which take precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_policy: Option<serde_json::Value>,
-    /// What becomes of a permission request where nobody can be asked; absent, it stays pending if the client of the
-    /// turn can be asked while it is connected, and otherwise the answer is no.
+    /// What becomes of a permission request that no client can answer. Absent, it stays pending if the turn's client
+    /// can answer while connected; otherwise it is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unasked: Option<UnattendedMeta>,
-    /// How long the turn may take, from the acceptance of the prompt on.
+    /// The turn's time limit, from the acceptance of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How long the agent may say nothing in it.
+    /// How long the agent may send nothing during the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
 }
 
-/// What becomes of a question that nobody can be asked.
+/// What becomes of a permission request that no client can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnattendedMeta {
-    /// The answer is no.
+    /// It is rejected.
     Deny,
     /// The turn fails.
     Fail,
-    /// It stays open.
+    /// It stays pending.
     Wait,
 }
 
-/// A permission policy, the strictest first.
+/// A permission mode, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyMeta {
@@ -73,14 +73,13 @@ impl TurnTermsMeta {
         }
     }
 
-    /// How long the turn may take.
+    /// The turn's time limits.
     pub(crate) fn limits(&self) -> TurnLimits {
         let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
         TurnLimits { whole: limit(self.timeout_ms), silence: limit(self.idle_timeout_ms) }
     }
 
-    /// These terms, and the others where they say nothing. Rules that were made for all turns do not approve in one
-    /// that is to deny all.
+    /// Fills absent members from other terms. Rules from there do not apply if this turn denies all.
     #[must_use]
     pub(crate) fn or(self, others: &Self) -> Self {
         let rules = others.tool_policy.clone().filter(|_| self.policy != Some(PolicyMeta::DenyAll));
@@ -93,7 +92,7 @@ impl TurnTermsMeta {
         }
     }
 
-    /// Leaves out whatever approves something that nobody was asked.
+    /// Removes everything that approves without asking.
     pub(crate) fn leave_out_approvals(&mut self) {
         self.policy = self.policy.filter(|policy| *policy != PolicyMeta::ApproveAll);
         self.leave_out_approving_rules();
@@ -107,12 +106,12 @@ impl TurnTermsMeta {
         }
     }
 
-    /// Leaves out whatever would allow more, or take longer, than these terms, which somebody else has set.
+    /// Removes everything that would allow more, or take longer, than these terms of another party.
     pub(crate) fn keep_within(&mut self, set: &Self) {
         let shorter = |own: Option<u64>, set: Option<u64>| own.map(|own| set.map_or(own, |set| own.min(set)));
         self.policy = self.policy.filter(|own| set.policy.is_none_or(|set| *own <= set));
         if set.tool_policy.is_some() || set.policy == Some(PolicyMeta::DenyAll) {
-            // Rules replace each other as a whole, and what they want asked could be approved.
+            // A rule set replaces another one completely, and what it asks about could then be approved.
             self.tool_policy = None;
         } else if set.policy.is_some() {
             self.leave_out_approving_rules();
@@ -134,7 +133,7 @@ impl From<PolicyMeta> for PermissionMode {
 }
 
 impl PolicyMeta {
-    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
+    /// The mode on the socket; `None` for the default.
     pub(crate) fn of(mode: PermissionMode) -> Option<Self> {
         match mode {
             PermissionMode::ApproveAll => Some(Self::ApproveAll),

@@ -1,15 +1,15 @@
-//! What a session waits for, as it crosses the socket.
+//! What a session waits for, on the socket.
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{QuestionKind, WaitReason};
 use crate::machine::WaitCondition;
 
-/// The answer to `_acpx/waiting`.
+/// The result of `_acpx/waiting`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WaitReasonAnswer {
-    /// What a session waits for, if it does.
+    /// What the session waits for, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitReasonMeta>,
 }
@@ -24,18 +24,18 @@ pub struct WaitReasonMeta {
     /// The method that the agent has to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The permissions that somebody has to give or refuse, by their ids.
+    /// The ids of the pending requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
-    /// Since when.
+    /// When the wait began.
     pub since: String,
-    /// When the agent last said anything.
+    /// When the agent last sent a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_line_at: Option<String>,
 }
 
 impl WaitReasonMeta {
-    /// What a session waits for whose agent is being ended.
+    /// `what` of a session whose agent is being ended.
     pub const AGENT_END: &str = "agent-end";
 }
 
@@ -43,9 +43,9 @@ impl From<WaitReason> for WaitReasonMeta {
     fn from(waiting: WaitReason) -> Self {
         let WaitReason { what, is_served, is_unread, is_away, question, since, heard } = waiting;
         let (what, method) = match what {
-            // Nothing else comes before it is found.
+            // Nothing else happens before the remote agent is reached again.
             _ if is_away => ("agent-away", None),
-            // What it wants is not looked at before it has read.
+            // The agent's send queue is full: it must read before we read from it.
             _ if is_unread => ("agent-read", None),
             _ if is_served => ("command", None),
             WaitCondition::AgentStart => ("agent-start", None),

@@ -1,4 +1,4 @@
-//! What an agent's answer says about a turn or a session, as far as a journal is told again from it.
+//! Parses an agent's responses about turns and sessions in a journal.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{AgentSessionId, StopReason, TurnError};
 
-/// What an agent answered to a prompt.
+/// An agent's response to a prompt.
 #[derive(Debug)]
 pub(super) enum JournalAnswer {
     Stopped { reason: StopReason, usage: Option<Arc<str>> },
@@ -32,7 +32,7 @@ impl JournalAnswer {
     }
 }
 
-/// The session that an agent made, and its inner id if the agent told it.
+/// The session that an agent created, and its inner id if the agent sent it.
 pub(super) fn made_session(result: &RawValue) -> Option<(String, Option<AgentSessionId>)> {
     #[derive(Deserialize)]
     struct Made {
@@ -46,7 +46,7 @@ pub(super) fn made_session(result: &RawValue) -> Option<(String, Option<AgentSes
     Some((session, inner.and_then(AgentSessionId::from_agent)))
 }
 
-/// The failure of a turn, with what is known of it.
+/// The failure of a turn, with the known details.
 pub(super) fn failure(code: Option<String>, message: Option<String>, acp: Option<Arc<str>>) -> TurnError {
     let code = code.unwrap_or_else(|| "RUNTIME".to_owned());
     let message = message.unwrap_or_else(|| "npm acpx kept no reason".to_owned());

@@ -1,5 +1,4 @@
-//! A command line into words, as a shell would split it: quotes and backslashes, and nothing else. Nothing is
-//! expanded, so a word never means more than it says.
+//! Splits a command line into words like a shell: quotes and backslashes only, without expansion.
 
 /// A quote was opened and not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,14 +7,14 @@ pub(super) struct UnterminatedQuote;
 /// Splits a command line.
 pub(super) fn split(line: &str) -> Result<Vec<String>, UnterminatedQuote> {
     let mut words = Vec::new();
-    // A word may be there and empty: `''`.
+    // A word may be empty: `''`.
     let mut word: Option<String> = None;
     let mut signs = line.chars();
     while let Some(sign) = signs.next() {
         match sign {
             '\'' => word.get_or_insert_default().push_str(&single_quoted(&mut signs)?),
             '"' => word.get_or_insert_default().push_str(&double_quoted(&mut signs)?),
-            // At the very end a backslash has nothing to stand before and is itself.
+            // A backslash at the very end is literal.
             '\\' => word.get_or_insert_default().push(signs.next().unwrap_or('\\')),
             sign if sign.is_whitespace() => words.extend(word.take()),
             sign => word.get_or_insert_default().push(sign),

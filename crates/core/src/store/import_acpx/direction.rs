@@ -1,5 +1,5 @@
-//! Who said a line. A journal does not tell it, so it is found out: a request by its method, and an answer by
-//! the request it answers. Both sides number their requests from 0, so an id may be open on both at once.
+//! Infers the sender of a line, which a journal does not contain: of a request by its method, of a response by the
+//! request it answers. Both sides number their requests from 0, so an id may be open on both at once.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::journal::{JournalMessage, string};
 use crate::model::{Direction, EventKind};
 
-/// What a client of ACP version 1 asks and tells an agent. Whatever is not here comes from the agent: npm acpx
-/// sends nothing else, and an agent may have methods of its own.
+/// The requests and notifications of an ACP version 1 client. All other methods come from the agent: npm acpx sends
+/// nothing else, and an agent may have methods of its own.
 const OF_THE_CLIENT: &[&str] = &[
     "initialize",
     "authenticate",
@@ -29,17 +29,17 @@ const OF_THE_CLIENT: &[&str] = &[
     "session/set_config_option",
 ];
 
-/// A request that has no answer yet.
+/// A request without a response yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JournalRequest {
     pub(super) method: Box<str>,
-    /// Its params, where the answer must be read together with them.
+    /// Its params, if the response can only be interpreted with them.
     pub(super) params: Option<Box<str>>,
-    /// Which request of the journal it is.
+    /// Its number within the journal.
     number: u64,
 }
 
-/// A line's direction and kind, and for an answer the request it answers.
+/// A line's direction and kind, and the request that a response answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LineOrigin {
     pub(super) direction: Direction,
@@ -47,7 +47,7 @@ pub(super) struct LineOrigin {
     pub(super) answers: Option<JournalRequest>,
 }
 
-/// The requests that wait for an answer, by who asked.
+/// The open requests, by sender.
 #[derive(Debug, Default)]
 pub(super) struct Directions {
     ours: HashMap<Box<str>, JournalRequest>,
@@ -56,7 +56,7 @@ pub(super) struct Directions {
 }
 
 impl Directions {
-    /// Says who said a message. Messages must come in the journal's order.
+    /// Finds the sender of a message. Messages must come in the journal's order.
     pub(super) fn place(&mut self, message: &JournalMessage<'_>) -> LineOrigin {
         match message {
             JournalMessage::Request { id, method, params } => self.request(id, method, *params),
@@ -74,7 +74,7 @@ impl Directions {
         let method = string(method.get()).unwrap_or_default();
         let direction = said_by(&method);
         if method == "initialize" {
-            // Another process: what the one before left open will never be answered.
+            // A new process: the requests of the previous one will never be answered.
             self.ours.clear();
             self.agents.clear();
         }
@@ -94,7 +94,8 @@ impl Directions {
         let to_us = match (self.ours.get(id), self.agents.get(id)) {
             (Some(ours), Some(agents)) => answers_ours(ours, agents, result),
             (None, Some(_)) => false,
-            // The beginning of a journal may be gone. What it lacks most is the prompt, and agents answer it.
+            // The beginning of a journal may be missing. The most likely missing request is a prompt, which the agent
+            // answers.
             (Some(_) | None, None) => true,
         };
         let (direction, asked) = if to_us {
@@ -106,8 +107,8 @@ impl Directions {
     }
 }
 
-/// Whether an answer that could be to either of two requests is to ours. Its shape tells for the two requests
-/// that stay open for long; otherwise the younger request is answered first, since it is asked within the other.
+/// Whether a response that fits two requests answers ours. Its shape decides for the two requests that stay open for
+/// long; otherwise the younger request is answered first, because it was sent within the other.
 fn answers_ours(ours: &JournalRequest, agents: &JournalRequest, result: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
     struct Shape {

@@ -1,5 +1,5 @@
-//! The files of npm acpx in its sessions directory, as a look at the directory finds them: names, times, sizes.
-//! Nothing is opened here, so the look is cheap enough for every command.
+//! Lists the files of npm acpx in its sessions directory, with times and sizes. It opens no file, so it is cheap
+//! enough for every command.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use crate::store::ImportedFile;
 
-/// What the name of a turn's lock file has after the name of the record's files.
+/// The suffix of a turn's lock file, after the name of the record's files.
 pub(super) const LOCK_SUFFIX: &str = ".stream.lock";
 
-/// When a file was changed and how large it is: what tells that it has changed again.
+/// A file's modification time and size, by which a change is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Stamp {
     pub(super) modified_ns: i64,
@@ -24,7 +24,7 @@ pub(super) struct Stamp {
 pub(super) struct RecordFile {
     pub(super) name: String,
     pub(super) stamp: Stamp,
-    /// The oldest first.
+    /// Oldest first.
     pub(super) journals: Vec<JournalFile>,
     /// Whether a turn of npm acpx left its lock file.
     pub(super) has_lock: bool,
@@ -35,11 +35,11 @@ pub(super) struct RecordFile {
 pub(super) struct JournalFile {
     pub(super) name: String,
     pub(super) stamp: Stamp,
-    /// 0 is the one that is written to; the higher, the older.
+    /// 0 is the one that is being written; higher numbers are older.
     number: u32,
 }
 
-/// What was noted of the files of a directory, by name.
+/// The ledger entries of a directory's files, by name.
 pub(super) type Ledger = HashMap<String, ImportedFile>;
 
 impl RecordFile {
@@ -54,7 +54,7 @@ impl RecordFile {
         std::iter::once((&*self.name, self.stamp)).chain(journals)
     }
 
-    /// Whether a file of the record is not as it was when it was noted.
+    /// Whether a file of the record has changed since its ledger entry.
     pub(super) fn is_news(&self, ledger: &Ledger) -> bool {
         self.files().any(|(name, stamp)| {
             let noted = ledger.get(name);
@@ -63,10 +63,10 @@ impl RecordFile {
     }
 }
 
-/// Lists the records of a directory, the last changed first.
+/// Lists the records of a directory, most recently changed first.
 ///
-/// What npm acpx does not take for its own is passed over: directories, its former index, journals without a
-/// record, and names that are no text.
+/// Skips what npm acpx does not recognise: directories, its former index, journals without a record, and names that
+/// are not UTF-8.
 pub(super) fn list(directory: &Path) -> io::Result<Vec<RecordFile>> {
     let mut records = Vec::new();
     let mut journals: HashMap<String, Vec<JournalFile>> = HashMap::new();
@@ -97,7 +97,7 @@ fn is_record_name(name: &str) -> bool {
     name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && stem != "index")
 }
 
-/// The record a journal is for, and which segment it is.
+/// The record of a journal, and the number of the segment.
 fn journal_name(name: &str) -> Option<(&str, u32)> {
     let rest = name.strip_suffix(".ndjson")?;
     if let Some(stem) = rest.strip_suffix(".stream") {
@@ -107,7 +107,7 @@ fn journal_name(name: &str) -> Option<(&str, u32)> {
     number.parse().ok().map(|number| (stem, number))
 }
 
-/// A file that cannot be looked at has no time and no size; reading it will say why. A directory is no file.
+/// A file's stamp; zero if it is inaccessible, since reading it will report why. `None` for a directory.
 fn stamp(path: &Path) -> Option<Stamp> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => None,

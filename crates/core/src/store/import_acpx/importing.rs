@@ -1,5 +1,5 @@
-//! The import of a directory: what is news is read, each record is taken by itself, and the ledger is brought up
-//! to date. A file that cannot be read is reported and keeps no other from coming.
+//! Imports a directory: reads changed files, imports each record separately, and updates the ledger. An unreadable
+//! file is reported and does not stop the import of others.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -17,40 +17,40 @@ use crate::model::{AbsolutePath, HostId, Lifecycle, ProcessIdentity, RecordId, S
 use crate::store::regular_file;
 use crate::store::{ImportedFile, SqliteStore};
 
-/// What an agent with this command line is called here, if it has a name.
+/// The configured name of the agent with this command line, if any.
 pub type NameOf<'a> = &'a (dyn Fn(&[String]) -> Option<String> + Sync);
 
-/// The process that has a pid now, if it runs: what the claims of npm acpx are held against.
+/// The running process with a pid, to verify the claims of npm acpx's lease files.
 pub type LivingProcess = fn(u32) -> Option<ProcessIdentity>;
 
-/// How an import is done.
+/// The options of an import.
 #[derive(Clone, Copy)]
 pub struct ImportOptions<'a> {
-    /// Who writes.
+    /// The host that writes.
     pub host: &'a HostId,
-    /// What agents are called.
+    /// Maps command lines to agents' names.
     pub name_of: NameOf<'a>,
-    /// Which processes run.
+    /// Looks up running processes.
     pub living: LivingProcess,
-    /// Keeps records to the import while it writes to them. Those that are in use are left alone until they are not.
+    /// Reserves records while the import writes to them. Records in use are skipped until they are free.
     pub reserve: &'a dyn Reserve,
     /// Whether it writes.
     pub mode: ImportMode,
 }
 
-/// A record that nobody else writes to as long as the value lives.
+/// Holds a record for the import until it is dropped; no other writer has it.
 pub type RecordReservation = Box<dyn Any + Send>;
 
-/// Who knows which records are in use.
+/// Knows which records are in use.
 pub trait Reserve: Sync {
-    /// Keeps a record from everybody else; `None` if somebody uses it.
+    /// Reserves a record; `None` if it is in use.
     fn reserve<'a>(
         &'a self,
         record: &'a RecordId,
     ) -> Pin<Box<dyn Future<Output = Option<RecordReservation>> + Send + 'a>>;
 }
 
-/// Where nobody else can be at work, only these are in use.
+/// A fixed set of records in use, where no other writer exists.
 impl<S: BuildHasher + Sync> Reserve for HashSet<RecordId, S> {
     fn reserve<'a>(
         &'a self,
@@ -63,27 +63,27 @@ impl<S: BuildHasher + Sync> Reserve for HashSet<RecordId, S> {
 /// Whether an import writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportMode {
-    /// Records are kept and files noted.
+    /// Records and ledger entries are written.
     Keep,
-    /// Nothing is written; the report says what would be.
+    /// Nothing is written; the report describes what would be.
     DryRun,
 }
 
 /// The largest record that is read. npm acpx cuts the messages in it, so real ones are far smaller.
 const LARGEST_RECORD: u64 = 64 * 1024 * 1024;
 
-/// What the ledger says became of a file.
+/// Outcomes in the ledger.
 const TAKEN: &str = "taken";
 const GONE_ON: &str = "left: gone on";
 const ID_TAKEN: &str = "left: id taken";
 const DAMAGED: &str = "damaged";
 
-/// What the sessions directory of npm acpx holds at the moment.
+/// The current content of npm acpx's sessions directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NpmSessions {
-    /// Whether there is a session, or more of one, that was not imported yet and can be now.
+    /// Whether a session, or more of one, can be imported now.
     pub has_news: bool,
-    /// The sessions that a running npm acpx holds, the last changed first.
+    /// The sessions that a running npm acpx holds, most recently changed first.
     pub held: Vec<HeldSession>,
 }
 
@@ -94,7 +94,7 @@ pub struct HeldSession {
     pub pid: i32,
     /// The session's record.
     pub record: RecordId,
-    /// Its agent: the command line, and the one npm acpx knew it by where that is another one.
+    /// Its agent: the command line, and the one npm acpx knew it by if that differs.
     pub commands: Vec<Vec<String>>,
     /// The directory it works in.
     pub cwd: AbsolutePath,
@@ -103,10 +103,10 @@ pub struct HeldSession {
 }
 
 impl NpmSessions {
-    /// Looks into a sessions directory; without a store nothing was imported yet.
+    /// Inspects a sessions directory; without a store nothing was imported yet.
     ///
-    /// It is cheap enough for every command: the directory is listed and compared with the ledger, and no file is read
-    /// but the records of sessions that are held.
+    /// It is cheap enough for every command: it lists the directory, compares it with the ledger, and reads only the
+    /// records of sessions that are held.
     pub async fn look(
         store: Option<&SqliteStore>,
         directory: &Path,
@@ -134,7 +134,7 @@ impl NpmSessions {
 }
 
 impl HeldSession {
-    /// The session of these files; `None` if its record is damaged, or closed.
+    /// The session of these files; `None` if its record is damaged or closed.
     fn read(files: &RecordFile, directory: &Path, pid: i32) -> Option<Self> {
         let bytes = read_file(&directory.join(&files.name)).ok()?;
         let npm = NpmRecord::read(&bytes, Timestamp::from_millis(0).ok()?).ok()?;
@@ -148,11 +148,10 @@ impl HeldSession {
     }
 }
 
-/// Takes the sessions of npm acpx from its sessions directory.
+/// Imports the sessions of npm acpx from its sessions directory.
 ///
-/// No session of a record may begin while it is written to, since growth takes the lease of the record it adds to; nor
-/// may there be two imports at once.
-/// It must be called within a tokio runtime, whose blocking threads read the files.
+/// No session of a record may start while the record is written to, because an import of growth takes its lease. Only
+/// one import may run at a time. Call it within a tokio runtime, whose blocking threads read the files.
 pub async fn import(
     store: &SqliteStore,
     directory: &Path,
@@ -168,7 +167,7 @@ pub async fn import(
     let taker = ImportContext { store, directory, options, given: HashMap::new() };
     let mut importing = Importing { taker, ledger, report: ImportReport::default(), noted: Vec::new() };
     let outcome = importing.take_all(records).await;
-    // What was taken before something failed need not be read again.
+    // Records imported before a failure need not be read again.
     let Importing { report, noted, .. } = importing;
     if options.mode == ImportMode::Keep && !noted.is_empty() {
         store.note_imports(directory.to_owned(), noted).await?;
@@ -194,8 +193,8 @@ struct Importing<'a> {
 
 impl Importing<'_> {
     async fn take_all(&mut self, records: Vec<RecordFile>) -> Result<(), ImportError> {
-        // A file that is not named after its record may be a copy: the record's own file comes first. It is read
-        // again then, since a record may be large, and such files many.
+        // A file that is not named after its record may be a copy, so the record's own file comes first. The other is
+        // read again later, because records may be large and such files many.
         let mut others = Vec::new();
         for files in records {
             if self.is_settled(&files) {
@@ -216,8 +215,8 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Reports a record whose files are as they were, from the ledger. One that was damaged is looked at again:
-    /// whoever imports by hand wants to hear of it.
+    /// Reports a record with unchanged files from the ledger. A damaged one is examined again, so that a manual
+    /// import reports it.
     fn is_settled(&mut self, files: &RecordFile) -> bool {
         let Some(noted) = self.ledger.get(&files.name).filter(|_| !files.is_news(&self.ledger)) else {
             return false;
@@ -276,7 +275,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Puts an outcome into the report and, unless the next import may find another, into the ledger.
+    /// Adds an outcome to the report and, unless the next import may have another, to the ledger.
     fn note(&mut self, files: &RecordFile, outcome: ImportOutcome) {
         let file = files.name.clone();
         let (record, words) = match outcome {
@@ -331,7 +330,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Damage> {
     }
 }
 
-/// Does what may wait for a disk where nobody waits for it.
+/// Runs work that may block on the disk on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Damage> + Send + 'static,
 ) -> Result<T, Damage> {

@@ -1,5 +1,5 @@
-//! One line of a journal of npm acpx: a message as it was exchanged with the agent, or a marker of npm acpx's
-//! own. Lines have no time and no direction; this file only says what a line is.
+//! Parses one line of a journal of npm acpx: a message exchanged with the agent, or a marker of npm acpx's own. Lines
+//! have no time and no direction.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The schema of markers.
 const SCHEMA: &str = r#""acpx.session.journal.v1""#;
 
-/// A line, as far as an import cares.
+/// A parsed line.
 #[derive(Debug)]
 pub(super) enum JournalLine<'a> {
     /// A segment begins, perhaps in the middle of the turn of this request.
@@ -28,7 +28,7 @@ pub(super) enum JournalLine<'a> {
     Message(JournalMessage<'a>),
 }
 
-/// What a marker says of a turn's end.
+/// A turn's end in a marker.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct MarkedResult {
     #[serde(default)]
@@ -39,7 +39,7 @@ pub(super) struct MarkedResult {
     pub(super) error: Option<MarkedError>,
 }
 
-/// What a marker says of a turn's failure.
+/// A turn's failure in a marker.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MarkedError {

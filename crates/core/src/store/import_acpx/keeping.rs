@@ -1,4 +1,4 @@
-//! The store's side of an import: what is kept of a record already, and the way to write more of it.
+//! The store's side of an import: reads the stored part of a record and writes more of it.
 
 use super::importing::ImportMode;
 use super::report::ImportNote;
@@ -8,17 +8,17 @@ use super::transcript::ImportEvent;
 use crate::model::{Event, Lineage, Record, RecordId, Seq};
 use crate::store::{Change, Durability, Lease, SqliteStore, Store, StoreError};
 
-/// How many kept events are read at a time.
+/// How many stored events are read at a time.
 const PAGE: usize = 4096;
 
-/// Where a record is written to.
+/// The record that an import writes to.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// It does not exist yet, and is made by the first write.
+    /// It does not exist yet; the first write creates it.
     Unborn(Box<Record>),
-    /// It is there, as it was read. The first write takes its lease.
+    /// It exists. The first write takes its lease.
     Kept(Box<Record>),
-    /// We are its writer.
+    /// The import holds its lease.
     Ours(Lease),
 }
 
@@ -30,8 +30,8 @@ impl Destination {
         }
     }
 
-    /// Writes changes; `false` if somebody else has written to the record since it was read. The lineage is the
-    /// one a record begins with. A dry run writes nothing.
+    /// Writes changes; `false` if another writer has written to the record since it was read. `lineage` is the
+    /// lineage of a new record. A dry run writes nothing.
     pub(super) async fn write(
         &mut self,
         taker: &ImportContext<'_>,
@@ -49,7 +49,7 @@ impl Destination {
                 record.lineage = lineage;
                 let created = store.create(record.as_ref().clone(), changes.clone(), host.clone()).await;
                 let lease = match created {
-                    // Somebody was faster; this one is found by its id.
+                    // Another record took the scope in between; this one is found only by its id.
                     Err(StoreError::ScopeTaken { record: by }) => {
                         notes.push(ImportNote::ScopeTaken { by });
                         record.scope = None;
@@ -78,7 +78,7 @@ impl Destination {
     }
 }
 
-/// The events that are kept of a record, read in order.
+/// Reads the stored events of a record in order.
 #[derive(Debug)]
 pub(super) struct RecordEventReader {
     record: RecordId,
@@ -90,8 +90,8 @@ impl RecordEventReader {
         Self { record, page: Vec::new().into_iter() }
     }
 
-    /// Finds a line of the journal among the kept events. Events that acpx added without a turn, such as those of a
-    /// restore or of a setting, stand between the imported ones and are passed by.
+    /// Looks for a line of the journal among the stored events. Events that acpx added without a turn, such as those
+    /// of a restore or of a setting, may precede it and are skipped.
     pub(super) async fn find(
         &mut self,
         store: &SqliteStore,
@@ -117,7 +117,8 @@ impl RecordEventReader {
         Ok(if telling.has_other_session() { JournalMatch::Diverged } else { JournalMatch::New })
     }
 
-    /// Passes by the kept events after the last line of the journal; whether acpx added them all without a turn.
+    /// Skips the stored events after the last line of the journal; returns whether acpx added all of them without a
+    /// turn.
     pub(super) async fn has_no_own_turn(
         &mut self,
         store: &SqliteStore,
@@ -140,13 +141,13 @@ impl RecordEventReader {
     }
 }
 
-/// Where a line of the journal belongs.
+/// The position of a journal line relative to the stored events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JournalMatch {
-    /// It is kept already.
+    /// It is already stored.
     Kept,
-    /// It comes after everything that is kept.
+    /// It comes after all stored events.
     New,
-    /// The record has gone on in another way.
+    /// The record has diverged from the journal.
     Diverged,
 }

@@ -1,7 +1,7 @@
-//! The messages of a record that has no journal, written as the journal they could have come from.
+//! Converts the messages of a record without a journal into journal lines.
 //!
-//! npm acpx keeps the last part of the conversation in the record itself, cut to a length and without times.
-//! Each line made here is marked in its `_meta`, because it was never on a wire in this form.
+//! npm acpx stores the last part of the conversation in the record itself, truncated and without times. Each line
+//! made here is marked in its `_meta`, because it was never sent in this form.
 
 use serde_json::{Map, Value, json};
 
@@ -11,11 +11,11 @@ use crate::model::AcpSessionId;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct MessageJournal {
     pub(super) lines: Vec<String>,
-    /// How many messages, or parts of them, were of a shape that is not known.
+    /// How many messages, or parts of them, have an unknown shape.
     pub(super) unknown: u64,
 }
 
-/// Writes messages as journal lines. A prompt counts as answered when the agent has said something after it.
+/// Converts messages to journal lines. A prompt counts as answered if an agent message follows it.
 pub(super) fn journal(messages: &[Value], session: &AcpSessionId) -> MessageJournal {
     let mut writer =
         MessageJournalWriter { session, made: MessageJournal::default(), prompts: 0, turn: None };
@@ -35,7 +35,7 @@ struct MessageJournalWriter<'a> {
     session: &'a AcpSessionId,
     made: MessageJournal,
     prompts: u64,
-    /// The turn that is open, and whether it was answered.
+    /// The open turn, and whether it was answered.
     turn: Option<(String, bool)>,
 }
 
@@ -82,7 +82,7 @@ impl MessageJournalWriter<'_> {
         }
     }
 
-    /// Why the agent stopped is not known; a prompt without an answer has no end that is known.
+    /// Ends the open turn. The stop reason is unknown; a prompt without an answer gets no end.
     fn end_turn(&mut self) {
         if let Some((request, true)) = self.turn.take() {
             let result = json!({"status": "completed", "stopReason": "unknown"});
@@ -101,7 +101,7 @@ impl MessageJournalWriter<'_> {
     }
 }
 
-/// The mark of a line that was made from messages.
+/// Marks a line that was made from messages.
 fn made() -> Value {
     json!({"acpx": {"madeFrom": "messages"}})
 }
@@ -117,7 +117,7 @@ fn block(part: &Value) -> Option<Value> {
             json!({"type": "resource_link", "uri": uri, "name": of("Mention", "content").unwrap_or(uri)}),
         );
     }
-    // npm acpx forgets what kind of image it was; the protocol wants a kind, and this one claims nothing.
+    // npm acpx does not store the image type, but the protocol requires one; this type claims nothing.
     if let Some(data) = of("Image", "source") {
         return Some(json!({"type": "image", "data": data, "mimeType": "application/octet-stream"}));
     }
@@ -135,7 +135,7 @@ fn update(part: &Value, results: Option<&Value>) -> Option<Value> {
     if let Some(thinking) = part.get("Thinking") {
         return Some(chunk("agent_thought_chunk", thinking.get("text")?.as_str()?));
     }
-    // What was redacted is no text for people.
+    // Redacted thinking has no readable text.
     if part.get("RedactedThinking").is_some() {
         return Some(chunk("agent_thought_chunk", "[redacted_thinking]"));
     }

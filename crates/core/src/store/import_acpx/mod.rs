@@ -1,8 +1,8 @@
-//! Sessions of npm acpx come along: its records and journals are read and become records of ours.
+//! Imports sessions of npm acpx: reads its records and journals and stores them as records.
 //!
-//! The files are only ever read. Ids stay as they are. What was taken is noted in the store's ledger with the
-//! time and size of each file, so a second import of the same files does nothing, and one of files that have
-//! grown adds what is new. `docs/guide/importing.md` says what becomes of each part.
+//! The files are only read, and ids do not change. The store's ledger has the time and size of each imported file, so
+//! a second import of the same files does nothing, and one of files that have grown adds what is new.
+//! `docs/guide/importing.md` describes the conversion.
 
 mod answer;
 mod command;

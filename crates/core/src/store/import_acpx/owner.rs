@@ -1,5 +1,5 @@
-//! Whether an npm acpx holds a session right now. Its background process leaves a lease file, and whoever runs
-//! a turn a lock; both name a process, which is believed only if it still is the one that wrote the file.
+//! Detects whether an npm acpx holds a session. Its background process leaves a lease file, and a running turn a lock
+//! file. Both name a process, which counts only if it is still the one that wrote the file.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ use super::importing::LivingProcess;
 use crate::model::ProcessIdentity;
 use crate::store::regular_file;
 
-/// A lease or a lock is a few hundred bytes; what is larger is neither.
+/// A lease or a lock has a few hundred bytes; a larger file is neither.
 const LARGEST: u64 = 64 * 1024;
 
 #[derive(Deserialize)]
@@ -31,19 +31,18 @@ struct Identity {
     started: Option<String>,
 }
 
-/// The files by which an npm acpx may hold a session. Almost always there are none, so that no record's lease or lock
-/// has to be looked for.
+/// The lease files of npm acpx. There are usually none, so that no record's lease or lock has to be read.
 #[derive(Debug, Default)]
 pub(super) struct LeaseFiles(HashSet<OsString>);
 
 impl LeaseFiles {
-    /// The lease files beside a sessions directory.
+    /// The lease files next to a sessions directory.
     pub(super) fn beside(directory: &Path) -> Self {
         let queues = directory.parent().and_then(|home| home.join("queues").read_dir().ok());
         Self(queues.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.file_name())).collect())
     }
 
-    /// The process that holds the session of these files, if there is one.
+    /// The process that holds the session of these files, if any.
     pub(super) fn owner_of(
         &self,
         files: &RecordFile,
@@ -61,14 +60,14 @@ impl LeaseFiles {
     }
 }
 
-/// The process that holds a session, if there is one. `stem` is the name of the record's files.
+/// The process that holds a session, if any. `stem` is the name of the record's files.
 pub(super) fn living_owner(directory: &Path, stem: &str, id: &str, living: LivingProcess) -> Option<i32> {
     let lease = directory.parent().map(|home| home.join("queues").join(lease_name(id)));
     let lock = directory.join(format!("{stem}{LOCK_SUFFIX}"));
     lease.into_iter().chain([lock]).find_map(|path| living_process(&path, living))
 }
 
-/// The record id that a file's name stands for.
+/// The record id that a file's name encodes.
 fn id_of(stem: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(stem.len());
     let mut rest = stem.bytes();
@@ -98,8 +97,8 @@ fn living_process(path: &Path, living: LivingProcess) -> Option<i32> {
 }
 
 impl Identity {
-    /// Whether a living process can be the one that is meant. What neither the file nor the system tells proves
-    /// nothing.
+    /// Whether a running process can be the one in the claim. Values that are missing on either side are not
+    /// compared.
     fn fits(&self, process: &ProcessIdentity) -> bool {
         let ProcessIdentity { started, boot, .. } = process;
         let same_boot = self.boot.as_ref().is_none_or(|told| told == boot);
@@ -131,7 +130,7 @@ mod tests {
             std::fs::write(&path, claim).unwrap();
             living_process(&path, |pid| match pid {
                 7 => Some(ProcessIdentity { pid, started: 777, boot: "this boot".into() }),
-                // What a system tells of a process that tells nothing but the pid.
+                // A process of which the system reports only the pid.
                 8 => Some(ProcessIdentity { pid, started: 0, boot: String::new() }),
                 _ => None,
             })

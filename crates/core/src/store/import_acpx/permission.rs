@@ -1,4 +1,4 @@
-//! What became of a permission that an agent asked npm acpx for, read from the question and its answer.
+//! Reads the outcome of a permission request in a journal from the request and its response.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::direction::JournalRequest;
 use crate::model::PermissionCount;
 
-/// Counts an answered permission. Whatever did not choose an option that allows is a refusal.
+/// Counts an answered permission request. Any response that does not select an allowing option is a rejection.
 pub(super) fn count(count: &mut PermissionCount, asked: &JournalRequest, result: Option<&RawValue>) {
     let sum =
         if is_given(asked, result).unwrap_or(false) { &mut count.approved } else { &mut count.rejected };

@@ -1,9 +1,8 @@
-//! A record of npm acpx, read from the bytes of its file and said in our words.
+//! Parses a record file of npm acpx.
 //!
 //! Three spellings are known: `acpx.session.v1` on disk (snake case), the canonical names (`acpxRecordId` and
-//! its like), and the older `id`, `sessionId` and `runtimeSessionId`. They may be mixed. What a record cannot
-//! be without is damage when it is missing; anything else gets a sensible value, and a note where a person
-//! would wonder. No bytes make this panic.
+//! similar), and the older `id`, `sessionId` and `runtimeSessionId`. They may be mixed. A missing required field is
+//! damage; any other gets a default, and a note where the user might wonder. No input makes this panic.
 
 use serde_json::{Map, Value};
 
@@ -14,10 +13,10 @@ use crate::model::{
     SettingName, SettingValue, Timestamp,
 };
 
-/// The one schema that is known by name.
+/// The only schema with a known name.
 const SCHEMA: &str = "acpx.session.v1";
 
-/// The names each field may have; the first that says something counts.
+/// The possible names of each field; the first with a value counts.
 const RECORD: &[&str] = &["acpx_record_id", "acpxRecordId", "id"];
 const SESSION: &[&str] = &["acp_session_id", "acpx_session_id", "acpxSessionId", "acpSessionId", "sessionId"];
 const AGENT_SESSION: &[&str] =
@@ -29,7 +28,7 @@ const USED: &[&str] = &["last_used_at", "lastUsedAt"];
 const UPDATED: &[&str] = &["updated_at", "updatedAt"];
 const CLOSED: &[&str] = &["closed_at", "closedAt"];
 
-/// A record as npm acpx kept it.
+/// A record of npm acpx.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NpmRecord {
     pub(super) id: RecordId,
@@ -37,10 +36,10 @@ pub(super) struct NpmRecord {
     pub(super) agent_session: Option<AgentSessionId>,
     /// The command line the agent is started with; never empty.
     pub(super) argv: Vec<String>,
-    /// The command line npm acpx knew the agent by, where it is another one.
+    /// The command line npm acpx knew the agent by, if that differs.
     pub(super) known_as: Option<Vec<String>>,
     pub(super) cwd: AbsolutePath,
-    /// `Err` for one that cannot name a session here.
+    /// `Err` for a name that is not valid here.
     pub(super) name: Result<Option<SessionName>, String>,
     pub(super) title: Option<String>,
     pub(super) lifecycle: Lifecycle,
@@ -54,8 +53,7 @@ pub(super) struct NpmRecord {
 }
 
 impl NpmRecord {
-    /// Reads a file's bytes. `written_at` is when the file was last written; it stands for times that the
-    /// record does not tell.
+    /// Parses a file's bytes. `written_at`, the file's modification time, replaces missing times.
     pub(super) fn read(bytes: &[u8], written_at: Timestamp) -> Result<Self, Damage> {
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| Damage::NotJson { line: error.line(), column: error.column() })?;
@@ -98,7 +96,7 @@ impl NpmRecord {
     }
 }
 
-/// The name npm acpx gives to the files of a record, without their endings.
+/// The name of a record's files at npm acpx, without extension.
 pub(super) fn file_stem(id: &RecordId) -> String {
     let mut stem = String::new();
     for byte in id.as_str().bytes() {
@@ -123,7 +121,7 @@ fn check_schema(fields: &Map<String, Value>) -> Result<(), Damage> {
     }
 }
 
-/// The first of these names that has a text which is not empty.
+/// The first non-empty text under these names.
 fn text<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
     names.iter().filter_map(|name| fields.get(*name)?.as_str()).find(|text| !text.is_empty())
 }
@@ -132,7 +130,7 @@ fn inner_id(fields: &Map<String, Value>, name: &str) -> Option<AgentSessionId> {
     fields.get(name)?.as_str().and_then(AgentSessionId::from_agent)
 }
 
-/// The agent's command line, and the one it was known by if that is another.
+/// The agent's command line, and the one it was known by if that differs.
 fn command_lines(fields: &Map<String, Value>) -> Result<(Vec<String>, Option<Vec<String>>), Damage> {
     let argv = ARGV.iter().find_map(|name| words(fields.get(*name)?));
     let command = text(fields, COMMAND);
@@ -141,7 +139,7 @@ fn command_lines(fields: &Map<String, Value>) -> Result<(Vec<String>, Option<Vec
         command::split(line).map_err(whole)
     });
     match (argv, split) {
-        // The words are there already, so a line that cannot be split takes nothing away.
+        // The words are known already, so a line that cannot be split does no harm.
         (Some(argv), split) => {
             let known_as = split.and_then(Result::ok).filter(|split| *split != argv);
             Ok((argv, known_as))
@@ -156,7 +154,7 @@ fn command_lines(fields: &Map<String, Value>) -> Result<(Vec<String>, Option<Vec
 
 const NO_COMMAND: Damage = Damage::Missing { what: "agent command (agent_argv or agent_command)" };
 
-/// A list of texts that can be started: not empty, and its first one not empty.
+/// A non-empty list of texts whose first one is not empty.
 fn words(value: &Value) -> Option<Vec<String>> {
     let words: Option<Vec<String>> =
         value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect();
@@ -180,7 +178,7 @@ impl Times {
         }
         let used_at = used.or(updated).unwrap_or(written_at);
         let created_at = created.unwrap_or(used_at);
-        // A clock that was set back between the two must not make a record end before it began.
+        // If the clock was set back between the two, the record must not end before it began.
         Self { created_at, used_at: used_at.max(created_at) }
     }
 }
@@ -217,7 +215,7 @@ fn wished(state: &Value) -> Vec<Setting> {
     wished
 }
 
-/// The setting that is the model: an option, or `session/set_model`.
+/// The setting for the model: an option, or `session/set_model`.
 fn model_option(state: &Value) -> Option<SettingName> {
     if state.get("model_control").and_then(Value::as_str) == Some("legacy_set_model") {
         return Some(SettingName::Option(MODEL_OPTION.into()));

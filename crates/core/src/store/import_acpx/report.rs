@@ -1,5 +1,5 @@
-//! What an import did, file by file. Every file of the directory ends in exactly one place of the report, so
-//! nothing is passed over in silence.
+//! The report of an import, file by file. Every file of the directory is in exactly one of its lists, so nothing is
+//! skipped silently.
 
 use std::fmt;
 use std::io;
@@ -8,74 +8,74 @@ use std::path::PathBuf;
 use crate::model::{AcpSessionId, AgentSessionId, RecordId};
 use crate::store::StoreError;
 
-/// What became of the files of one directory.
+/// The outcome for the files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportReport {
     /// Records that are new here.
     pub taken: Vec<ImportedRecord>,
-    /// Records that were taken before and have grown since.
+    /// Records that were imported before and have grown since.
     pub grown: Vec<ImportedRecord>,
-    /// How many record files are as they were when they were taken.
+    /// How many record files are unchanged since their import.
     pub unchanged: usize,
-    /// Files that were left alone, each with the reason.
+    /// Skipped files, each with the reason.
     pub left: Vec<SkippedFile>,
-    /// Why turns that npm acpx has added to imported records are not here. Each is also in `left`, and is here only until
-    /// it is noted in the ledger.
+    /// Why turns that npm acpx has added to imported records are missing here. Each is also in `left`, and is here
+    /// only until it is noted in the ledger.
     pub continued: Vec<SkipReason>,
     /// Files that cannot be read as a record.
     pub damaged: Vec<ImportProblem>,
 }
 
-/// A record that was taken, or its growth.
+/// A record that was imported, or its growth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedRecord {
     /// The record's file, without its directory.
     pub file: String,
-    /// The record, under the id it had.
+    /// The record, with its original id.
     pub record: RecordId,
     /// Its current ACP session.
     pub session: AcpSessionId,
     /// The harness's own id of it, as it was recorded.
     pub agent_session: Option<AgentSessionId>,
-    /// How many turns came.
+    /// How many turns were added.
     pub turns: u64,
-    /// How many events came.
+    /// How many events were added.
     pub events: u64,
-    /// What a person should know of it.
+    /// Notes for the user.
     pub notes: Vec<ImportNote>,
 }
 
-/// Something about a record that came although not all was well.
+/// A minor problem of an imported record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportNote {
-    /// The file is named otherwise than npm acpx names it.
+    /// The file's name is not the one npm acpx would use.
     FileName,
-    /// A time is missing or unreadable, and another stands for it.
+    /// A time is missing or unreadable, and another was used instead.
     Time {
         /// The missing one.
         field: &'static str,
     },
-    /// The name cannot name a session here, so the record is found by its id alone.
+    /// The name is not valid here, so the record is found only by its id.
     Name {
         /// What is wrong with it.
         problem: String,
     },
-    /// An open record has the agent, directory and name already, so this one is found by its id alone.
+    /// An open record has the agent, directory and name already, so this one is found only by its id.
     ScopeTaken {
-        /// The one that has them.
+        /// The record that has them.
         by: RecordId,
     },
     /// The journal ends within a line, which was left out.
     TornLine,
-    /// Lines of the journal that are no messages were left out.
+    /// Lines of the journal that are not messages were left out.
     DamagedLines {
         /// How many.
         count: u64,
     },
     /// There was no journal; the conversation comes from the record's own messages.
     FromMessages,
-    /// Messages of the record, or parts of them, that are of an unknown shape were left out.
+    /// Messages of the record, or parts of them, of an unknown shape were left out.
     UnknownMessages {
         /// How many.
         count: u64,
@@ -108,7 +108,7 @@ impl fmt::Display for ImportNote {
     }
 }
 
-/// A file that was left alone.
+/// A skipped file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedFile {
     /// The record's file, without its directory.
@@ -117,26 +117,26 @@ pub struct SkippedFile {
     pub reason: SkipReason,
 }
 
-/// Why a readable file was left alone.
+/// Why a readable file was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// An npm acpx holds the session. It is tried again by itself.
+    /// An npm acpx holds the session. The next import tries again.
     OwnerAlive {
         /// Its process.
         pid: i32,
     },
-    /// A session of the record has a client or work here. It is tried again by itself.
+    /// A session of the record has a client or work here. The next import tries again.
     InUse {
         /// The record.
         record: RecordId,
     },
-    /// The record was taken before and has turns of ours, or its files no longer begin as they did.
+    /// The record was imported before and has turns of acpx, or its files no longer begin as they did.
     GoneOn {
         /// The record.
         record: RecordId,
     },
-    /// A record that did not come from npm acpx, came from another file, or was deleted here, has the id.
+    /// Another record has the id: one that did not come from npm acpx, came from another file, or was deleted here.
     IdTaken {
         /// The id.
         record: RecordId,
@@ -164,7 +164,7 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// A file that cannot be read as a record. It was left as it is.
+/// A file that cannot be read as a record. It was left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot import {file}")]
 pub struct ImportProblem {
@@ -179,24 +179,24 @@ pub struct ImportProblem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The system does not let us read it.
+    /// The system denies reading it.
     #[error("it cannot be read: {why}")]
     Unreadable {
-        /// The system's words.
+        /// The system's error message.
         why: String,
     },
-    /// A journal of it cannot be read. What came of it before stays, and the rest is taken up by a later import.
+    /// A journal of it cannot be read. What was imported before stays, and a later import adds the rest.
     #[error("its journal {file} cannot be read: {why}")]
     Journal {
         /// The journal's file, without its directory.
         file: String,
-        /// The system's words.
+        /// The system's error message.
         why: String,
     },
     /// It is larger than any record.
     #[error("it has more than {limit} bytes")]
     TooLarge {
-        /// The most that is read.
+        /// The size limit.
         limit: u64,
     },
     /// It is not JSON.
@@ -207,22 +207,22 @@ pub enum Damage {
         /// Where reading stopped.
         column: usize,
     },
-    /// It is JSON, and no object.
+    /// It is JSON, but not an object.
     #[error("it is not a JSON object")]
     NotAnObject,
-    /// It says that it is something else.
+    /// It has another schema.
     #[error("its schema is {found}, and acpx.session.v1 is known")]
     UnknownSchema {
-        /// What it says.
+        /// The schema.
         found: String,
     },
-    /// What every record has is missing, empty or of another type.
+    /// A required field is missing, empty or of another type.
     #[error("it has no {what}")]
     Missing {
-        /// What, with the names it could have.
+        /// The field, with its possible names.
         what: &'static str,
     },
-    /// The working directory depends on where one stands.
+    /// The working directory is not absolute.
     #[error("its cwd {cwd:?} is not an absolute path")]
     RelativeCwd {
         /// The directory.
@@ -236,7 +236,7 @@ pub enum Damage {
     },
 }
 
-/// Why an import could not go on. What was taken before stays.
+/// Why an import stopped. Records imported before stay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -263,7 +263,7 @@ impl ImportError {
         }
     }
 
-    /// What a person can do next.
+    /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Directory { .. } => {

@@ -1,5 +1,5 @@
-//! Where a record's conversation is read from: its journal, oldest segment first, or its own messages where the
-//! journal says nothing. It is read in batches, so a journal of any length needs the memory of one batch.
+//! Reads a record's conversation: from its journal, oldest segment first, or from its own messages if the journal has
+//! none. It reads in batches, so memory is bounded by one batch.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,15 +17,15 @@ use crate::store::regular_file;
 
 /// A batch ends with the line that makes it this large.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// The longest line that is read. npm acpx takes no longer one from an agent unless it is told to.
+/// The longest line that is read. By default npm acpx accepts no longer one from an agent.
 const LINE_LIMIT: usize = 64 * 1024 * 1024;
-/// How much of a file is read at once.
+/// The read buffer's size.
 const BUFFER: usize = 256 * 1024;
 
-/// A conversation on its way in.
+/// A conversation being read.
 #[derive(Debug)]
 pub(super) struct ConversationSource {
-    /// The segments that are left, the next one last.
+    /// The remaining segments, the next one last.
     segments: Vec<Segment>,
     messages: Vec<Value>,
     session: AcpSessionId,
@@ -34,7 +34,7 @@ pub(super) struct ConversationSource {
     is_over: bool,
     is_torn: bool,
     damaged: u64,
-    /// How many messages were unknown, if it was told from messages.
+    /// The number of unknown messages, if the conversation comes from messages.
     from_messages: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ struct Segment {
 }
 
 impl ConversationSource {
-    /// Opens the journals of a record, all at once: what cannot be read is known before anything is kept.
+    /// Opens all journals of a record at once, so that an unreadable one is known before anything is stored.
     pub(super) fn open(directory: &Path, files: &RecordFile, record: &mut NpmRecord) -> Result<Self, Damage> {
         let open =
             |journal: &JournalFile| Segment::open(&directory.join(&journal.name), journal.name.clone());
@@ -83,7 +83,7 @@ impl ConversationSource {
         Ok(Some(batch))
     }
 
-    /// What a person should know of the reading. It is complete after the last batch.
+    /// Notes for the user about the reading. They are complete after the last batch.
     pub(super) fn notes(&self) -> Vec<ImportNote> {
         let mut notes = Vec::new();
         if self.is_torn {
@@ -101,7 +101,7 @@ impl ConversationSource {
         notes
     }
 
-    /// Words of the record without the secrets that its journal has told.
+    /// A text of the record without the secrets found in its journal.
     pub(super) fn clean(&self, words: &str) -> String {
         self.transcript.clean(words)
     }
@@ -162,9 +162,9 @@ fn unreadable(name: &str, error: &io::Error) -> Damage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineRead {
     Ended,
-    /// With the file.
+    /// By the end of the file.
     Unended,
-    /// It has more than is read of one; the rest of it was passed over.
+    /// It exceeds the limit; the rest was skipped.
     TooLong,
 }
 

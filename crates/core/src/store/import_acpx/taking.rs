@@ -1,7 +1,7 @@
-//! One record of npm acpx into the store: made whole, or given what has come since it was taken.
+//! Imports one record of npm acpx into the store: creates it, or adds what is new since the last import.
 //!
-//! A record is made with its first batch and grows by the others. An import that is broken off leaves the
-//! beginning of a record, and the next one goes on from there, because growth is exactly that.
+//! A record is created with its first batch and grows by the others. An interrupted import leaves the beginning of a
+//! record, and the next import continues it as growth.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::model::{
 };
 use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_path_or_written};
 
-/// What became of one record.
+/// The outcome for one record.
 #[derive(Debug)]
 pub(super) enum ImportOutcome {
     Taken(ImportedRecord),
@@ -29,16 +29,16 @@ pub(super) enum ImportOutcome {
     Damaged(Damage),
 }
 
-/// What is the same for all records of an import.
+/// What all records of an import share.
 pub(super) struct ImportContext<'a> {
     pub(super) store: &'a SqliteStore,
     pub(super) directory: &'a Path,
     pub(super) options: ImportOptions<'a>,
-    /// The scopes that this import has given away; a dry run does not tell them to the store.
+    /// The scopes that this import has assigned; a dry run does not write them to the store.
     pub(super) given: HashMap<(AbsolutePath, Scope), RecordId>,
 }
 
-/// Why a record does not come, or not all of it.
+/// Why a record is not imported, or not completely.
 enum ImportAbort {
     Left(SkipReason),
     Damaged(Damage),
@@ -52,7 +52,7 @@ impl From<StoreError> for ImportAbort {
 }
 
 impl ImportContext<'_> {
-    /// Takes a record, whatever is kept of it already.
+    /// Imports a record, new or already stored.
     pub(super) async fn take(
         &mut self,
         files: &RecordFile,
@@ -94,9 +94,9 @@ impl ImportContext<'_> {
         }
     }
 
-    /// Tells a conversation to the store, after what is kept of it was found to be its beginning. Says also
-    /// whether anything was new. A record with turns of ours stays as it is: it is unchanged if npm acpx has no turn
-    /// that it lacks, and has gone on otherwise.
+    /// Writes a conversation to the store, after comparing its beginning with the stored part. Also returns whether
+    /// anything was new. A record with turns of acpx is not changed: it is unchanged if npm acpx has no turn that it
+    /// lacks, and has diverged otherwise.
     async fn tell(
         &self,
         files: &RecordFile,
@@ -108,7 +108,7 @@ impl ImportContext<'_> {
         let record = destination.id();
         let gone_on = || ImportAbort::Left(SkipReason::GoneOn { record: record.clone() });
         let mut kept = RecordEventReader::of(record.clone());
-        // Steps since the last kept event. Whether they are new is known from the event after them.
+        // Steps since the last stored event. The event after them shows whether they are new.
         let mut between = Vec::new();
         loop {
             let (rest, batch) = next_batch(source).await?;
@@ -180,7 +180,7 @@ impl ImportContext<'_> {
             settings: RecordSettings { wished: npm.wished.clone(), ..RecordSettings::default() },
             memory: crate::model::AgentMemory::default(),
             restore_error: None,
-            // It is told last, when all that it must not say is known.
+            // It is written last, when all secrets are known.
             title: None,
             lifecycle: npm.lifecycle,
             lineage: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
@@ -192,7 +192,7 @@ impl ImportContext<'_> {
         })
     }
 
-    /// The agent, by its name if it has one here. npm acpx may start a known agent by a path of its own.
+    /// The agent, by its configured name if it has one here. npm acpx may start a known agent by its own path.
     fn agent(&self, npm: &NpmRecord) -> AgentSpec {
         let mut words = npm.argv.iter().cloned();
         let agent = AgentSpec::new(words.next().unwrap_or_default(), words);
@@ -203,7 +203,7 @@ impl ImportContext<'_> {
         }
     }
 
-    /// The scope, unless an open record has it: that one is in use, and this one is found by its id.
+    /// The scope, unless an open record has it: then this record is found only by its id.
     async fn free_scope(
         &mut self,
         scope: Scope,

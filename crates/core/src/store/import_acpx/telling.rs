@@ -1,7 +1,7 @@
-//! Steps of a transcript as changes of a record: numbered, timed, and in their place of the lineage.
+//! Converts steps of a transcript into changes of a record, with numbers, times and lineage rows.
 //!
-//! For a record that was taken before, the steps that led to what is kept already are passed by, after each of
-//! them was found to be the same.
+//! For a record that was imported before, the steps that are already stored are skipped, after each was compared with
+//! the stored event.
 
 use super::record::NpmRecord;
 use super::transcript::{ImportEvent, ImportStep};
@@ -14,18 +14,18 @@ use crate::store::Change;
 /// The protocol version npm acpx speaks.
 const PROTOCOL: u16 = 1;
 
-/// A record being told to the store.
+/// The import of one record into the store.
 #[derive(Debug)]
 pub(super) struct RecordImport {
     created_at: Timestamp,
     used_at: Timestamp,
-    /// How many events have been told, those that are kept already included.
+    /// How many events have been converted, including those already stored.
     told: u64,
-    /// How many events are kept already.
+    /// How many events are already stored.
     kept: u64,
     /// Whether acpx has added events of its own since the import.
     has_own_events: bool,
-    /// The ACP session of the last line that is kept, as the journal names it.
+    /// The ACP session of the last stored line, as the journal names it.
     passed_session: Option<AcpSessionId>,
     lineage: Option<Lineage>,
     servers: Vec<McpServerRef>,
@@ -34,14 +34,14 @@ pub(super) struct RecordImport {
     row: Lineage,
     /// The title in the record's file.
     title: Option<String>,
-    /// The title of the record that is kept.
+    /// The title of the stored record.
     kept_title: Option<String>,
-    /// What else the record's file says otherwise than the record that is kept.
+    /// Other differences between the record's file and the stored record.
     pending: Vec<Change>,
 }
 
 impl RecordImport {
-    /// Tells a record that is not kept yet.
+    /// Imports a record that is not stored yet.
     pub(super) fn of_new(npm: &NpmRecord) -> Self {
         Self {
             created_at: npm.created_at,
@@ -60,7 +60,7 @@ impl RecordImport {
         }
     }
 
-    /// Tells what has come since to a record that is kept.
+    /// Imports what has been added since to a stored record.
     pub(super) fn of_kept(npm: &NpmRecord, record: &Record) -> Self {
         let mut pending = Vec::new();
         if npm.lifecycle != Lifecycle::Open && record.lifecycle == Lifecycle::Open {
@@ -80,53 +80,52 @@ impl RecordImport {
         }
     }
 
-    /// The events that the next one must be compared with, if it is kept already.
+    /// The number of the stored event to compare the next one with, if it is already stored.
     pub(super) fn next_kept(&self) -> Option<Seq> {
         (self.told < self.kept).then(|| Seq(self.told + 1))
     }
 
-    /// Passes by a step between two events that are kept.
+    /// Skips a step between two stored events.
     pub(super) fn pass(&mut self, step: ImportStep) {
         if let ImportStep::Session { session, .. } = step {
             self.passed_session = Some(session);
         }
     }
 
-    /// Passes by an event that is kept.
+    /// Skips a stored event.
     pub(super) fn pass_event(&mut self) {
         self.told += 1;
     }
 
-    /// Passes by an event that acpx added itself. What was chosen here since the import is newer than the choices in
-    /// the file.
+    /// Skips an event that acpx added itself. Choices made here since the import are newer than those in the file.
     pub(super) fn pass_own_event(&mut self) {
         self.told += 1;
         self.has_own_events = true;
         self.pending.retain(|change| !matches!(change, Change::Settings(_)));
     }
 
-    /// Whether acpx has replaced the ACP session that npm acpx goes on with.
+    /// Whether acpx has replaced the ACP session that npm acpx continues.
     pub(super) fn has_other_session(&self) -> bool {
         let current = self.lineage.as_ref().map(|lineage| &lineage.current().session);
         let theirs = [Some(&self.row.current().session), self.passed_session.as_ref()];
         self.has_own_events && !theirs.contains(&current)
     }
 
-    /// How many events and turns were added to what is kept.
+    /// How many events and turns were added to the stored ones.
     pub(super) fn added(&self) -> (u64, u64) {
         (self.told.saturating_sub(self.kept), self.turns)
     }
 
-    /// The lineage a record begins with, once its first steps are told.
+    /// The lineage a record begins with, after its first steps.
     pub(super) fn lineage(&mut self) -> Lineage {
         self.lineage.get_or_insert_with(|| self.row.clone()).clone()
     }
 
-    /// Takes a step, as the change it is. The first session makes no change: the record begins with it.
+    /// Converts a step into a change. The first session makes no change: the record begins with it.
     pub(super) fn take(&mut self, step: ImportStep) -> Option<Change> {
         match step {
             ImportStep::Session { session, inner, reason } => {
-                // What the record says of its current session counts as recorded.
+                // The record's file overrides the journal for the current session.
                 let row = self.row.current();
                 let inner = if row.session == session { row.agent_session.clone() } else { inner };
                 match &mut self.lineage {
@@ -156,7 +155,8 @@ impl RecordImport {
         }
     }
 
-    /// The journal tells no times: the first event has the record's first, and all others its last.
+    /// Numbers an event. Journals contain no times: the first event gets the record's first time, all others its
+    /// last.
     fn event(&mut self, line: ImportEvent) -> Event {
         self.told += 1;
         let ImportEvent { turn, direction, kind, body } = line;
@@ -172,7 +172,7 @@ impl RecordImport {
         }
     }
 
-    /// What the record's file says beyond the journal. `clean` takes out of it what the journal told in confidence.
+    /// The changes from the record's file that are not in the journal. `clean` removes the journal's secrets.
     pub(super) fn rest(&mut self, clean: impl Fn(&str) -> String) -> Vec<Change> {
         let told = self.row.current();
         let before = self.lineage.as_ref().unwrap_or(&self.row);

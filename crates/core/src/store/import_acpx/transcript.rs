@@ -1,9 +1,8 @@
-//! A journal of npm acpx told again in our words: events numbered by nobody yet, facts, turns, sessions.
+//! Converts a journal of npm acpx into events without numbers, facts, turns and sessions.
 //!
-//! What comes out depends on the lines alone and never on what follows them, so a journal that has grown tells
-//! the same again and then more. That is how growth is told from change, and how an import that was broken off
-//! goes on. A turn whose end nobody saw ends here as interrupted, which is also what npm acpx's own marker for
-//! such a turn becomes.
+//! The output depends only on the lines read so far and never on later ones, so a journal that has grown produces the
+//! same steps and then more. This is how an import detects growth and change, and how an interrupted import
+//! continues. A turn without a recorded end becomes interrupted, as does one that npm acpx itself marked that way.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -22,23 +21,23 @@ use crate::model::{
     TurnOutcome, TurnState, WakeOptions,
 };
 
-/// What npm acpx's next process writes of a turn whose process died.
+/// npm acpx's next process writes this for a turn whose process died.
 const OUTCOME_UNKNOWN: &str = "WATCH_OUTCOME_UNKNOWN";
 
-/// One thing to keep.
+/// One step to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ImportStep {
     /// The conversation is in this ACP session from here on.
     Session {
         session: AcpSessionId,
-        /// The inner id, if the agent told it when it made the session.
+        /// The inner id, if the agent sent it with the new session.
         inner: Option<AgentSessionId>,
-        /// Why, if it takes the place of another.
+        /// Why, if it replaces another.
         reason: LineageReason,
     },
     /// The MCP servers the agent was given, by name.
     Servers(Vec<String>),
-    /// A turn that is over. Its fact follows.
+    /// A turn that has ended. Its fact follows.
     Turn(Box<Turn>),
     /// An event.
     Line(ImportEvent),
@@ -57,17 +56,17 @@ pub(super) struct ImportEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotALine;
 
-/// The telling, between two lines.
+/// The conversion's state between two lines.
 #[derive(Debug)]
 pub(super) struct Transcript {
-    /// The time of every turn: journals tell none.
+    /// The time of every turn: journals contain none.
     at: Timestamp,
     out: Vec<ImportStep>,
     directions: Directions,
     secrets: Secrets,
     /// The session of the last prompt.
     session: Option<AcpSessionId>,
-    /// The session that was made last, and the inner id the agent told with it.
+    /// The session that was created last, and the inner id the agent sent with it.
     made: Option<(String, Option<AgentSessionId>)>,
     answered: bool,
     turns: u64,
@@ -82,9 +81,9 @@ struct ImportTurn {
     id: TurnId,
     request: RequestId,
     prompt: Arc<str>,
-    /// Whether a marker will end it; without, the answer does.
+    /// Whether a marker will end it; otherwise the response does.
     is_marked: bool,
-    /// What the agent answered to the prompt.
+    /// The agent's response to the prompt.
     answer: Option<JournalAnswer>,
     permissions: PermissionCount,
 }
@@ -106,7 +105,7 @@ impl Transcript {
         }
     }
 
-    /// Takes the next line of the journal.
+    /// Converts the next line of the journal.
     pub(super) fn take(&mut self, line: &str) -> Result<(), NotALine> {
         match JournalLine::read(line).ok_or(NotALine)? {
             JournalLine::Segment { request: None } | JournalLine::OtherMarker => {}
@@ -130,22 +129,22 @@ impl Transcript {
         Ok(())
     }
 
-    /// The journal ends here.
+    /// Ends the journal.
     pub(super) fn finish(&mut self) {
         self.interrupt();
     }
 
-    /// What is to be kept of the lines since the last call, in order.
+    /// The steps of the lines since the last call, in order.
     pub(super) fn drain(&mut self) -> std::vec::Drain<'_, ImportStep> {
         self.out.drain(..)
     }
 
-    /// Words of npm acpx's own without the secrets that the journal has told so far.
+    /// A text of npm acpx without the secrets found in the journal so far.
     pub(super) fn clean(&self, words: &str) -> String {
         self.secrets.remove_from_words(words).into_owned()
     }
 
-    /// A segment that begins within a turn we have not seen begin: the segment with its beginning is gone.
+    /// Handles a segment that begins within an unknown turn: the segment with the turn's beginning is missing.
     fn segment(&mut self, request: &str) {
         if self.open.is_none() && self.announced.is_none() && !self.requests.contains(request) {
             let request = self.request_id(request);
@@ -170,8 +169,8 @@ impl Transcript {
         Ok(())
     }
 
-    /// What is acted on is the line as it is kept, so that no secret lives on in a turn. Of a line that is not kept
-    /// there is its place and no more.
+    /// Only the cleaned line is used further, so that no secret ends up in a turn. A line that cannot be stored is
+    /// replaced by a placeholder.
     fn message(&mut self, line: &str, message: JournalMessage<'_>) {
         let clean = match call(&message) {
             Some((method, params)) => self.secrets.remove_from_call(line, &method, params.map(RawValue::get)),
@@ -231,7 +230,7 @@ impl Transcript {
         let params = params.and_then(|params| serde_json::from_str::<Prompt<'_>>(params.get()).ok());
         let (session, blocks) =
             params.map_or((String::new(), "[]"), |read| (read.session, read.prompt.get()));
-        // A prompt that npm acpx sends once more after an error stays in its turn.
+        // A prompt that npm acpx resends after an error stays in its turn.
         if self.open.as_ref().is_some_and(|turn| turn.is_marked) {
             return;
         }
@@ -247,7 +246,7 @@ impl Transcript {
         }
     }
 
-    /// A prompt goes to another session than the one before it: npm acpx began a fresh one in between.
+    /// Records a change of session: npm acpx created a fresh one since the last prompt.
     fn enter(&mut self, session: &AcpSessionId) {
         if self.session.as_ref() == Some(session) {
             return;
@@ -317,7 +316,7 @@ impl Transcript {
         self.end(turn, outcome);
     }
 
-    /// A turn that ended before its prompt was sent. The journal does not have the prompt then.
+    /// Adds a turn that ended before its prompt was sent. The journal does not contain the prompt then.
     fn end_unsent(&mut self, request: RequestId, result: MarkedResult) {
         let (id, prompt) = (self.next_turn(), "[]".into());
         let permissions = PermissionCount::default();
@@ -370,7 +369,7 @@ impl Transcript {
             id: turn.id,
             request: turn.request,
             prompt: turn.prompt,
-            // The journal does not tell it. This is the default there as it is here.
+            // The journal does not contain it. This is the default both there and here.
             policy: PermissionPolicy::default(),
             wishes: WakeOptions::default(),
             limits: TurnLimits::default(),
@@ -395,7 +394,7 @@ impl Transcript {
         TurnId(self.turns)
     }
 
-    /// The id as told, or one of ours where it is missing or was told before: ids are unique within a record.
+    /// The journal's id, or one of ours if it is empty or already used: ids are unique within a record.
     fn request_id(&mut self, told: &str) -> RequestId {
         let mut id: Box<str> = told.into();
         let mut number = self.turns;
@@ -408,7 +407,7 @@ impl Transcript {
     }
 }
 
-/// The method and the params of a message that is no answer.
+/// The method and the params of a request or notification.
 fn call<'a>(message: &JournalMessage<'a>) -> Option<(Cow<'a, str>, Option<&'a RawValue>)> {
     match message {
         JournalMessage::Request { method, params, .. } | JournalMessage::Notification { method, params } => {
@@ -419,7 +418,7 @@ fn call<'a>(message: &JournalMessage<'a>) -> Option<(Cow<'a, str>, Option<&'a Ra
 }
 
 impl ImportTurn {
-    /// Why the agent stopped, if it said so.
+    /// The agent's stop reason, if it sent one.
     fn stop_reason(&self) -> StopReason {
         match &self.answer {
             Some(JournalAnswer::Stopped { reason, .. }) => reason.clone(),

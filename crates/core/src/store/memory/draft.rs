@@ -1,4 +1,4 @@
-//! What an append will make of a record in memory: checked whole before any of it is written.
+//! The result of an append to a record in memory, checked completely before any of it is written.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,12 +15,12 @@ pub(super) struct RecordDraft {
     progress: RecordProgress,
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
-    /// Nothing that was kept before is left.
+    /// The stored conversation is erased.
     erases: bool,
 }
 
 impl RecordDraft {
-    /// Applies changes to a copy of a record, among all that are kept.
+    /// Applies changes to a copy of a record and checks them against the other records.
     pub(super) fn check(
         others: &Records,
         kept: &MemoryRecord,
@@ -89,7 +89,7 @@ impl RecordDraft {
         Ok(())
     }
 
-    /// Leaves nothing of what was said.
+    /// Erases the conversation.
     fn erase(&mut self) {
         self.record.title = None;
         self.record.mcp_servers = Vec::new();
@@ -101,7 +101,7 @@ impl RecordDraft {
         self.erases = true;
     }
 
-    /// The turn that has a request id, as things will stand.
+    /// The turn with a request id after the changes.
     fn holder(&self, kept: &MemoryRecord, request: &RequestId) -> Option<TurnId> {
         let drafted = self.turns.values().find(|turn| turn.request == *request).map(|turn| turn.id);
         let as_kept =
@@ -109,7 +109,7 @@ impl RecordDraft {
         drafted.or(as_kept.copied())
     }
 
-    /// Makes the record what the draft says.
+    /// Writes the draft to the record.
     pub(super) fn write(mut self, kept: &mut MemoryRecord) {
         self.record.last_seq = self.progress.last_seq;
         self.record.last_turn = self.progress.last_turn;
@@ -123,7 +123,7 @@ impl RecordDraft {
         }
         kept.events.extend(self.events);
         for id in self.turns.keys() {
-            // A turn may come back under another request id: the one it had is free again.
+            // A turn may be written under another request id; its previous id becomes free.
             if let Some(before) = kept.turns.get(id) {
                 kept.requests.remove(&before.request);
             }
@@ -135,7 +135,7 @@ impl RecordDraft {
     }
 }
 
-/// Of the open records of a directory, one has a scope.
+/// Refuses a scope that another open record of the directory has.
 pub(super) fn refuse_taken_scope(others: &Records, ours: &Record) -> Result<(), StoreError> {
     if ours.scope.is_none() || ours.lifecycle != Lifecycle::Open {
         return Ok(());

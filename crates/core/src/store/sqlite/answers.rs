@@ -1,5 +1,4 @@
-//! What agents answered to `initialize`, one answer for each command line: the last one, with the file of the program
-//! that gave it.
+//! Cached `initialize` responses, the last one per command line, with the build of the program that sent it.
 
 use rusqlite::Connection;
 
@@ -10,7 +9,7 @@ use crate::model::{AgentAnswer, AgentBuild};
 
 pub(super) const ANSWER: Columns<3> = columns!["agent_answers": "command", "program", "answer"; "checksum"];
 
-/// What was last answered under a command line.
+/// The last response for a command line.
 pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option<AgentAnswer>, SqliteFault> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM agent_answers WHERE command = ?1", ANSWER.list))?;
@@ -21,7 +20,7 @@ pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option
     Ok(Some(AgentAnswer { program, answer }))
 }
 
-/// Keeps an answer in the place of the one before.
+/// Stores a response in place of the previous one.
 pub(super) fn keep(connection: &Connection, agent: &AgentBuild, answer: &str) -> Result<(), SqliteFault> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO agent_answers (command, program, answer, checksum) VALUES (?1, ?2, ?3, ?4) \

@@ -1,5 +1,5 @@
-//! How a text of any size is kept: in its row up to 64 KiB, else once in `blobs` under its hash. A blob is
-//! checked against its hash when it is read, as a row is against its checksum.
+//! Stores texts of any size: up to 64 KiB in their row, longer ones once in `blobs` under their hash. A blob is
+//! verified against its hash when it is read.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::fault::SqliteFault;
 /// Longer texts go to `blobs`.
 const INLINE_BYTES: usize = 64 * 1024;
 
-/// A text as a row refers to it, in one of two columns.
+/// A reference from a row to a text, in one of two columns.
 pub(super) enum Reference<'a> {
     Text(&'a str),
     Blob([u8; 32]),
 }
 
 impl Reference<'_> {
-    /// What the column for the text itself holds.
+    /// The value of the text column.
     pub(super) fn text(&self) -> ValueRef<'_> {
         match self {
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
@@ -27,7 +27,7 @@ impl Reference<'_> {
         }
     }
 
-    /// What the column for a hash holds.
+    /// The value of the hash column.
     pub(super) fn blob(&self) -> ValueRef<'_> {
         match self {
             Self::Text(_) => ValueRef::Null,
@@ -36,7 +36,7 @@ impl Reference<'_> {
     }
 }
 
-/// Makes sure a text is kept, and says how to refer to it.
+/// Stores a text if necessary, and returns the reference to it.
 pub(super) fn keep<'a>(connection: &Connection, text: &'a str) -> Result<Reference<'a>, SqliteFault> {
     if text.len() <= INLINE_BYTES {
         return Ok(Reference::Text(text));
@@ -48,7 +48,7 @@ pub(super) fn keep<'a>(connection: &Connection, text: &'a str) -> Result<Referen
     Ok(Reference::Blob(hash))
 }
 
-/// How many bytes a text has, by the two columns that refer to it. A blob is not read for this.
+/// The size of a text in bytes, from its two columns. A blob is not read for this.
 pub(super) fn size(
     connection: &Connection,
     text: ValueRef<'_>,
@@ -66,7 +66,7 @@ pub(super) fn size(
     }
 }
 
-/// Reads a text back from the two columns that refer to it.
+/// Reads a text from its two columns.
 pub(super) fn read(
     connection: &Connection,
     text: ValueRef<'_>,

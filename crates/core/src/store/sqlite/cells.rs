@@ -1,7 +1,7 @@
-//! One row as it lies in the file: the values of its columns in order, and the checksum over them. SQLite would
-//! not notice a changed byte inside a value, so nothing is read from a row before its checksum agrees.
+//! One row of the file: the values of its columns in order, and the checksum over them. SQLite does not detect a
+//! changed byte inside a value, so a row is used only after its checksum was verified.
 //!
-//! The checksum is there to notice damage, not malice.
+//! The checksum detects damage, not manipulation.
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, Statement, params_from_iter};
@@ -9,13 +9,13 @@ use rusqlite::{Row, Statement, params_from_iter};
 use super::fault::SqliteFault;
 use crate::model::Timestamp;
 
-/// The columns that one checksum is over, in its order.
+/// The columns that a checksum covers, in its order.
 pub(super) struct Columns<const N: usize> {
     pub(super) table: &'static str,
     pub(super) names: [&'static str; N],
-    /// How many of them the first format had; the others were added later.
+    /// How many of them the first format had; migrations added the others.
     pub(super) first: usize,
-    /// The columns and then their checksum, as a statement lists them.
+    /// The columns and then their checksum, as a list for a statement.
     pub(super) list: &'static str,
 }
 
@@ -32,8 +32,8 @@ macro_rules! columns {
 pub(super) use columns;
 
 impl<const N: usize> Columns<N> {
-    /// The sum over the values of a row. Of the columns that were added, those after the last one that says
-    /// something are left out: a row that was written before them has the sum it had.
+    /// The checksum over the values of a row. Trailing null values of added columns are left out, so a row that was
+    /// written before a migration keeps its checksum.
     pub(super) fn checksum(&self, values: &[ValueRef<'_>; N]) -> i64 {
         let (first, added) = values.split_at(self.first);
         let said = added.iter().rposition(|value| *value != ValueRef::Null).map_or(0, |last| last + 1);
@@ -41,14 +41,14 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// The values of a row, as they were written.
+/// The values of a row, as stored.
 pub(super) struct Cells<'a, const N: usize> {
     columns: &'static Columns<N>,
     values: [ValueRef<'a>; N],
 }
 
 impl<'a, const N: usize> Cells<'a, N> {
-    /// Takes the columns from `first` on, and compares them with the checksum that follows them.
+    /// Reads the columns from `first` on, and verifies the checksum that follows them.
     pub(super) fn read(
         row: &'a Row<'_>,
         first: usize,
@@ -68,7 +68,7 @@ impl<'a, const N: usize> Cells<'a, N> {
         }
     }
 
-    /// The checksum these would have with other values in some of the columns.
+    /// The checksum of the row with other values in some of the columns.
     pub(super) fn checksum_with(&self, others: &[(&str, ValueRef<'_>)]) -> i64 {
         let mut values = self.values;
         for (name, value) in self.columns.names.iter().zip(&mut values) {
@@ -120,7 +120,7 @@ impl<'a, const N: usize> Cells<'a, N> {
         self.values[index].as_str_or_null().map_err(|_| self.unknown(index))
     }
 
-    /// What a text says, if it says something we know.
+    /// The value that a text stands for, if it is known.
     pub(super) fn parsed<T>(
         &self,
         index: usize,
@@ -129,7 +129,7 @@ impl<'a, const N: usize> Cells<'a, N> {
         parse(self.text(index)?).ok_or_else(|| self.unknown(index))
     }
 
-    /// The column says what no program of this format writes.
+    /// The error for a value that no program of this format writes.
     pub(super) fn unknown(&self, index: usize) -> SqliteFault {
         let Columns { table, names, .. } = self.columns;
         SqliteFault::Damaged(format!("{table}.{} holds what no version of ours writes", names[index]))
@@ -147,7 +147,7 @@ pub(super) fn write<const N: usize>(
     statement.execute(params_from_iter(parameters)).map(drop)
 }
 
-/// A number of the model as a column holds it.
+/// A number of the model as a column value.
 pub(super) fn number<'a>(number: u64) -> Result<ValueRef<'a>, SqliteFault> {
     Ok(ValueRef::Integer(i64::try_from(number)?))
 }
@@ -160,10 +160,10 @@ pub(super) fn optional_integer<'a>(value: Option<i64>) -> ValueRef<'a> {
     value.map_or(ValueRef::Null, ValueRef::Integer)
 }
 
-/// How many columns have their types in one word: as many as there are groups of three bits in it.
+/// How many column types fit into one word, at three bits each.
 const TYPES_IN_A_WORD: usize = 21;
 
-/// The sum over values and their types.
+/// The checksum over values and their types.
 pub(super) fn checksum(values: &[ValueRef<'_>]) -> i64 {
     let mut sum = Sum(0);
     for some in values.chunks(TYPES_IN_A_WORD) {
@@ -180,7 +180,7 @@ pub(super) fn checksum(values: &[ValueRef<'_>]) -> i64 {
     sum.folded()
 }
 
-/// SQLite's own numbers.
+/// SQLite's type numbers.
 fn type_number(value: ValueRef<'_>) -> u64 {
     match value {
         ValueRef::Integer(_) => 1,
@@ -191,7 +191,7 @@ fn type_number(value: ValueRef<'_>) -> u64 {
     }
 }
 
-/// Multiply and rotate, a word at a time: each step can be undone, so two rows that differ in one word never have
+/// Multiplies and rotates, a word at a time. Each step is invertible, so two rows that differ in one word never have
 /// the same 64 bits.
 struct Sum(u64);
 
@@ -200,7 +200,7 @@ impl Sum {
         self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    /// Words go to four sums in turn, which a processor can work on at the same time.
+    /// Words go to four sums in turn, which a processor can compute in parallel.
     fn add_bytes(&mut self, bytes: &[u8]) {
         let mut lanes = [const { Self(0) }; 4];
         let (blocks, rest) = bytes.as_chunks::<32>();
@@ -218,7 +218,7 @@ impl Sum {
         }
     }
 
-    /// 32 of the bits, which cost a row half as much and miss one damage in four thousand million.
+    /// Folds to 32 bits, which cost half the space in a row and miss one damage in four thousand million.
     fn folded(&self) -> i64 {
         ((self.0 >> 32) ^ (self.0 & 0xFFFF_FFFF)).cast_signed()
     }

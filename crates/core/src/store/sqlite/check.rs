@@ -1,5 +1,5 @@
-//! Whether a store is whole, asked of SQLite itself. A large file takes long to look through, so the look is bounded:
-//! one that was not finished says so, and what it had found until then stands.
+//! Checks the integrity of a store with SQLite's own check. A large file takes long, so the check is bounded: an
+//! unfinished one is marked as such and keeps the problems found until then.
 
 use std::sync::mpsc;
 use std::thread;
@@ -9,17 +9,17 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::fault::SqliteFault;
 
-/// How many problems are told.
+/// How many problems are reported.
 const MOST: usize = 8;
 
-/// What a look at a store has found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreCheck {
-    /// The format that the file has.
+    /// The format of the file.
     pub format: i64,
-    /// What is wrong with it, in the words of SQLite.
+    /// The problems, as SQLite reports them.
     pub problems: Vec<String>,
-    /// Whether all of it was looked at.
+    /// Whether the check was completed.
     pub is_whole: bool,
 }
 
@@ -33,20 +33,20 @@ pub(super) fn check(connection: &Connection, limit: Duration) -> Result<StoreChe
         }
     });
     let mut problems = Vec::new();
-    // Without somebody to stop it, a look might never end.
+    // Without the watching thread, a check might never end.
     let looked = match &watch {
         Ok(_) => look(connection, &mut problems),
         Err(_) => Ok(false),
     };
     drop(done);
     if let Ok(watch) = watch {
-        // Whatever it was about to interrupt is over, so nothing else is interrupted later.
+        // After the join nothing can be interrupted any more.
         drop(watch.join());
     }
     Ok(StoreCheck { format, problems, is_whole: looked? })
 }
 
-/// Whether it came to the end.
+/// Returns whether the check was completed.
 fn look(connection: &Connection, problems: &mut Vec<String>) -> Result<bool, SqliteFault> {
     let mut statement = connection.prepare(&format!("PRAGMA quick_check({MOST})"))?;
     let mut rows = statement.query([])?;

@@ -1,8 +1,8 @@
-//! Where requests to write are handed in: a queue for the writer's thread, and a shorter way past it.
+//! Write queue with a fast path: a small, non-synced append commits on the caller's thread when nothing is queued.
 //!
-//! A short append that need not reach the disk is a few writes to memory of the system, and takes less time than to wake
-//! a thread and be woken by it. While nothing waits for the writer it is committed where it is asked for. Whatever may
-//! wait, for the disk or for another process, is left to the thread, and nobody overtakes what waits there.
+//! Such an append only writes to the system's page cache, which is faster than waking the writer's thread and waiting
+//! for it. Every write that may block, on the disk or on another process, goes to the thread, and no write overtakes
+//! a queued one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,26 +14,26 @@ use tokio::sync::{mpsc, oneshot};
 use super::threads::{QUEUE, WriteConnection, WriteResult};
 use super::write::WriteOperation;
 
-/// What the writer's thread is asked to do.
+/// A request to the writer's thread.
 pub(super) enum WriteRequest {
-    /// To write, and where the answer goes.
+    /// Write, and send the result here.
     Write(WriteOperation, WriteWaiter),
-    /// To see whether the log is to be copied into the file: someone else has written to it.
+    /// Check whether to checkpoint the log: another thread has written to it.
     LookAtLog,
 }
 
-/// Whoever waits for the writer's thread, counted as such until it is dropped.
+/// The caller that waits for the writer's thread. It counts as waiting until this is dropped.
 pub(super) struct WriteWaiter {
     reply: Option<oneshot::Sender<WriteResult>>,
     desk: Arc<WriteQueue>,
 }
 
 impl WriteWaiter {
-    /// Answers, once nobody waits here any more.
+    /// Sends the answer, after the caller no longer counts as waiting.
     fn tell(mut self, answer: WriteResult) {
         let reply = self.reply.take();
         drop(self);
-        // A requester that has gone needs no answer.
+        // The caller may have dropped its receiver.
         drop(reply.map(|reply| reply.send(answer)));
     }
 }
@@ -44,27 +44,27 @@ impl Drop for WriteWaiter {
     }
 }
 
-/// The connection that writes, for the thread that serves the queue and for whoever need not go there.
+/// The connection that writes, shared by the writer's thread and the fast path.
 pub(super) struct WriteQueue {
     writer: Mutex<WriteConnection>,
-    /// How many wait for the thread. Nobody overtakes them.
+    /// How many callers wait for the thread. No write overtakes them.
     waiting: AtomicUsize,
-    /// How many commits there were.
+    /// The number of commits.
     commits: AtomicU64,
-    /// After this long without one the log is copied into the file.
+    /// The log is checkpointed after this long without a commit.
     idle: Duration,
-    /// Whether the thread has nothing left to do until it is asked.
+    /// Whether the thread is idle until the next request.
     rests: AtomicBool,
 }
 
 impl WriteQueue {
-    /// With nothing queued.
+    /// A queue with nothing waiting.
     pub(super) fn new(writer: WriteConnection, idle: Duration) -> Self {
         let (waiting, commits, rests) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
         Self { writer: Mutex::new(writer), waiting, commits, idle, rests }
     }
 
-    /// A request for the thread, and where its answer will be.
+    /// A request for the thread, and the receiver of its answer.
     pub(super) fn request(
         self: &Arc<Self>,
         write: WriteOperation,
@@ -74,7 +74,8 @@ impl WriteQueue {
         (WriteRequest::Write(write, WriteWaiter { reply: Some(reply), desk: Arc::clone(self) }), answer)
     }
 
-    /// Writes on this thread and says whether the writer's is to look at the log; a request that might wait comes back.
+    /// Writes on this thread. Returns the result and whether the writer's thread must check the log, or the operation
+    /// itself if it might block.
     pub(super) fn try_now(&self, write: WriteOperation) -> Result<(WriteResult, bool), WriteOperation> {
         if !write.is_quick() || self.waiting.load(Ordering::SeqCst) > 0 {
             return Err(write);
@@ -88,11 +89,12 @@ impl WriteQueue {
     }
 
     fn writer(&self) -> MutexGuard<'_, WriteConnection> {
-        // A write that panicked was rolled back on the way out, or the next one begins with an error.
+        // The transaction of a write that panicked was rolled back during unwinding, or the next one begins with an
+        // error.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves requests until nobody is left to make one.
+    /// Serves requests until every sender is dropped.
     pub(super) fn run(&self, mut queue: mpsc::Receiver<WriteRequest>, timer: &Runtime) {
         while let Some(first) = self.next(&mut queue, timer) {
             let (mut writes, mut replies) = (Vec::new(), Vec::new());
@@ -125,7 +127,7 @@ impl WriteQueue {
         }
     }
 
-    /// Gives pages that deleted sessions left back to the disk, a step at a time, until somebody wants to write.
+    /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting.
     fn shrink_file(&self) {
         while self.waiting.load(Ordering::SeqCst) == 0 {
             let mut writer = self.writer();
@@ -138,7 +140,7 @@ impl WriteQueue {
         }
     }
 
-    /// The next request. While there is none, the time is used to empty the log.
+    /// The next request. While there is none, the log is checkpointed.
     fn next(&self, queue: &mut mpsc::Receiver<WriteRequest>, timer: &Runtime) -> Option<WriteRequest> {
         if let Ok(request) = queue.try_recv() {
             return Some(request);

@@ -1,7 +1,7 @@
-//! What was said in a record, erased: its events and its turns, and the long texts that nobody else refers to.
+//! Erases a record's conversation: its events and turns, and the long texts that no other record refers to.
 //!
-//! The connection that writes overwrites what it deletes with zeros. So nothing of the text is left in the file, but for
-//! what `docs/internals/store-format.md` names.
+//! The writing connection overwrites deleted content with zeros, so none of the text is left in the file, except as
+//! listed in `docs/internals/store-format.md`.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use super::rows::RecordKey;
 pub(super) const BLOBS: &str = "SELECT blob FROM events WHERE key BETWEEN ?1 AND ?2 AND blob IS NOT NULL \
      UNION SELECT prompt_blob FROM turns WHERE record = ?3 AND prompt_blob IS NOT NULL";
 
-/// The same text may have been said in another record too.
+/// Deletes a blob unless another record has the same text.
 pub(super) const DELETE_BLOB: &str = "DELETE FROM blobs WHERE hash = ?1 \
      AND NOT EXISTS (SELECT 1 FROM events WHERE blob = ?1) \
      AND NOT EXISTS (SELECT 1 FROM turns WHERE prompt_blob = ?1)";
 
-/// Erases what was said in a record.
+/// Erases a record's conversation.
 pub(super) fn erase(connection: &Connection, key: RecordKey) -> Result<(), SqliteFault> {
     let (first, last) = (key.first_event(), key.last_event());
     let mut select = connection.prepare_cached(BLOBS)?;

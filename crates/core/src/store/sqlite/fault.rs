@@ -1,4 +1,4 @@
-//! From SQLite's errors to the store's: the one place that knows what a result code means to a caller.
+//! Converts SQLite's errors to the store's: the only place that interprets result codes.
 
 use std::io;
 use std::num::TryFromIntError;
@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
-/// What went wrong inside the store, for people to read.
+/// The underlying error of a failed store operation, for messages.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct SqliteFailure(Cause);
@@ -21,14 +21,14 @@ enum Cause {
     TooLarge(TryFromIntError),
 }
 
-/// Why a statement or a request failed, before it is known for which file.
+/// Why a statement or a request failed, without the file.
 #[derive(Debug)]
 pub(super) enum SqliteFault {
-    /// The request goes against the contract; the store is well.
+    /// The request violates the contract; the store is intact.
     Refused(StoreError),
-    /// SQLite's own.
+    /// An error of SQLite.
     Sql(rusqlite::Error),
-    /// What was read cannot have been written by us.
+    /// Content that acpx cannot have written.
     Damaged(String),
     /// A number is larger than a column can hold.
     TooLarge(TryFromIntError),
@@ -53,13 +53,13 @@ impl From<TryFromIntError> for SqliteFault {
 }
 
 impl SqliteFault {
-    /// Whether another connection is in the way.
+    /// Whether another connection holds a lock.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
     }
 
-    /// Whether what was read says nothing to us: damage, or the work of a newer program. Where SQLite itself
-    /// finds the file damaged no program can read it.
+    /// Whether the content is unknown: damaged, or written by a newer program. Damage that SQLite itself reports is
+    /// not unknown content, because no program can read it.
     pub(super) fn is_unknown_content(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
@@ -68,7 +68,7 @@ impl SqliteFault {
         }
     }
 
-    /// The fault as the caller sees it.
+    /// The error for the caller.
     pub(super) fn into_error(self, operation: &'static str, path: &Path) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -82,8 +82,7 @@ impl SqliteFault {
     }
 }
 
-/// One of SQLite's errors as the caller sees it. It is shared because a commit that fails is the answer to
-/// every request in it.
+/// An error of SQLite for the caller. It is shared because a failed commit answers every request in it.
 pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, path: &Path) -> StoreError {
     let path = path.to_owned();
     if is_unknown_content(error) || is_damage(error) {
@@ -100,8 +99,8 @@ pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, p
     }
 }
 
-/// Whether the file contradicts itself. Every rule of the contract is checked before a row is written, so a row
-/// that a constraint refuses meets another one that cannot be there.
+/// Whether the file contradicts itself. Every rule of the contract is checked before a row is written, so a violated
+/// constraint means a row that should not exist.
 fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -109,16 +108,16 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Whether a value or a table is not as our format has it.
+/// Whether a value or a table does not have our format.
 fn is_unknown_content(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::Utf8Error(..)
-        // Our statements are fixed, so one that does not compile meets another schema than ours.
+        // Our statements are fixed, so one that does not compile meets a foreign schema.
         | rusqlite::Error::SqlInputError { .. } => true,
-        // The same, where SQLite cannot say at which letter.
+        // The same, where SQLite reports no position.
         rusqlite::Error::SqliteFailure(failure, Some(message)) if failure.code == ErrorCode::Unknown => {
             ["no such ", "table ", "access to view "].iter().any(|begin| message.starts_with(begin))
         }
@@ -126,7 +125,7 @@ fn is_unknown_content(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// SQLite keeps the system's own reason to itself, so ask the system again.
+/// SQLite hides the system's error, so query the system again.
 fn reason_not_opened(path: &Path) -> Option<io::Error> {
     let wanted = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
     rustix::fs::access(path, wanted).err().map(io::Error::from)

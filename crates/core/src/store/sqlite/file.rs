@@ -1,8 +1,8 @@
-//! Opening the file: made private if it is new, looked at before anything is written, and left byte for byte
-//! as it was if it is not ours or is damaged.
+//! Opens the store's file: creates it private if it is new, inspects it before anything is written, and leaves it
+//! unchanged byte for byte if it is not ours or is damaged.
 //!
-//! Nothing but SQLite opens a store that is there. When a process closes any descriptor of a file, the kernel
-//! drops all its locks on it, SQLite's among them.
+//! Only SQLite opens an existing store. When a process closes any descriptor of a file, the kernel drops all its
+//! locks on it, including SQLite's.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata, OpenOptions};
@@ -23,33 +23,33 @@ use super::{SqliteOptions, filesystem};
 use crate::store::StoreError;
 use crate::store::private_directory::{make_private_directory, sync_entry};
 
-/// How many prepared statements a connection keeps; more than there are.
+/// How many prepared statements a connection caches; more than there are.
 const STATEMENTS: usize = 64;
-/// A log that once grew beyond this is cut back to it.
+/// A log that grew beyond this is truncated to it.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
 
-/// How long to wait between two attempts where SQLite does not wait by itself.
+/// The pause between two attempts where SQLite does not wait by itself.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Between the making of a file and its closing no connection of this process may lock it.
+/// While a file is being created, no connection of this process may lock it.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// How a file is opened, with all that this depends on.
+/// How to open a file.
 pub(super) struct StoreOpener<'a> {
     pub(super) path: &'a Path,
     pub(super) options: &'a SqliteOptions,
     pub(super) migrations: Migrations,
-    /// The name of the network file system that a path lies on, if it does.
+    /// The name of the network file system that contains a path, if any.
     pub(super) network_kind: fn(&Path) -> Option<&'static str>,
 }
 
 impl<'a> StoreOpener<'a> {
-    /// As this program opens files.
+    /// With this program's migrations.
     pub(super) fn new(path: &'a Path, options: &'a SqliteOptions) -> Self {
         Self { path, options, migrations: Migrations::OURS, network_kind: filesystem::network_kind }
     }
 
-    /// Opens a store to write to it, and makes it if there is none.
+    /// Opens a store for writing, and creates it if it is missing.
     pub(super) fn writer(&self) -> Result<Connection, StoreError> {
         self.refuse_network()?;
         let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,11 +61,11 @@ impl<'a> StoreOpener<'a> {
 
     fn prepare_writer(&self) -> Result<Connection, SqliteFault> {
         let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // SQLite quietly opens a file that is write-protected for reading.
+        // SQLite silently opens a write-protected file read-only.
         if connection.is_readonly("main")? {
             return Err(self.not_opened(io::ErrorKind::PermissionDenied.into()).into());
         }
-        // Until the file is known to be ours, closing it must not move its log into it.
+        // Until the file is known to be ours, closing it must not checkpoint its log.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         patiently(self.options.busy_timeout, || {
             let found = schema::inspect(&connection, self.migrations.known())?;
@@ -74,9 +74,9 @@ impl<'a> StoreOpener<'a> {
         })?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        // What is deleted, or written anew in another place, is not left behind in the file.
+        // Deleted or moved content is overwritten.
         connection.pragma_update(None, "secure_delete", true)?;
-        // On macOS a plain fsync does not reach the medium. Elsewhere these change nothing.
+        // On macOS a plain fsync does not reach the medium. These change nothing on other systems.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
         if let Some(limit) = self.options.size_limit {
@@ -86,7 +86,7 @@ impl<'a> StoreOpener<'a> {
         Ok(connection)
     }
 
-    /// Opens a store to read it. A missing one stays missing.
+    /// Opens a store for reading. A missing one is not created.
     pub(super) fn reader(&self) -> Result<Connection, StoreError> {
         self.refuse_network()?;
         let found = fs::metadata(self.path).and_then(|found| refuse_other_kinds(&found));
@@ -105,7 +105,7 @@ impl<'a> StoreOpener<'a> {
             SchemaStatus::Older(found) => {
                 Err(StoreError::Older { path: self.path.to_owned(), found, known }.into())
             }
-            // To a reader a store that has yet to be made is one that is not there.
+            // For a reader, an unfinished store is a missing one.
             SchemaStatus::Unfinished => {
                 Err(self.not_opened(io::Error::new(io::ErrorKind::NotFound, "the file is empty")).into())
             }
@@ -113,7 +113,7 @@ impl<'a> StoreOpener<'a> {
     }
 
     fn connect(&self, access: OpenFlags) -> Result<Connection, SqliteFault> {
-        // Each connection has one thread, so SQLite need not guard it.
+        // Each connection has one thread, so SQLite needs no mutex.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = if self.is_on_read_only_disk() {
             Connection::open_with_flags(immutable(self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
@@ -122,27 +122,27 @@ impl<'a> StoreOpener<'a> {
         };
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // A file may have been written by someone else: no trigger, no view and no function with effects that
-        // its schema names is run, and pages are looked over as they come in.
+        // Another program may have written the file: disable triggers, views and functions with side effects in its
+        // schema, and check pages as they are read.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
-        // A plan does not depend on what is bound: otherwise a statement that was prepared once is parsed again with
-        // every value that might have chosen another index.
+        // Query plans must not depend on bound values: otherwise SQLite prepares a cached statement again for every
+        // value that might prefer another index.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(connection)
     }
 
-    /// Whether it lies on a disk that nobody can write to. There SQLite cannot make the companions of a store, and can do
-    /// without them if there is no log.
+    /// Whether it is on a read-only disk. SQLite cannot create its companion files there, and does not need them if
+    /// there is no log.
     fn is_on_read_only_disk(&self) -> bool {
         let written = rustix::fs::access(self.path, rustix::fs::Access::WRITE_OK);
         written == Err(rustix::io::Errno::ROFS) && sizes(self.path).1 == 0
     }
 
-    /// SQLite's locks and shared memory need one kernel to look after them, so a file on another machine is
-    /// refused before anything is made or opened there.
+    /// SQLite's locks and shared memory require a single kernel, so a file on a network file system is refused before
+    /// anything is created or opened there.
     fn refuse_network(&self) -> Result<(), StoreError> {
         match (self.network_kind)(self.path) {
             None => Ok(()),
@@ -157,7 +157,7 @@ impl<'a> StoreOpener<'a> {
     }
 }
 
-/// The name by which SQLite opens a file that does not change.
+/// The URI by which SQLite opens an immutable file.
 fn immutable(path: &Path) -> String {
     let escaped = |byte: &u8| match byte {
         b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(*byte).to_string(),
@@ -167,8 +167,8 @@ fn immutable(path: &Path) -> String {
     format!("file:{name}?immutable=1")
 }
 
-/// Tries again while others are in the way. SQLite waits for most locks by itself, but not for the one that
-/// turns the log on.
+/// Retries while other connections hold locks. SQLite waits for most locks by itself, but not for the one that turns
+/// the log on.
 fn patiently<T>(
     patience: Duration,
     mut attempt: impl FnMut() -> Result<T, SqliteFault>,
@@ -182,7 +182,7 @@ fn patiently<T>(
     }
 }
 
-/// Makes the directory and the file, for their owner alone, where they are missing.
+/// Creates the directory and the file, readable by their owner only, if they are missing.
 fn make(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(found) => return refuse_other_kinds(&found),
@@ -199,7 +199,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A directory is no store, and to open a pipe would wait for ever.
+/// A directory is not a store, and opening a pipe would block forever.
 fn refuse_other_kinds(found: &Metadata) -> io::Result<()> {
     match found {
         found if found.is_file() => Ok(()),
@@ -208,8 +208,7 @@ fn refuse_other_kinds(found: &Metadata) -> io::Result<()> {
     }
 }
 
-/// A file without a byte is a new store, unless a log beside it says that there was one: SQLite would throw
-/// the log away.
+/// An empty file is a new store, unless a log next to it shows that there was one: SQLite would discard the log.
 fn refuse_emptied(path: &Path) -> Result<(), SqliteFault> {
     let (file, log) = sizes(path);
     if file > 0 || log == 0 {
@@ -218,7 +217,7 @@ fn refuse_emptied(path: &Path) -> Result<(), SqliteFault> {
     Err(SqliteFault::Damaged("it is empty, but its log is not".to_owned()))
 }
 
-/// SQLite takes a last page that ends early for a whole one. Only a log that is yet to be copied explains it.
+/// SQLite accepts a truncated last page as a whole one. Only a log that is not yet checkpointed explains it.
 fn refuse_partial_page(path: &Path) -> Result<(), SqliteFault> {
     let (file, log) = sizes(path);
     if log > 0 || file.is_multiple_of(schema::PAGE_SIZE) {
@@ -227,7 +226,7 @@ fn refuse_partial_page(path: &Path) -> Result<(), SqliteFault> {
     Err(SqliteFault::Damaged("it is cut short".to_owned()))
 }
 
-/// The sizes of the file and its log. The log comes first: it goes away when the file is whole.
+/// The sizes of the file and its log. The log is read first: it is deleted once the file is complete.
 fn sizes(path: &Path) -> (u64, u64) {
     let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -239,7 +238,7 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
     companion(path, "-wal")
 }
 
-/// One of the files that SQLite has beside a store.
+/// The path of one of SQLite's companion files.
 pub(super) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);

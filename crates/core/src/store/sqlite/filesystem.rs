@@ -1,37 +1,37 @@
-//! Where the store may lie. SQLite's locks and shared memory need one kernel to look after them, so a file on
-//! another machine is refused before anything is made or opened there.
+//! Detects file systems on which a store cannot be. SQLite's locks and shared memory require a single kernel, so a
+//! file on a network file system is refused before anything is created or opened there.
 //!
-//! FUSE and 9p are let through: sandboxes and containers use them on one machine, and nothing tells those
-//! uses from the others.
+//! FUSE and 9p are accepted: sandboxes and containers use them on one machine, and those uses cannot be distinguished
+//! from others.
 
 use std::path::Path;
 
-/// The file system that a path lies on.
+/// The file system that contains a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
-    /// More than one kernel may write to it: no store can lie there.
+    /// More than one kernel may write to it: it cannot hold a store.
     Shared(&'static str),
     /// Anything else, by its number where it has one.
     Local {
-        /// The number that Linux gives it; 0 elsewhere.
+        /// The number that Linux gives it; 0 on other systems.
         number: u32,
     },
 }
 
 impl FileSystem {
-    /// The file system that a path lies on, or would lie on.
+    /// The file system that contains, or would contain, a path.
     pub fn of(path: &Path) -> Option<Self> {
         let stat = nearest(path)?;
         Some(kind_of(&stat).map_or_else(|| Self::Local { number: number_of(&stat) }, Self::Shared))
     }
 }
 
-/// The name of the network file system that a path lies on, or would lie on.
+/// The name of the network file system that contains, or would contain, a path.
 pub(super) fn network_kind(path: &Path) -> Option<&'static str> {
     kind_of(&nearest(path)?)
 }
 
-/// The file need not be there yet, nor its directory; whatever is nearest decides.
+/// The file and its directory need not exist yet; the nearest existing ancestor decides.
 fn nearest(path: &Path) -> Option<rustix::fs::StatFs> {
     path.ancestors().find_map(|place| rustix::fs::statfs(place).ok())
 }

@@ -1,5 +1,5 @@
-//! The ledger of imports: which files of npm acpx have been looked at, as they were then, and what became of each. A
-//! file that is still as it was need not be looked at again.
+//! The ledger of imports: which files of npm acpx were examined, with their time and size, and the outcome of each.
+//! An unchanged file need not be examined again.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,25 +11,25 @@ use super::cells::{self, Cells, Columns, columns};
 use super::fault::SqliteFault;
 use crate::model::RecordId;
 
-/// One file of npm acpx that was looked at.
+/// One examined file of npm acpx.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedFile {
     /// Its name within the directory.
     pub file: String,
     /// When it was last changed, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// How many bytes it had.
+    /// Its size in bytes.
     pub size: u64,
-    /// The record it became, if it did.
+    /// The record it was imported as, if any.
     pub record: Option<RecordId>,
-    /// What became of it, in words.
+    /// The outcome, as text.
     pub outcome: String,
 }
 
 pub(super) const IMPORT: Columns<6> = columns!["imports":
     "directory", "file", "modified_ns", "size", "record", "outcome"; "checksum"];
 
-/// What was noted of a directory, by file name.
+/// The entries of a directory, by file name.
 pub(super) fn read(connection: &Connection, directory: &Path) -> Result<Vec<ImportedFile>, SqliteFault> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM imports WHERE directory = ?1 ORDER BY file", IMPORT.list))?;
@@ -52,7 +52,7 @@ fn imported_file(cells: &Cells<'_, 6>) -> Result<ImportedFile, SqliteFault> {
     })
 }
 
-/// Notes files of a directory, each in the place of what was noted of it before.
+/// Stores entries for files of a directory, each replacing the previous one.
 pub(super) fn note(
     connection: &Connection,
     directory: &Path,

@@ -1,12 +1,11 @@
 //! Damage to the write-ahead log, found before SQLite reads it.
 //!
-//! SQLite reads a log up to the first frame that does not add up, since that is how a crash leaves it, and takes the store
-//! for as old as that. But a process that was killed leaves every frame that it wrote, and the index of the log, `-shm`,
-//! says how many were committed. So a log that ends earlier is damaged, unless the machine has started since: then the
-//! system may have lost what was not synced. Where the index is missing, a commit behind the first bad frame shows the
-//! same.
+//! SQLite reads a log up to the first invalid frame, because a crash leaves such a log, and silently drops the rest.
+//! But a killed process leaves every frame that it wrote, and the index of the log, `-shm`, has the number of
+//! committed frames. So a log that ends earlier is damaged, unless the machine has rebooted since: then unsynced data
+//! may be lost. If the index is missing, a commit after the first bad frame shows the same.
 //!
-//! A store that another process has open is not looked at: SQLite goes by the index then.
+//! A store that another process has open is not checked: SQLite then relies on the index.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,18 +20,18 @@ use super::fault::SqliteFault;
 use super::file::companion;
 use super::schema::PAGE_SIZE;
 
-/// The byte of the index that every process with the store open has locked.
+/// The byte of the index that every process with an open store has locked.
 const OPEN_LOCK: u64 = 128;
-/// The version of the index that SQLite has had since there are logs.
+/// The version of the index, unchanged since SQLite introduced logs.
 const INDEX_VERSION: u32 = 3_007_000;
-/// How long the header of a log is, and that of each frame.
+/// The length of a log's header, and of a frame's.
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 const PAGE: usize = 4096;
 const _: () = assert!(PAGE as u64 == PAGE_SIZE);
 
-/// The stores that this process has open, by their files. When a process closes any descriptor of an index, the kernel
-/// drops all its locks on it, so an index is read only while no connection of this process has it open.
+/// The stores that this process has open, by path. When a process closes any descriptor of an index, the kernel drops
+/// all its locks on it, so an index is read only while no connection of this process has it open.
 static OPEN: Mutex<Option<HashMap<PathBuf, usize>>> = Mutex::new(None);
 
 /// RAII guard: counts a store as open in this process.
@@ -40,7 +39,7 @@ static OPEN: Mutex<Option<HashMap<PathBuf, usize>>> = Mutex::new(None);
 pub(super) struct OpenStore(PathBuf);
 
 impl OpenStore {
-    /// Counts a store that is about to be opened. The error is that its log is damaged.
+    /// Counts a store that is about to be opened. Fails if its log is damaged.
     pub(super) fn new(path: &Path) -> Result<Self, SqliteFault> {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let mut open = open_stores();
@@ -48,7 +47,7 @@ impl OpenStore {
         *count += 1;
         let guard = Self(real);
         if *count == 1 {
-            // Dropped without the lock, should this fail.
+            // Dropping the guard takes the lock, so a failure must release the lock first.
             let looked = refuse_damaged_log(&guard.0);
             drop(open);
             looked?;
@@ -71,27 +70,27 @@ impl Drop for OpenStore {
 }
 
 fn open_stores() -> MutexGuard<'static, Option<HashMap<PathBuf, usize>>> {
-    // Every step leaves the map whole.
+    // Every step leaves the map consistent.
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the index of a log says.
+/// The content of a log's index.
 #[derive(Debug, PartialEq, Eq)]
 struct Index {
-    /// Which log it is of.
+    /// Identifies its log.
     salts: [u8; 8],
-    /// How many frames are committed, and how many of them the file has.
+    /// How many frames are committed, and how many of them are checkpointed.
     committed: u32,
     copied: u32,
 }
 
-/// What can be read of a log.
+/// The readable part of a log.
 #[derive(Debug, Default)]
 struct Log {
     salts: [u8; 8],
     /// The last frame that ends a commit, before the first bad one.
     committed: u32,
-    /// Whether one behind that ends a commit.
+    /// Whether a frame after that ends a commit.
     goes_on: bool,
 }
 
@@ -103,7 +102,7 @@ fn refuse_damaged_log(path: &Path) -> Result<(), SqliteFault> {
         Err(_) => (None, modified(&log_path)),
     };
     let log = match &index {
-        // The file has all of it, or there is nothing to have.
+        // Everything is checkpointed, or the log is empty.
         None if !log_path.exists() => return Ok(()),
         Some(index) if index.committed == 0 => return Ok(()),
         _ => Log::read(&log_path).unwrap_or_default(),
@@ -116,7 +115,7 @@ fn refuse_damaged_log(path: &Path) -> Result<(), SqliteFault> {
     if !is_short || !written.is_some_and(is_since_boot) {
         return Ok(());
     }
-    // Another process may have opened it meanwhile.
+    // Another process may have opened it since.
     let again = File::open(&index_path).ok();
     let is_same = again.as_ref().and_then(Index::read) == index;
     if !is_same || again.as_ref().is_some_and(is_open_elsewhere) {
@@ -138,7 +137,7 @@ fn is_open_elsewhere(index: &File) -> bool {
         typ: FlockType::WriteLock,
         offset_type: FlockOffsetType::Set,
     };
-    // Where the system does not tell, SQLite is left to it.
+    // If the system does not answer, SQLite decides.
     !matches!(fcntl_getlk(index, &lock), Ok(None))
 }
 
@@ -146,7 +145,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// Whether something was written since the machine has started; where that is not known, it was not.
+/// Whether a file was written since the machine booted; false if that is unknown.
 fn is_since_boot(written: SystemTime) -> bool {
     let uptime = fs::read_to_string("/proc/uptime").ok();
     let seconds = uptime.as_deref().and_then(|text| text.split('.').next()?.parse().ok());
@@ -155,7 +154,7 @@ fn is_since_boot(written: SystemTime) -> bool {
 }
 
 impl Index {
-    /// Reads an index; `None` if it was never finished or is being written.
+    /// Reads an index; `None` if it is incomplete or being written.
     fn read(mut file: &File) -> Option<Self> {
         let mut bytes = [0; 100];
         file.read_exact(&mut bytes).ok()?;
@@ -178,7 +177,7 @@ impl Log {
         let sum = CheckSum { is_big_endian: header[3] & 1 == 1 };
         let head = sum.of([0, 0], &header[..FRAME_HEADER]);
         let mut log = Self::default();
-        // Without a header that adds up SQLite reads nothing.
+        // SQLite ignores a log whose header checksum is wrong.
         let mut is_whole = head == stored(&header[FRAME_HEADER..]);
         if is_whole {
             log.salts = *header[16..].first_chunk().expect("the header is long enough");
@@ -201,14 +200,14 @@ impl Log {
                     log.goes_on |= frame[8..16] == header[16..24];
                 }
             }
-            // What follows a bad frame adds up with what that one says of itself.
+            // The frames after a bad one continue from its stored checksum.
             before = said;
         }
         Ok(log)
     }
 }
 
-/// How SQLite sums up a log.
+/// SQLite's checksum of a log.
 struct CheckSum {
     is_big_endian: bool,
 }
@@ -227,7 +226,7 @@ impl CheckSum {
     }
 }
 
-/// The sum that is written here.
+/// The checksum stored here.
 fn stored(bytes: &[u8]) -> [u32; 2] {
     let number = |at: usize| u32::from_be_bytes(*bytes[at..].first_chunk().expect("a sum has 8 bytes"));
     [number(0), number(4)]

@@ -1,5 +1,5 @@
-//! The store in one SQLite file. It outlives its process at every point, and several processes may have it
-//! open at once: any number that read, and hosts that write under their leases.
+//! The store in one SQLite file. It survives a crash of its process at any point, and several processes may have it
+//! open at once: any number of readers, and hosts that write under their leases.
 //!
 //! The format is described in `docs/internals/store-format.md`.
 
@@ -52,46 +52,45 @@ use crate::model::{
     Seq, Timestamp, Turn, TurnId,
 };
 
-/// The longest path that SQLite opens: it has 512 bytes for it with the name of a companion.
+/// The longest path that SQLite opens: it reserves 512 bytes, including the name of a companion file.
 const LONGEST_PATH: usize = 500;
 
 /// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading and writing. A store that is missing is made.
+    /// Reading and writing. A missing store is created.
     ReadWrite,
-    /// Reading alone. A store that is missing stays missing, one that is there is not changed, and every write
-    /// is [`StoreError::ReadOnly`]. SQLite may leave its two companions, empty, beside the file.
+    /// Reading only. A missing store is not created, an existing one is not changed, and every write fails with
+    /// [`StoreError::ReadOnly`]. SQLite may leave its two companion files, empty, next to the file.
     ReadOnly,
 }
 
-/// On which thread a store is read. SQLite blocks while the disk does.
+/// The thread that reads run on. SQLite blocks while the disk does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadThread {
-    /// On one of its own, so that none of a runtime's is blocked.
+    /// A thread of the store, so that no thread of a runtime blocks.
     OnOwnThread,
-    /// On the one that asks. For a command that reads a little and ends, the start of a thread is much of the
-    /// time it takes.
+    /// The caller's thread. For a command that reads little and exits, starting a thread would take much of its time.
     OnCallersThread,
 }
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// What for.
+    /// Reading only, or writing too.
     pub access: Access,
     /// Where reads run.
     pub reads: ReadThread,
-    /// How long to wait for another process before the store is [`StoreError::Locked`].
+    /// How long to wait for another process before an operation fails with [`StoreError::Locked`].
     pub busy_timeout: Duration,
-    /// The most bytes the file may have; `None` for as many as the disk has.
+    /// The maximum size of the file in bytes; `None` for no limit.
     pub size_limit: Option<u64>,
-    /// After this long without anything to write, the write-ahead log is copied into the file.
+    /// The write-ahead log is checkpointed after this long without a write.
     pub idle: Duration,
 }
 
 impl SqliteOptions {
-    /// The usual patience, no limit, and reads on a thread of their own.
+    /// The default timeouts, no size limit, and reads on their own thread.
     pub fn new(access: Access) -> Self {
         let (busy_timeout, idle) = (Duration::from_secs(5), Duration::from_secs(1));
         Self { access, reads: ReadThread::OnOwnThread, busy_timeout, size_limit: None, idle }
@@ -105,11 +104,11 @@ pub struct SqliteStore {
     path: PathBuf,
     /// The format we know.
     known: i64,
-    // Dropped first: the connection that closes last empties the log, and only the writer's can.
+    // Dropped first: the connection that closes last checkpoints the log, and only the writer's can.
     reader: ReadExecutor,
     writer: Option<(Arc<WriteQueue>, QueueThread<WriteRequest>)>,
     files: Option<Arc<OpenFiles>>,
-    /// Dropped last, when no connection is left.
+    /// Dropped last, after all connections.
     _open: OpenStore,
 }
 
@@ -125,10 +124,10 @@ impl SqliteStore {
         Self::open_with(path, &SqliteOptions::new(access))
     }
 
-    /// Opens the store at `path` with other options than the usual ones.
+    /// Opens the store at `path` with these options.
     pub fn open_with(path: &Path, options: &SqliteOptions) -> Result<Self, StoreError> {
         let not_opened = |source| StoreError::Open { path: path.to_owned(), source };
-        // SQLite gives some relative names a meaning of their own.
+        // SQLite interprets some relative names specially.
         let path = std::path::absolute(path).map_err(not_opened)?;
         if path.as_os_str().len() > LONGEST_PATH {
             let words = format!(
@@ -164,23 +163,23 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Whether the file, and its log, are still there under their names. Every write fails once they are not. A store that
-    /// is only read always is.
+    /// Whether the file and its log still exist under their names. Every write fails once they do not. Always true
+    /// for a read-only store.
     pub fn is_in_place(&self) -> bool {
         self.files.as_ref().is_none_or(|files| files.are_in_place())
     }
 
-    /// Which format the file has, and what is wrong with it as far as can be seen in this time.
+    /// The format of the file, and the damage that a check finds within this time.
     pub async fn check(&self, limit: Duration) -> Result<StoreCheck, StoreError> {
         self.read(move |connection| check::check(connection, limit)).await
     }
 
-    /// The files of npm acpx in a directory that have been looked at, by their names.
+    /// The files of npm acpx in a directory that were examined, by name.
     pub async fn imports(&self, directory: PathBuf) -> Result<Vec<ImportedFile>, StoreError> {
         self.read(move |connection| ledger::read(connection, &directory)).await
     }
 
-    /// Notes that files of a directory have been looked at; each takes the place of what was noted of it before.
+    /// Stores that files of a directory were examined; each entry replaces the previous one for its file.
     pub async fn note_imports(&self, directory: PathBuf, files: Vec<ImportedFile>) -> Result<(), StoreError> {
         self.write(WriteOperation::NoteImports { directory, files }).await.map(drop)
     }
@@ -215,7 +214,7 @@ impl SqliteStore {
         let worker = match &self.reader {
             ReadExecutor::Thread(worker) => worker,
             ReadExecutor::Here(connection) => {
-                // A read that panicked has changed nothing, and its transaction was rolled back on the way out.
+                // A read that panicked has changed nothing, and unwinding rolled back its transaction.
                 let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
                 return threads::read_once(&connection, &self.path, self.known, query);
             }
@@ -348,7 +347,7 @@ enum ReadExecutor {
     Here(Mutex<Connection>),
 }
 
-/// A thread and the queue it serves. Dropping it lets the thread finish what is queued and waits for it.
+/// A thread and its queue. Dropping it waits until the thread has served what is queued.
 struct QueueThread<T> {
     queue: Option<mpsc::Sender<T>>,
     thread: Option<JoinHandle<()>>,
@@ -361,7 +360,7 @@ impl<T: Send + 'static> QueueThread<T> {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Queues a request, at once or else when there is room; `None` if nobody will serve it.
+    /// Queues a request, waiting for room if necessary; `None` if the thread has ended.
     async fn send(&self, request: T) -> Option<()> {
         let queue = self.queue.as_ref()?;
         match queue.try_send(request) {
@@ -376,7 +375,7 @@ impl<T> Drop for QueueThread<T> {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on its own.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }

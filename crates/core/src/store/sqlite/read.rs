@@ -1,6 +1,5 @@
-//! What each request reads, inside a transaction of its own. What the file says in two places is compared: the
-//! events of a record must end where the record says they end, and its open turns must be as many as it says,
-//! or the file is damaged.
+//! The queries of read requests, each in its own transaction. Redundant information is compared: the events of a
+//! record must end where the record's row says, and the number of open turns must match, or the file is damaged.
 
 use std::sync::LazyLock;
 
@@ -25,12 +24,12 @@ pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Re
     found.next()?.map(|row| rows::record(connection, row)).transpose()
 }
 
-/// The statement that reads whole records, up to its conditions.
+/// The statement that selects whole records, without its conditions.
 pub(super) fn select_records() -> String {
     format!("SELECT {}, {} FROM records", RECORD.list, STANDING.list)
 }
 
-/// A page of records, last changed first.
+/// A page of records, most recently changed first.
 pub(super) fn records(
     connection: &Connection,
     filter: &RecordFilter,
@@ -48,7 +47,7 @@ pub(super) fn records(
     listed(connection, &select_page(&conditions), values)
 }
 
-/// A page of records, last made first.
+/// A page of records, most recently created first.
 pub(super) fn records_by_making(
     connection: &Connection,
     filter: &RecordFilter,
@@ -116,7 +115,7 @@ pub(super) fn owners(
     Ok(owners)
 }
 
-/// Which of these records were made after another one.
+/// Which of these records were created after another one.
 pub(super) fn made_after(
     connection: &Connection,
     than: &RecordId,
@@ -140,7 +139,7 @@ fn json_list(texts: &[&str]) -> String {
     serde_json::to_string(texts).expect("a list of texts is JSON")
 }
 
-/// The records of a list, none of which may be deleted.
+/// The records of a list; a deleted one among them is damage.
 fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Result<Vec<Record>, SqliteFault> {
     let mut statement = connection.prepare_cached(statement)?;
     let mut found = statement.query(params_from_iter(values))?;
@@ -155,7 +154,7 @@ fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Resul
     Ok(records)
 }
 
-/// The condition that leads to the index of listed records.
+/// The condition that selects the index of listed records.
 pub(super) const NOT_DELETED: &str = "deleted_at IS NULL";
 pub(super) const AFTER: &str = "(updated_at, id) < (?, ?)";
 
@@ -167,18 +166,18 @@ pub(super) fn select_page(conditions: &[&str]) -> String {
 
 pub(super) const MADE_BEFORE: &str = "key < ?";
 
-/// The statement for a page of records that meet all conditions, by their keys, which are given out in order.
+/// The statement for a page of records that meet all conditions, by key. Keys are assigned in order of creation.
 pub(super) fn select_page_by_making(conditions: &[&str]) -> String {
     let conditions = conditions.join(" AND ");
     format!("{} WHERE {conditions} ORDER BY key DESC LIMIT ?", select_records())
 }
 
-/// The program and the arguments of an agent without a name, as their columns hold them, if the key is one of such
-/// an agent.
+/// The program and the arguments of an agent without a name, in their columns' format, if the key is that of such an
+/// agent.
 fn command_of(agent: &AgentKey) -> Option<(String, String)> {
     let command: Vec<String> = serde_json::from_str(agent.as_str()).ok()?;
     let (program, args) = command.split_first()?;
-    // A key that is written in another way than ours is not the key of any agent.
+    // Only a key in our own JSON formatting is an agent's key.
     (rows::list(&command) == agent.as_str()).then(|| (program.clone(), rows::list(args)))
 }
 
@@ -220,7 +219,7 @@ pub(super) fn running(connection: &Connection) -> Result<Vec<(RecordId, AgentRun
 }
 
 pub(super) fn select_running() -> String {
-    // Left to itself SQLite goes through all records, because another index has them by their ids.
+    // By default SQLite would scan all records, because another index has them in the order of their ids.
     format!(
         "SELECT {} FROM records INDEXED BY records_running WHERE run_pid IS NOT NULL AND run_ended_at IS NULL \
          ORDER BY id",
@@ -228,7 +227,7 @@ pub(super) fn select_running() -> String {
     )
 }
 
-/// The statements that run with every page are put together once.
+/// Frequent statements are built once.
 static SELECT_EVENTS: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {} FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3", EVENT.list)
 });
@@ -255,7 +254,7 @@ pub(super) fn events(
         if seq != next {
             return Err(missing_event(next));
         }
-        // A body that has no room is left for the next page, and not read for this one.
+        // A body that does not fit is left for the next page without being read.
         if !page.has_room_for(rows::body_size(connection, &cells)?) {
             return Ok(page.into_events());
         }
@@ -270,10 +269,10 @@ fn missing_event(seq: Seq) -> SqliteFault {
     SqliteFault::Damaged(format!("event {seq} is missing"))
 }
 
-/// The turns that still wait for the agent, in order.
+/// The open turns, in order.
 pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<Turn>, SqliteFault> {
     let standing = existing(connection, id)?;
-    // Mostly there is none, and the statement is long to read for a command that reads little else.
+    // There is usually none, and preparing the long statement costs a short command too much.
     if standing.open_turns == 0 {
         return Ok(Vec::new());
     }
@@ -290,7 +289,7 @@ pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<T
     if complete { Ok(turns) } else { Err(SqliteFault::Damaged("an open turn is missing".to_owned())) }
 }
 
-/// The turn a client named so.
+/// The turn with this request id.
 pub(super) fn turn_by_request(
     connection: &Connection,
     id: &RecordId,
@@ -304,7 +303,7 @@ pub(super) fn turn_by_request(
     rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)
 }
 
-/// The turn of a number.
+/// The turn with this number.
 pub(super) fn turn_by_number(
     connection: &Connection,
     id: &RecordId,
@@ -320,13 +319,13 @@ pub(super) fn turn_by_number(
     rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)
 }
 
-/// The key of a record, if it is there.
+/// The key of a record, if it exists.
 pub(super) fn key_of(connection: &Connection, id: &RecordId) -> Result<Option<RecordKey>, SqliteFault> {
     let mut statement = connection.prepare_cached("SELECT key FROM records WHERE id = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| row.get(0).map(RecordKey)).optional()?)
 }
 
-/// The highest key of a record.
+/// The highest key of all records.
 pub(super) fn last_key(connection: &Connection) -> Result<Option<RecordKey>, SqliteFault> {
     let mut statement = connection.prepare_cached("SELECT max(key) FROM records")?;
     Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(RecordKey))

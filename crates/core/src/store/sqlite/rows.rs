@@ -1,5 +1,5 @@
-//! Rows as values of the model and back. A row that says what no version of ours says is damage, with the
-//! column named; nothing is guessed in its place.
+//! Converts rows to values of the model and back. A value that no version of acpx writes is reported as damage, with
+//! its column; nothing is guessed.
 
 mod memory;
 mod record;
@@ -30,7 +30,7 @@ pub(super) use self::turn::{
     unasked, wish_values,
 };
 
-/// The number of a record in the file.
+/// The key of a record in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordKey(pub(super) i64);
 
@@ -39,35 +39,35 @@ const LAST_SEQ: i64 = (1 << SEQ_BITS) - 1;
 const LAST_RECORD: i64 = i64::MAX >> SEQ_BITS;
 
 impl RecordKey {
-    /// The key of one of the record's events, if it can have one.
+    /// The key of one of the record's events, if the number fits.
     pub(super) fn event(self, seq: Seq) -> Option<i64> {
         let seq = i64::try_from(seq.0).ok().filter(|seq| *seq <= LAST_SEQ)?;
         (0..=LAST_RECORD).contains(&self.0).then_some((self.0 << SEQ_BITS) | seq)
     }
 
-    /// The one that follows, or the first.
+    /// The key after this one, or the first.
     pub(super) fn after(last: Option<Self>) -> Option<Self> {
         let next = last.map_or(1, |last| last.0.saturating_add(1));
         (next <= LAST_RECORD).then_some(Self(next))
     }
 
-    /// The lowest key one of its events can have.
+    /// The lowest possible key of its events.
     pub(super) fn first_event(self) -> i64 {
         self.0 << SEQ_BITS
     }
 
-    /// The highest key one of its events can have.
+    /// The highest possible key of its events.
     pub(super) fn last_event(self) -> i64 {
         (self.0 << SEQ_BITS) | LAST_SEQ
     }
 }
 
-/// The number of the event a key is for.
+/// The number of the event with this key.
 pub(super) fn seq_of(key: i64) -> Seq {
     Seq((key & LAST_SEQ).cast_unsigned())
 }
 
-/// After eight million records, or a million million events of one, the numbers are used up.
+/// The error after eight million records, or a million million events of one, when no key is left.
 pub(super) fn no_key_left() -> SqliteFault {
     SqliteFault::Sql(rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
@@ -75,13 +75,13 @@ pub(super) fn no_key_left() -> SqliteFault {
     ))
 }
 
-/// Where a record stood when something else than an event was last added to it.
+/// The state of a record when something other than an event was last written to it.
 pub(super) const STANDING: Columns<7> = columns!["records":
     "key", "updated_at", "last_seq", "last_turn", "answered_turns", "lineage_rows", "open_turns";
     "standing_checksum"];
 
-/// Where a record stands: what follows from its changes, and how many rows of other tables belong to it, so that
-/// one that was lost is missed.
+/// The state of a record: what follows from its changes, and how many rows of other tables belong to it, so that a
+/// lost row is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordRowState {
     pub(super) key: RecordKey,
@@ -90,8 +90,8 @@ pub(super) struct RecordRowState {
     pub(super) open_turns: u64,
 }
 
-/// Where a record stands by its own row, with columns that begin with the one at `first`. Events may have been added
-/// since: see [`with_events`].
+/// The state of a record from its own row, with columns that begin at `first`. Events may have been added since: see
+/// [`with_events`].
 pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<RecordRowState, SqliteFault> {
     let cells = Cells::read(row, first, &STANDING)?;
     let last_seq = cells.optional_number(2)?.map(Seq);
@@ -104,7 +104,7 @@ pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<RecordRowState, Sq
     })
 }
 
-/// Where a record stands once the events that its row does not tell of are counted.
+/// The state of a record including the events that its row does not include yet.
 pub(super) fn with_events(
     connection: &Connection,
     standing: RecordRowState,
@@ -117,19 +117,19 @@ pub(super) fn with_events(
 }
 
 impl RecordRowState {
-    /// The same with the last event that there is. One that is missing is noticed by whoever reads it.
+    /// The same with this last event. A reader of the events detects a missing one.
     pub(super) fn ending_with(mut self, last: Option<Seq>) -> Self {
         self.progress.last_seq = self.progress.last_seq.max(last);
         self
     }
 
-    /// The same before another append.
+    /// The state at the start of the next append.
     pub(super) fn at_rest(mut self) -> Self {
         self.progress = self.progress.at_rest();
         self
     }
 
-    /// Whether the row says less than this but for the events.
+    /// Whether more than added events has changed since the row was written.
     pub(super) fn is_news_after(&self, row: &Self) -> bool {
         let more = self.progress.differs_in_more_than_events(row.progress);
         more || (self.lineage_rows, self.open_turns) != (row.lineage_rows, row.open_turns)
@@ -139,7 +139,7 @@ impl RecordRowState {
 /// The columns of a lease.
 pub(super) const LEASE: Columns<3> = columns!["leases": "record", "host", "generation"; "leases.checksum"];
 
-/// The generation of a lease, its columns beginning with the one at `first`.
+/// The generation of a lease whose columns begin at `first`.
 pub(super) fn generation(row: &Row<'_>, first: usize) -> Result<u64, SqliteFault> {
     Cells::read(row, first, &LEASE)?.number(2)
 }
@@ -185,7 +185,7 @@ fn lineage_row(cells: &Cells<'_, 8>) -> Result<LineageRow, SqliteFault> {
 pub(super) const EVENT: Columns<9> = columns!["events":
     "key", "at", "turn", "lineage", "protocol", "direction", "kind", "body", "blob"; "checksum"];
 
-/// How many bytes an event's body has, found out without reading it.
+/// The size of an event's body in bytes, determined without reading it.
 pub(super) fn body_size(connection: &Connection, cells: &Cells<'_, 9>) -> Result<usize, SqliteFault> {
     body::size(connection, cells.value(7), cells.value(8))
 }

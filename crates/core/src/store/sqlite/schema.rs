@@ -1,8 +1,8 @@
-//! The file's format: how it is marked as ours, which one it has, and the migrations from one to the next.
+//! The file's format: its application id, its version, and the migrations.
 //!
-//! A migration is never edited. All that a file needs run in one transaction, so a file is of one format or
-//! of another and never between two. What a newer program has made of a file is read as far as it is known,
-//! never written to, and never called damaged.
+//! A migration is never edited. All migrations of a file run in one transaction, so a file always has exactly one
+//! format. A file of a newer program is read as far as its format is known, never written, and never reported as
+//! damaged.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -12,18 +12,18 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::fault::SqliteFault;
 use crate::store::StoreError;
 
-/// "acpx" as a number: what `file` and other programs see in the header.
+/// "acpx" as a number, in the header for `file` and other programs.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"acpx");
 
 /// The size of the file's pages.
 pub(super) const PAGE_SIZE: u64 = 4096;
 
-/// What leads from each format to the next, the first from an empty file. The formats are numbered from 1.
+/// The migrations from each format to the next, the first from an empty file. Formats are numbered from 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Migrations(pub(super) &'static [&'static str]);
 
 impl Migrations {
-    /// Those of this program.
+    /// This program's migrations.
     pub(super) const OURS: Self = Self(&[
         include_str!("migrations/0001.sql"),
         include_str!("migrations/0002.sql"),
@@ -37,7 +37,7 @@ impl Migrations {
         include_str!("migrations/0010.sql"),
     ]);
 
-    /// The format they end with: the one that is written.
+    /// The format after all migrations: the one we write.
     pub(super) fn known(self) -> i64 {
         self.numbered().map(|(format, _)| format).last().unwrap_or(0)
     }
@@ -47,32 +47,32 @@ impl Migrations {
     }
 }
 
-/// What a file turned out to be. Finding out writes nothing.
+/// The status of a file. Finding it out writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaStatus {
-    /// Nothing yet, or a store whose making was cut short.
+    /// Empty, or a store whose creation was interrupted.
     Unfinished,
-    /// A store of a format that we can bring up to ours.
+    /// A store of a format that we can migrate.
     Older(i64),
     /// A store of the format we write.
     Current,
-    /// A store of a format we only know in part.
+    /// A store of a newer format.
     Newer(i64),
 }
 
-/// Looks at a file without changing it.
+/// Inspects a file without changing it.
 pub(super) fn inspect(connection: &Connection, known: i64) -> Result<SchemaStatus, SqliteFault> {
-    // One look: between two, someone else may make the store.
+    // One transaction: otherwise another process may create the store in between.
     let look = connection.unchecked_transaction()?;
     let application_id: i32 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let pages: i64 = look.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let format = format(&look)?;
-    // The tables come with their format, in one transaction.
+    // Tables and format are created in one transaction.
     let has_tables =
         format == 0 && look.query_row("SELECT count(*) > 0 FROM sqlite_schema", [], |row| row.get(0))?;
     look.commit()?;
     match (application_id, format) {
-        // The mark is the first thing ever written, so a file with pages and without it is not ours.
+        // The application id is the first thing written, so a file with pages and without it is not ours.
         (0, _) if pages == 0 => Ok(SchemaStatus::Unfinished),
         (APPLICATION_ID, 0) if has_tables => {
             Err(SqliteFault::Damaged("it has tables and no format".to_owned()))
@@ -88,7 +88,7 @@ pub(super) fn inspect(connection: &Connection, known: i64) -> Result<SchemaStatu
     }
 }
 
-/// Brings a file to the format we write, with its write-ahead log on.
+/// Migrates a file to the format we write, and turns its write-ahead log on.
 pub(super) fn migrate(
     connection: &mut Connection,
     found: SchemaStatus,
@@ -107,7 +107,7 @@ pub(super) fn migrate(
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Someone else may have been first while we waited for the lock, even a program newer than ours.
+    // Another process, even a newer program, may have migrated the file while we waited for the lock.
     let found = format(&transaction)?;
     if found > known {
         return Err(other_format(path, found, known).into());
@@ -119,8 +119,7 @@ pub(super) fn migrate(
     Ok(transaction.commit()?)
 }
 
-/// The error for a file that has another format than the one it must have here. Formats only go up, so one that
-/// is lower was not made so by any of our programs.
+/// The error for a file of an unexpected format. Formats only go up, so a lower one was not written by acpx.
 pub(super) fn other_format(path: &Path, found: i64, known: i64) -> StoreError {
     let path = path.to_owned();
     if found > known {
@@ -130,12 +129,12 @@ pub(super) fn other_format(path: &Path, found: i64, known: i64) -> StoreError {
     }
 }
 
-/// Makes an empty file ours. The mark is committed before anything else, and before the write-ahead log comes
-/// in, so that no later state of the file is without it.
+/// Marks an empty file as ours. The application id is committed before anything else, and before the write-ahead log
+/// is turned on, so that no later state of the file is without it.
 fn mark(connection: &mut Connection) -> Result<(), SqliteFault> {
     connection.pragma_update(None, "page_size", PAGE_SIZE.cast_signed())?;
     // The vacuum mode must be set before the first page is written, and setting it writes that page. So the
-    // transaction begins as one that reads.
+    // transaction begins as a read transaction.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
     transaction.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -147,7 +146,7 @@ fn turn_log_on(connection: &Connection) -> Result<(), SqliteFault> {
     if mode == "wal" { Ok(()) } else { Err(SqliteFault::Damaged(format!("its journal mode stays {mode}"))) }
 }
 
-/// The format a file has now. Others may have it open, so it can go up at any time outside a transaction.
+/// The current format of a file. Another process can raise it at any time outside a transaction.
 pub(super) fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }

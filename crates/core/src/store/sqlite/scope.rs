@@ -1,5 +1,5 @@
-//! Which record a shell means. An index leads to it, so the number of records makes no difference. The columns of
-//! the index are part of the record's checksum, so one that leads astray is found out.
+//! Finds the record that a shell means. The lookup uses an index, so its cost does not depend on the number of
+//! records. The indexed columns are part of the record's checksum, so a wrong index entry is detected.
 
 use rusqlite::{Connection, params};
 
@@ -14,7 +14,7 @@ const IN_SCOPE: &str = "scope_agent = ?1 AND real_cwd = ?2 AND scope_name = ?3";
 pub(super) const OPEN: &str = "closed_at IS NULL AND deleted_at IS NULL";
 pub(super) const CLOSED_LAST: &str = "closed_at IS NOT NULL ORDER BY closed_at DESC, key DESC LIMIT 1";
 
-/// The record that has a scope, in the nearest directory that has one.
+/// The record with a scope, in the nearest directory that has one.
 pub(super) fn find(connection: &Connection, query: &ScopeQuery) -> Result<Option<Record>, SqliteFault> {
     let scope = Scope { agent: query.agent.clone(), name: query.name.clone() };
     for directory in &query.directories {
@@ -41,7 +41,7 @@ fn find_in(
     let mut found = statement.query(params![scope.agent.as_str(), directory.as_str(), name])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let record = rows::record(connection, row)?;
-    // Its lifecycle decides which index a record is in, and is no column of the one for open records.
+    // The lifecycle decides which index contains a record, but is not a column of the index for open records.
     let is_right = match record.lifecycle {
         Lifecycle::Open => which == OPEN,
         Lifecycle::Closed { .. } => which == CLOSED_LAST,
@@ -67,7 +67,7 @@ pub(super) fn refuse_taken(
     let name = rows::name_text(scope);
     let mut found = statement.query(params![scope.agent.as_str(), directory.as_str(), name])?;
     let Some(row) = found.next()? else { return Ok(()) };
-    // Only what a record is, and not where it stands: the holder may be the record that is being written.
+    // Only the record's own columns, not its state: the holder may be the record that is being written.
     let cells = Cells::read(row, 0, &RECORD)?;
     let holder = rows::id(&cells)?;
     match rows::place(&cells)?.lifecycle {
@@ -77,7 +77,7 @@ pub(super) fn refuse_taken(
     }
 }
 
-/// An index has a record that does not belong there.
+/// The error for a record in the wrong index.
 pub(super) fn misled(record: &RecordId) -> SqliteFault {
     SqliteFault::Damaged(format!(
         "an index and the record {record} do not agree whether it is open, closed or deleted"

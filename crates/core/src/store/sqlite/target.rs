@@ -1,4 +1,4 @@
-//! The record that changes are written to, and where it stands after each of them.
+//! Applies changes to a record's rows and tracks its state.
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_from_iter};
@@ -18,7 +18,7 @@ use crate::model::{
 use crate::store::progress::RecordProgress;
 use crate::store::{Change, StoreError};
 
-/// A record that is written to.
+/// A record that is being written.
 pub(super) struct RecordWriter<'a> {
     pub(super) connection: &'a Connection,
     pub(super) id: &'a RecordId,
@@ -26,7 +26,7 @@ pub(super) struct RecordWriter<'a> {
 }
 
 impl RecordWriter<'_> {
-    /// Writes changes in their order. Where the record then stands is left to be written at the end.
+    /// Writes changes in order. The resulting state is written at the end, with [`Self::write_standing`].
     pub(super) fn write_all(&mut self, changes: &[Change]) -> Result<(), SqliteFault> {
         let mut insert_event = self.connection.prepare_cached(
             "INSERT INTO events (key, at, turn, lineage, protocol, direction, kind, body, blob, checksum) \
@@ -74,7 +74,7 @@ impl RecordWriter<'_> {
         Ok(())
     }
 
-    /// Puts other values into some of the columns that say what the record is.
+    /// Replaces values of the record's own columns.
     fn replace(&self, others: &[(&'static str, ValueRef<'_>)]) -> Result<(), SqliteFault> {
         let checksum = self.read_row(|cells| Ok(cells.checksum_with(others)))?;
         let columns: Vec<&str> = others.iter().map(|(column, _)| *column).collect();
@@ -88,7 +88,7 @@ impl RecordWriter<'_> {
         Ok(())
     }
 
-    /// Reads what the record is.
+    /// Reads the record's own columns.
     fn read_row<T>(
         &self,
         read: impl FnOnce(&RecordRow<'_>) -> Result<T, SqliteFault>,
@@ -161,7 +161,7 @@ impl RecordWriter<'_> {
         self.refuse_taken(turn)?;
         let before = self.turn_before(turn)?;
         let dispatched_before = before.as_ref().and_then(|(_, dispatched_at)| *dispatched_at);
-        // Only the states are counted, so the rest may be that of the new turn.
+        // Only states are counted, so the other fields may be those of the new turn.
         let before = before.map(|(state, _)| Turn { state, ..turn.clone() });
         self.standing.progress.turn(before.as_ref(), turn);
         self.count_open(before.is_some_and(|before| before.is_open()), turn.is_open());
@@ -177,7 +177,7 @@ impl RecordWriter<'_> {
             state.state.into(),
             turn.policy.mode.as_str().into(),
             ValueRef::Integer(turn.queued_at.as_millis()),
-            // The time of dispatch stays with a turn that has gone further; the model no longer carries it.
+            // The dispatch time stays in the row of a turn that has progressed; the model no longer has it.
             cells::optional_integer(state.dispatched_at.or(dispatched_before)),
             cells::optional_integer(state.ended_at),
             state.stop_reason.into(),
@@ -213,7 +213,7 @@ impl RecordWriter<'_> {
         Err(StoreError::RequestExists { record, request }.into())
     }
 
-    /// How far a turn had come, and when it was dispatched. A prompt that is in a blob is not read for this.
+    /// The previous state of a turn and its dispatch time. A prompt in a blob is not read for this.
     fn turn_before(&self, turn: &Turn) -> Result<Option<(TurnState, Option<i64>)>, SqliteFault> {
         let mut statement = self
             .connection
@@ -236,7 +236,7 @@ impl RecordWriter<'_> {
         write_lineage(self.connection, self.standing.key, Some(&before), lineage)
     }
 
-    /// Writes where the record stands.
+    /// Writes the record's state.
     pub(super) fn write_standing(&self) -> Result<(), SqliteFault> {
         let RecordRowState { key, progress, lineage_rows, open_turns } = self.standing;
         let RecordProgress { last_seq, last_turn, answered_turns, updated_at, .. } = progress;
@@ -271,7 +271,7 @@ const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, poli
      tool_policy = excluded.tool_policy, unasked = excluded.unasked, limit_ms = excluded.limit_ms, \
      silence_ms = excluded.silence_ms, checksum = excluded.checksum";
 
-/// Writes the rows that are new or say more than before.
+/// Writes the rows that are new or have been completed.
 pub(super) fn write_lineage(
     connection: &Connection,
     record: RecordKey,

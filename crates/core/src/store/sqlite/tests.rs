@@ -1,5 +1,4 @@
-//! Opening a file in other surroundings than ours: other formats, other file systems. And the values that tests
-//! of this module write.
+//! Opens files of other formats and on other file systems. Also has the values that tests of this module write.
 
 mod format_1;
 mod format_9;
@@ -147,7 +146,7 @@ async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() 
     drop(store);
     sql(&path, "INSERT INTO moods VALUES ('good')");
     assert_eq!(format(&path), formats().1);
-    // Once it is up to date it is read as any other, and a new file gets all formats at once.
+    // After the migration it reads like any other, and a new file gets all formats at once.
     assert_eq!(
         open(&path, Access::ReadOnly, WITH_MOODS).unwrap().events(id("r"), Seq(1), 9).await.unwrap().len(),
         2
@@ -196,7 +195,7 @@ fn a_format_that_no_version_has_is_damage() {
         let refused = open(&path, access, Migrations::OURS).unwrap_err();
         assert_eq!(refused.to_string(), format!("the store {} is damaged: its format is -3", path.display()));
     }
-    // With tables in it a file is not a new one, whatever its format says.
+    // A file with tables is not new, even if its format is 0.
     sql(&path, "PRAGMA user_version = 0");
     for access in [Access::ReadWrite, Access::ReadOnly] {
         assert_eq!(open(&path, access, Migrations::OURS).unwrap_err().code(), "STORE_CORRUPT");
@@ -218,7 +217,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
     for change in changes {
         let (_home, path) = place();
         fill(&path, Migrations::OURS).await;
-        // It may come before the file is opened, or later.
+        // The change may come before the file is opened, or after.
         let early = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
         sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = {next}; COMMIT"));
         let late = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
@@ -255,7 +254,7 @@ async fn an_old_writer_stops_when_a_newer_program_has_migrated_the_file() {
         path.display()
     );
     assert_eq!(refused.map(|error| error.to_string()), [&*said; 3]);
-    // It still reads, and the newer one writes.
+    // The older one still reads, and the newer one writes.
     assert_eq!(old.events(id("r"), Seq(1), 10).await.unwrap().len(), 1);
     let lease = new.lease(id("r"), host()).await.unwrap();
     assert_eq!(lease.generation(), 2);
@@ -305,7 +304,7 @@ async fn triggers_and_views_that_someone_put_into_a_file_are_not_run() {
     assert_eq!(store.turn(id("r"), request(1)).await.unwrap_err().code(), "STORE_CORRUPT");
 }
 
-/// Makes the checksums of a table agree with what it says now.
+/// Recomputes the checksums of a table.
 fn agree<const N: usize>(file: &Connection, columns: &'static Columns<N>) {
     let Columns { table, names, list, .. } = columns;
     let checksum = list.rsplit(", ").next().unwrap();
@@ -360,7 +359,7 @@ async fn what_no_version_writes_is_damage_even_if_its_checksum_agrees() {
     }
 }
 
-/// What is wrong with a store after a change that keeps its checksums right.
+/// The damage reported after a change with recomputed checksums.
 async fn problem_after(change: &str) -> String {
     let (_home, path) = place();
     fill(&path, Migrations::OURS).await;
@@ -425,7 +424,7 @@ async fn a_body_that_no_page_has_room_for_and_a_prompt_that_nobody_asks_for_are_
     let first = Change::Turn(Turn { prompt: "y".repeat(100_000).into(), ..short.clone() });
     let lease =
         store.create(record("r"), vec![event(1, "one"), event(2, &long), first], host()).await.unwrap();
-    // Whoever reads a blob now finds it damaged.
+    // Every reader of a blob now finds it damaged.
     sql(&path, "UPDATE blobs SET bytes = zeroblob(length(bytes))");
     let page = store.events(id("r"), Seq(1), 10).await.unwrap();
     assert_eq!(page.iter().map(|event| event.seq).collect::<Vec<_>>(), [Seq(1)]);

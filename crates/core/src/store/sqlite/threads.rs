@@ -1,8 +1,8 @@
-//! What the two threads of a store do. SQLite blocks, so it is kept off the runtime's threads.
+//! The writer's and the reader's thread of a store. SQLite blocks, so it runs off the runtime's threads.
 //!
-//! The writer takes every request that waits and commits them together; none is answered before the commit,
-//! and one that is refused, or does not fit, takes nothing back but itself. The reader answers each request in a short
-//! transaction, so that it never keeps the log from being copied into the file.
+//! The writer commits all waiting requests together. No request is answered before the commit, and a refused or
+//! failed one rolls back only itself. The reader answers each request in a short transaction, so that it never blocks
+//! a checkpoint.
 
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -22,22 +22,22 @@ use super::schema;
 use super::write::{RecordHeads, WriteOperation};
 use crate::store::{Durability, Lease, StoreError};
 
-/// How many requests may wait for each thread. Whoever comes next waits until there is room.
+/// How many requests may wait for each thread. Further callers wait until there is room.
 pub(super) const QUEUE: usize = 256;
-/// The log is copied into the file at the latest when it has this many pages (16 MiB).
+/// The log is checkpointed at the latest when it has this many pages (16 MiB).
 const LOG_PAGES: u32 = 4096;
-/// While little is written, it is copied from this many pages on (1 MiB). Then it begins anew in the pages that the
-/// system has at hand, and to write into those takes much less time than to get others.
+/// While little is written, the log is checkpointed from this many pages on (1 MiB). It then restarts in pages that
+/// are still in the system's cache, which is much faster than allocating new ones.
 const FEW_LOG_PAGES: u32 = 256;
-/// So many free pages stay in the file for what is written next (1 MiB).
+/// This many free pages stay in the file for later writes (1 MiB).
 const FREE_PAGES_KEPT: u32 = 256;
-/// So many are given back in one step, which takes some milliseconds.
+/// This many are freed in one step, which takes some milliseconds.
 const FREE_PAGES_STEP: u32 = 256;
 
-/// A request to read: it answers by itself.
+/// A read request: it sends its own answer.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
 
-/// The answer to a request to write: the lease in force, if it was for a record.
+/// The result of a write request: the lease in force, if it was for a record.
 pub(super) type WriteResult = Result<Option<Lease>, StoreError>;
 
 /// The connection that writes.
@@ -47,21 +47,21 @@ pub(super) struct WriteConnection {
     files: Arc<OpenFiles>,
     /// The format we write.
     known: i64,
-    /// How long to wait for another process.
+    /// How long to wait for locks of other processes.
     busy_timeout: Duration,
-    /// What the connection's commits survive as it is set now; `None` when that is not known.
+    /// What the connection's commits currently survive; `None` when unknown.
     durability: Option<Durability>,
-    /// How many pages the log has.
+    /// The number of pages in the log.
     log: Arc<AtomicU32>,
-    /// The log may still have what was erased from the file.
+    /// The log may still contain content that was erased from the file.
     has_traces: bool,
-    /// What this connection has left in the file, and the state of the file that this holds for.
+    /// The record heads that this connection has written, and the `data_version` for which they are valid.
     heads: RecordHeads,
     state: Option<i64>,
 }
 
 impl WriteConnection {
-    /// Opens the file to write to it.
+    /// Opens the file for writing.
     pub(super) fn open(opening: &StoreOpener<'_>) -> Result<Self, StoreError> {
         let mut connection = opening.writer()?;
         let log = Arc::new(AtomicU32::new(0));
@@ -85,23 +85,22 @@ impl WriteConnection {
         })
     }
 
-    /// The files that it writes to.
+    /// The files it writes to.
     pub(super) fn files(&self) -> Arc<OpenFiles> {
         Arc::clone(&self.files)
     }
 
-    /// Whether the log is to be copied into the file, whatever else is to be done.
+    /// Whether the log must be checkpointed now.
     pub(super) fn has_long_log(&self) -> bool {
         self.log.load(Ordering::Relaxed) >= LOG_PAGES
     }
 
-    /// Whether it is to be copied if there is nothing else to do.
+    /// Whether the log should be checkpointed when idle.
     pub(super) fn has_log(&self) -> bool {
         self.log.load(Ordering::Relaxed) >= FEW_LOG_PAGES
     }
 
-    /// Copies the log into the file. If this fails the log still has everything, and the next commit says what is
-    /// wrong.
+    /// Checkpoints the log. If this fails, the log still has everything, and the next commit reports the problem.
     pub(super) fn empty_log(&mut self) {
         if self.has_traces {
             self.cut_log();
@@ -111,8 +110,8 @@ impl WriteConnection {
         self.log.store(0, Ordering::Relaxed);
     }
 
-    /// Removes some free pages from the file; whether there are more. It waits for nobody, and a failure is left to the
-    /// next commit to report.
+    /// Removes some free pages from the file; returns whether there are more. It does not wait for locks, and the
+    /// next commit reports a failure.
     pub(super) fn free_pages(&mut self) -> bool {
         let count = |connection: &Connection| -> rusqlite::Result<u32> {
             connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))
@@ -135,8 +134,8 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// Copies the log into the file and leaves nothing in it. It waits for nobody: while somebody reads from the log it
-    /// stays, and is tried again when there is nothing else to do.
+    /// Checkpoints and truncates the log. It does not wait for locks: while a reader uses the log, the log stays, and
+    /// the next idle period tries again.
     fn cut_log(&mut self) {
         if self.connection.busy_timeout(Duration::ZERO).is_ok() {
             let cut = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
@@ -145,13 +144,13 @@ impl WriteConnection {
         drop(self.connection.busy_timeout(self.busy_timeout));
     }
 
-    /// Writes alone and without waiting for anybody; `None` if that cannot be, and then nothing is written.
+    /// Writes one operation without waiting for locks; `None` if that is impossible, and then nothing is written.
     pub(super) fn commit_now(&mut self, write: &WriteOperation) -> Option<WriteResult> {
         if self.has_long_log() || self.connection.busy_timeout(Duration::ZERO).is_err() {
             return None;
         }
         let outcome = self.try_commit(slice::from_ref(write));
-        // Where even this fails the next one that would have waited is told that the store is locked.
+        // If this fails, the next operation that would have waited reports a locked store.
         drop(self.connection.busy_timeout(self.busy_timeout));
         match outcome {
             Ok(mut answers) => answers.pop(),
@@ -160,15 +159,15 @@ impl WriteConnection {
         }
     }
 
-    /// Writes a group in one transaction; an answer for each. If one of them may have spoilt it for the others,
-    /// each gets a transaction of its own.
+    /// Writes a group in one transaction, with a result for each. If one operation may have caused a failure of the
+    /// group, each is retried in its own transaction.
     pub(super) fn commit(&mut self, group: &[WriteOperation]) -> Vec<WriteResult> {
         let answers = match self.try_commit(group) {
             Ok(answers) => answers,
             Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
             Err(failure) => group.iter().map(|_| Err(failure.to_error(self))).collect(),
         };
-        // Whoever is told that something was erased may look for it.
+        // Erased content must be gone from the log before the caller is answered.
         if group.iter().zip(&answers).any(|(write, answer)| write.erases() && answer.is_ok()) {
             self.has_traces = true;
             self.empty_log();
@@ -182,7 +181,7 @@ impl WriteConnection {
             match self.try_commit(slice::from_ref(write)) {
                 Ok(answer) => answers.extend(answer),
                 Err(failure @ Failure::Someones(_)) => answers.push(Err(failure.to_error(self))),
-                // The rest would fare no better, and waiting for a lock takes time.
+                // The rest would fail too, and waiting for a lock takes time.
                 Err(failure) => {
                     let rest = answers.len()..group.len();
                     answers.extend(rest.map(|_| Err(failure.to_error(self))));
@@ -201,7 +200,7 @@ impl WriteConnection {
         if outcome.is_err() {
             self.forget();
             if !self.connection.is_autocommit() {
-                // Where even this fails the next BEGIN will, and say so.
+                // If this fails, the next BEGIN fails and reports it.
                 drop(self.connection.execute_batch("ROLLBACK"));
             }
         }
@@ -234,7 +233,7 @@ impl WriteConnection {
         }
     }
 
-    /// Does the one request of a group. What it has done is taken back with the transaction.
+    /// Performs the only request of a group. A failure rolls back the transaction.
     fn perform_alone(&mut self, write: &WriteOperation) -> Result<Vec<WriteResult>, Failure> {
         match write.perform(&self.connection, &mut self.heads) {
             Ok(lease) => self.end_with(vec![Ok(lease)]),
@@ -256,13 +255,13 @@ impl WriteConnection {
         match self.execute("COMMIT") {
             Ok(()) if self.files.are_in_place() => Ok(answers),
             Ok(()) => Err(Failure::Gone),
-            // When a sync has failed, the system may say of the next one that all is well although it is not.
+            // After a failed sync, the system may report success for the next one although data was lost.
             Err(error) if is_failed_sync(&error) => Err(Failure::everyones(error)),
             Err(error) => Err(Failure::someones(error)),
         }
     }
 
-    /// This must stand before the transaction begins.
+    /// Sets the durability; it must be set before the transaction begins.
     fn make_commits_survive(&mut self, durability: Durability) -> Result<(), rusqlite::Error> {
         if self.durability == Some(durability) {
             return Ok(());
@@ -277,12 +276,12 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// Does one request of a group. The outer error is the whole group's.
+    /// Performs one request of a group. The outer error concerns the whole group.
     fn perform(&mut self, write: &WriteOperation) -> Result<WriteResult, rusqlite::Error> {
         self.execute("SAVEPOINT request")?;
         let answer = match write.perform(&self.connection, &mut self.heads) {
             Ok(lease) => Ok(lease),
-            // SQLite has given up the transaction, and the group's other requests with it.
+            // SQLite has rolled back the transaction, and the group's other requests with it.
             Err(SqliteFault::Sql(error)) if self.connection.is_autocommit() => return Err(error),
             Err(fault) => {
                 self.forget();
@@ -301,13 +300,13 @@ impl WriteConnection {
 
 /// Why a group was not committed. The errors are shared because each may answer many requests.
 enum Failure {
-    /// No request is to blame, so none would fare better alone.
+    /// No single request caused it, so none would succeed alone.
     Everyones(Arc<rusqlite::Error>),
-    /// One of the requests may be to blame.
+    /// One of the requests may have caused it.
     Someones(Arc<rusqlite::Error>),
-    /// Another program has changed the format of the file to this one.
+    /// Another program has migrated the file to this format.
     Format(i64),
-    /// The file was removed or replaced. What was written is in no file that has a name.
+    /// The file was removed or replaced. The written data is in a file without a name.
     Gone,
 }
 
@@ -338,15 +337,15 @@ fn is_failed_sync(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_FSYNC)
 }
 
-/// Answers requests until nobody is left to make one.
+/// Answers requests until every sender is dropped.
 pub(super) fn serve_reads(connection: &Connection, mut queue: mpsc::Receiver<ReadRequest>) {
     while let Some(request) = queue.blocking_recv() {
         request(connection);
     }
 }
 
-/// Reads in one short transaction, so that two statements see the same state of the file. What we cannot make
-/// sense of is damage, unless a newer program has written to the file: then it may well be right.
+/// Reads in one short transaction, so that two statements see the same state of the file. Unknown content is reported
+/// as damage, unless a newer program has written to the file: then it may be valid.
 pub(super) fn read_once<T>(
     connection: &Connection,
     path: &Path,

@@ -1,5 +1,5 @@
-//! What each request writes, inside a transaction that someone else begins and ends. The lease and the
-//! numbering are read from the file unless it is known that nobody else has written to it since.
+//! The statements of write requests, inside a transaction of the caller. Lease and numbering are read from the file
+//! unless no other connection has written to it since they were cached.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
 use crate::store::progress::RecordProgress;
 use crate::store::{Append, Change, Durability, Lease, StoreError};
 
-/// How many events, and how many bytes of them, are still written in no time.
+/// The limits of a quick append: changes, and bytes of their bodies.
 const QUICK_CHANGES: usize = 8;
 const QUICK_BYTES: usize = 16 * 1024;
 
-/// A request to write. What is written to one record ends with its lease in force.
+/// A write request. One for a single record returns the lease in force.
 #[derive(Debug)]
 pub(super) enum WriteOperation {
     Create { record: Box<Record>, changes: Vec<Change>, host: HostId },
@@ -35,11 +35,12 @@ pub(super) enum WriteOperation {
 }
 
 impl WriteOperation {
-    /// What the commit that holds this must survive.
+    /// The durability that the commit must have.
     pub(super) fn durability(&self) -> Durability {
         match self {
             Self::Create { .. } => Durability::Machine,
-            // A note that is lost has its file looked at once more, and an answer that is lost is asked for.
+            // A lost import note only means that its file is examined again, and a lost `initialize` response is
+            // requested again.
             Self::Lease { .. } | Self::NoteImports { .. } | Self::KeepAgentAnswer { .. } => {
                 Durability::Process
             }
@@ -47,7 +48,7 @@ impl WriteOperation {
         }
     }
 
-    /// Whether it is done in less time than a thread takes to wake: a few events that need not reach the disk.
+    /// Whether it takes less time than waking a thread: a few events that are not synced.
     pub(super) fn is_quick(&self) -> bool {
         let Self::Append { changes, durability: Durability::Process, .. } = self else { return false };
         let bytes = |change: &Change| match change {
@@ -58,7 +59,7 @@ impl WriteOperation {
         changes.len() <= QUICK_CHANGES && total.is_some_and(|total| total <= QUICK_BYTES)
     }
 
-    /// Whether it erases what was said in a record.
+    /// Whether it erases a record's conversation.
     pub(super) fn erases(&self) -> bool {
         let erases = |changes: &[Change]| {
             changes.iter().any(|change| matches!(change, Change::Lifecycle(Lifecycle::Deleted { .. })))
@@ -70,7 +71,7 @@ impl WriteOperation {
         }
     }
 
-    /// Does what is asked, or fails; the caller takes back what a failed one has done.
+    /// Performs the operation; the caller rolls back a failed one.
     pub(super) fn perform(
         &self,
         connection: &Connection,
@@ -128,7 +129,7 @@ fn create(
     Ok(Lease { record: record.id.clone(), generation })
 }
 
-/// Writes what a record is. Where it stands is written when its first changes are.
+/// Inserts a record's own columns. Its state columns are written with its first changes.
 fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Result<(), SqliteFault> {
     let agent = &record.agent;
     let (args, mcp_servers) = (rows::list(&agent.args), rows::servers_text(&record.mcp_servers));
@@ -208,7 +209,7 @@ fn append(
     lease: &Lease,
     changes: &[Change],
 ) -> Result<Lease, SqliteFault> {
-    // What fails leaves nothing known behind.
+    // A failed operation must leave nothing cached.
     let known = heads.0.remove(&lease.record);
     let Some(head) =
         known.map_or_else(|| RecordHead::read(connection, &lease.record), |head| Ok(Some(head)))?
@@ -228,7 +229,7 @@ fn append(
     Ok(lease.clone())
 }
 
-/// It runs with every append, so it is put together once.
+/// It runs with every append, so it is built once.
 static SELECT_HEAD: LazyLock<String> = LazyLock::new(|| {
     let (standing, lease) = (STANDING.list, LEASE.list);
     format!("SELECT {standing}, {lease} FROM records LEFT JOIN leases ON record = key WHERE id = ?1")
@@ -238,7 +239,7 @@ static SELECT_LAST_EVENT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {} FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key DESC LIMIT 1", EVENT.list)
 });
 
-/// The last event that there is, looked over: the next one is built upon it.
+/// The last event, with its checksum verified: the next one follows it.
 fn last_event(connection: &Connection, key: RecordKey) -> Result<Option<Seq>, SqliteFault> {
     let mut statement = connection.prepare_cached(&SELECT_LAST_EVENT)?;
     let mut found = statement.query([key.first_event(), key.last_event()])?;
@@ -246,12 +247,12 @@ fn last_event(connection: &Connection, key: RecordKey) -> Result<Option<Seq>, Sq
     Ok(Some(rows::seq_of(Cells::read(row, 0, &EVENT)?.integer(0)?)))
 }
 
-/// Who may write to which record and where it stands, as this connection has left them. It holds as long as no other
-/// connection has written to the file and nothing was taken back.
+/// Leases and states of records, as this connection has written them. Valid as long as no other connection has
+/// written to the file and nothing was rolled back.
 #[derive(Debug, Default)]
 pub(super) struct RecordHeads(HashMap<RecordId, RecordHead>);
 
-/// How many records are known; more than talk at once, as a rule.
+/// How many records are cached; usually more than are active at once.
 const KNOWN_HEADS: usize = 64;
 
 impl RecordHeads {
@@ -263,7 +264,7 @@ impl RecordHeads {
     }
 }
 
-/// Who may write to a record, and where it stands.
+/// The lease and the state of a record.
 #[derive(Debug, Clone, Copy)]
 struct RecordHead {
     standing: RecordRowState,
@@ -282,7 +283,7 @@ impl RecordHead {
     }
 }
 
-/// The statements that find where a record stands.
+/// The statements that read the state of a record.
 #[cfg(test)]
 pub(super) fn hot_statements() -> [&'static str; 2] {
     [SELECT_HEAD.as_str(), SELECT_LAST_EVENT.as_str()]

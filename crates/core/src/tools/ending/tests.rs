@@ -1,4 +1,4 @@
-//! Ends of processes that go when they like, without any process.
+//! Ending simulated processes.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const GRACE: GracePeriods = GracePeriods { eof: Duration::from_secs(5), term: Duration::from_secs(7) };
 
-/// Ends a process that does at each signal what `on` says; the signals, what came of it and how long it took.
+/// Ends a process that reacts to each signal as `on` does; returns the signals, the outcome and the duration.
 async fn ended(on: impl Fn(Signal, &watch::Sender<Phase>)) -> (Vec<Signal>, TerminationOutcome, Duration) {
     let (told, mut phase) = watch::channel(Phase::Running);
     let signals = RefCell::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Ways out of a directory, and ways to hang or grow, that must not be ways.
+//! Attempts to leave the roots, to block, or to use unbounded memory must fail.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A root with a file, beside a place that is no root.
+/// A root with a file, next to a directory that is not a root.
 struct Place {
     home: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Place {
         self.roots().locate(&self.text(inner))?.write(text)
     }
 
-    /// Everything below a directory: names, and what files and links have in them.
+    /// Everything below a directory: names and file contents.
     fn below(&self, inner: &str) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for entry in fs::read_dir(self.path(inner)).unwrap() {
@@ -129,7 +129,7 @@ fn a_link_that_stays_inside_is_followed_also_from_one_root_to_another() {
     assert_eq!(fs::read_to_string(place.path("second/other")).unwrap(), "changed");
     assert_eq!(fs::read_to_string(place.path("root/new")).unwrap(), "made");
     assert!(place.path("root/link").is_symlink() && place.path("root/dangling").is_symlink());
-    // A root that is itself reached by a link is the same root.
+    // A root that is reached by a symlink is the same root.
     symlink(place.path("root"), place.path("alias")).unwrap();
     assert_eq!(place.read("alias/file").unwrap(), "one\ntwo\nthree\n");
     let through = Roots(vec![root(&place.path("alias"))]).locate(&place.text("root/file")).unwrap();
@@ -186,7 +186,7 @@ fn what_the_system_forbids_is_forbidden() {
     let place = Place::new();
     fs::set_permissions(place.path("root/file"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(place.path("root/file")).is_ok() {
-        // Nothing is forbidden to whoever runs this.
+        // A superuser is denied nothing, so there is nothing to test.
         return;
     }
     assert!(matches!(place.read("root/file"), Err(FileError::Forbidden { .. })));

@@ -1,4 +1,4 @@
-//! Which process is which.
+//! Process identities.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Chains of parents, as a system may show them.
+//! Chains of ancestors, as a system may show them.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ const HOLDER: u32 = 50;
 /// A process by pid, parent and start.
 type Shown = (u32, u32, u64);
 
-/// Whether the first of these processes is inside.
+/// Whether the first of these processes counts as inside.
 fn is_inside(processes: &[Shown], tagged: &[u32]) -> bool {
     let look = |pid| {
         let (pid, parent, started) = *processes.iter().find(|(known, ..)| *known == pid)?;
@@ -43,7 +43,7 @@ fn a_process_is_inside_if_its_parents_lead_to_the_holder_or_to_a_tag() {
 #[test]
 fn a_process_that_cannot_be_looked_at_is_inside() {
     assert!(descends(90, HOLDER, |_| None, |_| false));
-    // It was there and is gone with its parent.
+    // It existed and has exited with its parent.
     let looked = Cell::new(false);
     let look = |pid| (pid == 90 && !looked.replace(true)).then(|| stat(90, 80, 30));
     assert!(descends(90, HOLDER, look, |_| false));
@@ -51,7 +51,7 @@ fn a_process_that_cannot_be_looked_at_is_inside() {
 
 #[test]
 fn a_parent_that_goes_while_it_is_looked_for_hides_nobody() {
-    // First its parent is gone, and once its number is another process; each time it has come to the holder.
+    // First its parent has exited, then its parent's pid was reused; each time the holder has adopted it.
     for successor in [None, Some(stat(80, 1, 99))] {
         let looks = Cell::new(0);
         let look = |pid| {

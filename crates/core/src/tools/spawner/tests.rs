@@ -1,4 +1,4 @@
-//! The life of an agent and the life of the thread that started it.
+//! Lifetimes of agents and of the threads that started them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -59,14 +59,14 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
     let spawner = Spawner::new(None);
     for step in 0..20 {
         let mut unwanted = echo();
-        // Options end here; then comes a name that nothing else has, and stdin keeps the program waiting.
+        // Options end here; then comes a unique name, and stdin keeps the program waiting.
         let name =
             format!("/unwanted-{}", uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)));
         unwanted.args(["-", "--", &name]);
-        // Each time it is given up a bit later: before its fork, after it, or in the midst of it.
+        // Each start is dropped a bit later: before its fork, after it, or during it.
         let patience = Duration::from_micros(100) * step;
         drop(tokio::time::timeout(patience, spawner.start(unwanted, GracePeriods::default())).await);
-        // There is one thread, so the unwanted one has been dealt with after this.
+        // There is one thread, so the dropped start is finished after this.
         assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
         assert_eq!(spawner.threads().count, 1);
         while runs_with(&name) {
@@ -89,7 +89,7 @@ async fn what_cannot_be_started_is_an_error_and_the_next_start_works() {
     assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
 }
 
-/// Work that hangs until its other end is dropped; it tells when it has begun.
+/// A job that hangs until its other end is dropped; returns once the job has started.
 async fn hang(spawner: &Spawner) -> SyncSender<()> {
     let (release, hanging) = sync_channel::<()>(1);
     let (begun, has_begun) = oneshot::channel();
@@ -105,7 +105,7 @@ async fn hang(spawner: &Spawner) -> SyncSender<()> {
     release
 }
 
-// Time stands still while a test has something to do, and runs on when all it does is wait.
+// Paused time advances only while all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn a_start_that_hangs_stops_no_other_and_costs_a_thread() {
     let spawner = Spawner::new(None);
@@ -115,7 +115,7 @@ async fn a_start_that_hangs_stops_no_other_and_costs_a_thread() {
     }
     assert_eq!(spawner.threads().count, 2);
     drop(hanging);
-    // The first thread is of use again.
+    // The first thread is idle again.
     let both = spawner.0.idle.acquire_many(2).await.unwrap();
     assert_eq!((both.num_permits(), spawner.threads().idle.len()), (2, 2));
 }

@@ -1,4 +1,4 @@
-//! Lines of `/proc/<pid>/stat`, with whatever a process may call itself.
+//! Lines of `/proc/<pid>/stat` with unusual process names.
 
 use proptest::prelude::*;
 

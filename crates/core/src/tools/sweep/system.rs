@@ -1,4 +1,4 @@
-//! The sweep on Linux: who is meant.
+//! The sweep on Linux: finds the processes that it ends.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub(super) fn sweep(
 
 struct Sweep<'a> {
     home: &'a str,
-    /// Whose processes are meant; everybody's if there is none.
+    /// The holders whose processes are swept; `None` for all.
     holders: Option<&'a [ProcessIdentity]>,
     runs: &'a [ProcessIdentity],
     keep: &'a [String],
@@ -32,19 +32,19 @@ struct Sweep<'a> {
     namespace: u64,
 }
 
-/// What is known about the one who holds a process.
+/// What a process's tag shows about its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HolderStatus {
-    /// There is no tag.
+    /// It has no tag.
     Untold,
-    /// By a holder of this home that is dead.
+    /// The holder is of this home and dead.
     ByTheDead,
-    /// By one that lives, or is not meant, or for another home, or where pids may name other processes than here.
+    /// The holder is alive, not included, of another home, or in another pid namespace.
     ByOthers,
 }
 
 impl Sweep<'_> {
-    /// Everything that is meant.
+    /// All processes to be swept.
     fn find(&self) -> Vec<SweptProcess> {
         let scene = ProcessSnapshot::look();
         let candidates: Vec<(&Stat, Marks)> =
@@ -66,8 +66,8 @@ impl Sweep<'_> {
         found
     }
 
-    /// The groups of recorded agents that are still theirs: the leader is the recorded process, or it is gone and
-    /// a member with the tag shows whose group it was. A number that another process has now proves nothing.
+    /// The groups of recorded agents that are still theirs: the leader is the recorded process, or the leader has
+    /// exited and a member with the tag proves whose group it was. A reused pid proves nothing.
     fn recorded_groups(&self, processes: &[Stat], candidates: &[(&Stat, HolderStatus)]) -> HashSet<u32> {
         let is_shown = |group: u32| {
             candidates.iter().any(|(stat, held)| stat.group == group && *held == HolderStatus::ByTheDead)
@@ -79,11 +79,11 @@ impl Sweep<'_> {
         self.runs.iter().filter(is_theirs).map(|run| run.pid).collect()
     }
 
-    /// What the tag of a process in our namespace says.
+    /// The status of a process in our namespace, from its tag.
     fn held(&self, tag: Option<&Tag>) -> HolderStatus {
         match tag {
             None => HolderStatus::Untold,
-            // The holder is looked for by its number, which has to be one of ours.
+            // The holder is looked up by its pid, which must be of our namespace.
             Some(tag) if tag.namespace != self.namespace => HolderStatus::ByOthers,
             Some(tag) if self.holders.is_some_and(|meant| !meant.contains(&tag.holder)) => {
                 HolderStatus::ByOthers

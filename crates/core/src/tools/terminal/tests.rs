@@ -1,4 +1,4 @@
-//! Commands that end, that do not, and that leave something behind.
+//! Commands that exit, that do not, and that leave processes behind.
 
 use super::*;
 use crate::model::ProcessIdentity;
@@ -104,13 +104,13 @@ async fn a_command_that_ignores_terminate_is_killed_with_its_children() {
     assert_eq!(terminal.kill(GRACE).await, TerminationOutcome::Gone);
     assert_eq!(terminal.shown().exit.unwrap().to_string(), "signal 9");
     assert!(processes.len() == 2 && processes.iter().all(|process| !process.is_alive()), "{processes:?}");
-    // It is gone, and may be killed as often as one likes.
+    // It has exited, and may be killed repeatedly.
     assert_eq!(terminal.kill(GRACE).await, TerminationOutcome::Gone);
 }
 
 #[tokio::test]
 async fn an_exit_is_told_though_somebody_else_holds_the_output() {
-    // The one that holds it has left the group, so nobody ends it with the command.
+    // The process that holds the pipe has left the group, so it is not ended with the command.
     let terminal = start(&line("sh", &["-c", "echo out; setsid sleep 5 & exit 0"])).await.unwrap();
     let exit = timeout(Duration::from_secs(4), terminal.exited()).await.unwrap().unwrap();
     assert_eq!(terminal.shown(), TerminalView { output: "out\n".into(), is_cut: false, exit: Some(exit) });

@@ -1,5 +1,5 @@
-//! What two ends of a connection can rely on. Time is paused wherever something is expected not to happen:
-//! the clock then moves only when every task is stuck, so a timeout proves that nothing moves.
+//! Guarantees of a connection. Time is paused in tests that expect nothing to happen: the clock then advances only when
+//! every task is blocked, so a timeout proves that nothing moves.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A connection whose far end is bytes, with a pipe that holds `pipe` bytes.
+/// A connection whose other end is raw bytes, with a pipe of `pipe` bytes.
 fn raw(pipe: usize, limits: WireLimits) -> (Peer, InboundStream, BufReader<DuplexStream>) {
     let (near, far) = tokio::io::duplex(pipe);
     let (source, target) = tokio::io::split(near);
@@ -30,7 +30,7 @@ async fn stuck<F: Future>(future: F) -> bool {
     timeout(Duration::from_secs(1), future).await.is_err()
 }
 
-/// Waits until every task is stuck.
+/// Waits until every task is blocked.
 async fn settled() {
     assert!(stuck(std::future::pending::<()>()).await);
 }
@@ -75,7 +75,7 @@ async fn a_cancellation_is_not_lost_when_the_queue_is_full_and_its_request_is_no
     let (peer, _incoming, mut far) = raw(8, WireLimits { queue_messages: 3, ..WireLimits::default() });
     let first = peer.request("first", "").await.unwrap();
     settled().await;
-    // The writer has the first line and cannot get rid of it; with two more the queue is full.
+    // The writer has the first line and cannot write it; two more fill the queue.
     let second = peer.request("second", "").await.unwrap();
     peer.notify("filler", "").await.unwrap();
     let third = peer.mint_id();
@@ -143,7 +143,7 @@ async fn a_slow_consumer_makes_the_sender_wait_and_loses_nothing() {
     while timeout(Duration::from_secs(1), far.write_all(line.as_bytes())).await.is_ok() {
         sent += 1;
     }
-    // The queue, a line in the reader's hands, what one read may hold, and the pipe.
+    // The queue, a line in the reader, the contents of one read, and the pipe.
     assert!(sent < (1000 + 64 * 1024 + 200) / line.len() + 2, "{sent} lines were taken");
     for _ in 0..sent {
         assert_eq!(incoming.recv().await.unwrap().message().line().len(), line.len() - 1);
@@ -238,7 +238,7 @@ async fn a_response_to_nothing_outstanding_is_a_stray() {
     let (peer, mut incoming, mut far) = raw(8, small());
     let id = peer.request("m", "").await.unwrap();
     assert_eq!(next_line(&mut far).await, encode::request(&id, "m", ""));
-    // The writer is stuck with a line, so this request is registered and not written: nobody can answer it.
+    // The writer is blocked with a line, so this request is registered but not written: no response can be genuine.
     peer.notify("stuck", "").await.unwrap();
     settled().await;
     let unwritten = peer.request("unwritten", "").await.unwrap();
@@ -374,12 +374,12 @@ async fn a_peer_that_takes_nothing_for_too_long_is_written_to_no_more() {
     let limits = WireLimits { write_patience: Some(patience), ..small() };
     let (peer, _incoming, mut far) = raw(16, limits);
     let line = r#"{"jsonrpc":"2.0","method":"x"}"#;
-    // One that reads now and then is waited for, however slow it is.
+    // A slow peer that reads occasionally is waited for.
     peer.notify("x", "").await.unwrap();
     assert!(timeout(patience.mul_f32(0.9), peer.stalled()).await.is_err());
     assert_eq!(next_line(&mut far).await, line);
     assert!(timeout(patience * 3, peer.stalled()).await.is_err());
-    // One that does not is not.
+    // A peer that reads nothing is not.
     peer.notify("x", "").await.unwrap();
     assert!(timeout(patience.mul_f32(1.1), peer.stalled()).await.is_ok());
     assert!(matches!(peer.notify("x", "").await, Err(WireError::WriteFailed { .. })));

@@ -1,4 +1,4 @@
-//! The exact lines.
+//! The exact encoded lines.
 
 use super::*;
 

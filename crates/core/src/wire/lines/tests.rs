@@ -1,4 +1,4 @@
-//! Lines however the bytes come.
+//! Splitting lines, for every way the bytes arrive.
 
 use super::*;
 
@@ -8,7 +8,7 @@ enum Seen {
     TooLong(String, u64),
 }
 
-/// All lines of a stream that comes in parts of `size` bytes.
+/// All lines of a stream that arrives in chunks of `size` bytes.
 fn lines(bytes: &[u8], size: usize, limit: usize) -> Vec<Seen> {
     let mut lines = LineBuffer::new(limit, 4);
     let mut seen = Vec::new();

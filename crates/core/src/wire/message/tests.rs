@@ -1,4 +1,4 @@
-//! What is a message, what is not, and where its parts are.
+//! Parsing messages: valid, malformed, and the ranges of their parts.
 
 use super::*;
 

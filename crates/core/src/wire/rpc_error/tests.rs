@@ -1,4 +1,4 @@
-//! Errors as peers really write them.
+//! Errors as real peers write them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Members of objects, put in and taken out by byte range: whatever else the text has stays as it was.
+//! Inserts and removes members of JSON objects by byte range; the rest of the text stays unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,14 +11,14 @@ use super::Splice;
 use crate::wire::encode::json_string;
 use crate::wire::message::range_in;
 
-/// One member of an object, as ranges of the text it was looked for in.
+/// One member of an object, as ranges of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MemberRange {
     name: Range<usize>,
     value: Range<usize>,
 }
 
-/// An object in a text, read once: where its members are. Ranges are of the whole text.
+/// An object in a text, parsed once into the ranges of its members. Ranges refer to the whole text.
 #[derive(Debug)]
 pub struct Object<'t> {
     text: &'t str,
@@ -26,7 +26,7 @@ pub struct Object<'t> {
 }
 
 impl<'t> Object<'t> {
-    /// The object that a text is; `None` if it is something else.
+    /// Parses a text as an object; `None` if it is something else.
     pub fn read(text: &'t str) -> Option<Self> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let members = reader.deserialize_map(MembersVisitor(text)).ok()?;
@@ -34,21 +34,20 @@ impl<'t> Object<'t> {
         Some(Self { text, members })
     }
 
-    /// The value of the one member of this name, as it is written.
+    /// The raw value of the single member with this name.
     pub fn value(&self, name: &str) -> Option<&'t str> {
         self.text.get(self.members[self.one(name)?].value.clone())
     }
 
-    /// The object that the one member of this name is.
+    /// The object in the single member with this name.
     pub fn within(&self, name: &str) -> Option<Self> {
         let range = self.members[self.one(name)?].value.clone();
         self.text[range.clone()].starts_with('{').then_some(())?;
         Some(Self { text: self.text, members: members_in(self.text, range)? })
     }
 
-    /// What to cut out of the text, so that the object at the end of a path is without these members, and every object
-    /// on the way is gone that had nothing else. `None` if none of them is there, or if a name on the way is there
-    /// twice.
+    /// The ranges to cut so that the object at the end of a path loses these members, and every object on the path that
+    /// had nothing else is removed too. `None` if none of them exists, or if a name on the path is duplicated.
     pub fn without(&self, path: &[&str], names: &[&str]) -> Option<Vec<Range<usize>>> {
         let mut within: Option<Self> = None;
         let mut cut = None;
@@ -84,8 +83,8 @@ impl<'t> Object<'t> {
     }
 }
 
-/// The text with a value at the end of a path of members, in the place of what may be there. Objects that are missing
-/// on the way are made, and `null` counts as missing. `None` if something on the way is no object, or is there twice.
+/// The text with a value at the end of a path of members, replacing an existing one. Missing objects on the path are
+/// created, and `null` counts as missing. `None` if a value on the path is not an object, or is duplicated.
 pub fn put(json: &str, path: &[&str], value: &str) -> Option<String> {
     let mut at = whole(json)?;
     for (depth, name) in path.iter().enumerate() {
@@ -108,8 +107,8 @@ pub fn put(json: &str, path: &[&str], value: &str) -> Option<String> {
     replaced(json, at, value)
 }
 
-/// The text without the member at the end of a path, and without every object on the way that had nothing else.
-/// `None` if there is no such member, or if a name on the way is there twice.
+/// The text without the member at the end of a path, and without every object on the path that had nothing else. `None`
+/// if there is no such member, or if a name on the path is duplicated.
 pub fn without(json: &str, path: &[&str]) -> Option<String> {
     let (name, way) = path.split_last()?;
     let cuts = Object::read(json)?.without(way, &[name])?;
@@ -120,22 +119,22 @@ pub fn without(json: &str, path: &[&str]) -> Option<String> {
     Some(splice.finish())
 }
 
-/// A string that JSON wrote, as text; `None` for what is no string.
+/// The text of a JSON string; `None` if it is not a string.
 pub fn text_of(json: &str) -> Option<Cow<'_, str>> {
     match json.strip_prefix('"')?.strip_suffix('"')? {
-        // Hardly any is written with an escape, and so most read as they are written.
+        // Most strings have no escape, so they are borrowed as written.
         plain if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Some(Cow::Borrowed(plain)),
         _ => serde_json::from_str::<String>(json).ok().map(Cow::Owned),
     }
 }
 
-/// The indexes as runs that lie side by side, each by its first and last.
+/// Groups the indexes into runs of adjacent ones, each as first and last.
 fn runs(indexes: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     let runs = indexes.chunk_by(|one, next| one + 1 == *next);
     runs.filter_map(|run| Some((*run.first()?, *run.last()?)))
 }
 
-/// Members that lie side by side, with the comma that goes with them.
+/// The range of adjacent members, with the comma that belongs to them.
 fn extent(members: &[MemberRange], first: usize, last: usize) -> Range<usize> {
     let end = members[last].value.end;
     let before = first.checked_sub(1).and_then(|before| members.get(before));
@@ -146,7 +145,7 @@ fn extent(members: &[MemberRange], first: usize, last: usize) -> Range<usize> {
     }
 }
 
-/// A value within objects of one member each.
+/// A value nested in objects of one member each.
 fn nested(path: &[&str], value: &str) -> String {
     path.iter().rev().fold(value.to_owned(), |inside, name| format!("{{{}:{inside}}}", json_string(name)))
 }
@@ -166,7 +165,7 @@ enum MemberPosition {
     Nowhere,
 }
 
-/// Where the one member of this name is; `None` if there are two.
+/// The position of the single member with this name; `None` if there are two.
 fn find(json: &str, members: &[MemberRange], name: &str) -> Option<MemberPosition> {
     let is_it = |member: &MemberRange| text_of(&json[member.name.clone()]).is_some_and(|text| text == name);
     let mut found = members.iter().enumerate().filter(|(_, member)| is_it(member));

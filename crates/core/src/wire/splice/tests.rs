@@ -1,4 +1,4 @@
-//! Places in a text, and what replacing them does.
+//! Locating and replacing values in a text.
 
 use super::*;
 

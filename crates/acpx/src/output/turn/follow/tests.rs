@@ -1,4 +1,4 @@
-//! A session as it is shown to whoever follows it.
+//! Tests of the view that follows a session.
 
 use acpx_core::model::{ProtocolVersion, Seq, TurnId};
 
@@ -9,7 +9,7 @@ fn shown(format: Format) -> String {
     shown_as(mode(format))
 }
 
-/// A piece of a message, with an id if it has one.
+/// A message chunk, with an id if given.
 fn chunk(kind: &str, id: Option<&str>, text: &str) -> String {
     let id = id.map(|id| format!(r#""messageId":"{id}","#)).unwrap_or_default();
     let update = format!(r#"{{"sessionUpdate":"{kind}",{id}"content":{{"type":"text","text":{text:?}}}}}"#);
@@ -45,7 +45,7 @@ fn event(seq: u64, direction: Direction, turn: Option<TurnId>, message: String) 
     WatchedEvent { seq: Seq(seq), at: at(0), direction, turn, version, is_aside: false, message }
 }
 
-/// What is shown of these events.
+/// The output for these events.
 fn followed(
     mode: OutputMode,
     events: impl IntoIterator<Item = (Direction, Option<TurnId>, String)>,
@@ -120,7 +120,7 @@ fn a_session_for_those_who_want_the_words_alone_has_a_line_for_each_turn() {
     assert_eq!(shown(Format::Quiet), "well, done\nhalf\n");
 }
 
-/// What an agent has told of a session that was not begun here: no prompt of ours is in it.
+/// A session that was not begun here, as an agent replays it: it has no prompt of ours.
 fn adopted(format: Format) -> String {
     let told = [
         update("user_message_chunk", "What is A?\n"),

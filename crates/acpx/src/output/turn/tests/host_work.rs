@@ -1,8 +1,8 @@
-//! What the host does for an agent, and what it does not, as it is shown.
+//! The output for what the host does, or refuses to do, for an agent.
 
 use super::*;
 
-/// A request of the agent, and the answer to it.
+/// A request of the agent, and its reply.
 fn errand(id: u64, method: &str, params: &str, answer: &str) -> [(Direction, String); 2] {
     let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
     [(FromAgent, request), (ToAgent, format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#))]
@@ -180,7 +180,7 @@ fn what_was_denied_is_known_in_every_format_by_what_was_told_of_it_before() {
         errand(1, "session/request_permission", &asks("d"), &chosen("y")).to_vec(),
         errand(2, "session/request_permission", &asks("c"), &chosen("n")).to_vec(),
         errand(3, "fs/write_text_file", r#"{"sessionId":"s","path":"/w/b","content":"t"}"#, denied).to_vec(),
-        // It is a request, whatever it would write.
+        // It is a request, even if its content looks like an update.
         errand(
             3,
             "fs/write_text_file",

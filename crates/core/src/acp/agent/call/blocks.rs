@@ -1,11 +1,11 @@
-//! The content blocks of a prompt. Both versions have the same ones; version 2 has an open list of them, and what an agent
-//! of it takes besides is the agent's to read.
+//! Checks the content blocks of a prompt. Both versions define the same kinds. Version 2 allows further ones, which are
+//! forwarded unchecked if the agent advertises them.
 
 use super::NegotiatedOffer;
 use crate::acp::agent::offer::Feature;
 use crate::acp::agent::params::{ParamField, ParamProblem};
 
-/// Checks a content block; the text of a text block is what comes back.
+/// Checks a content block and returns the text of a text block.
 pub(super) fn text(
     block: &ParamField<'_>,
     terms: NegotiatedOffer<'_>,

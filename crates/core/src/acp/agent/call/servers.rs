@@ -1,11 +1,11 @@
-//! What a session is set up with: MCP servers and extra roots.
+//! Parses the MCP servers and additional roots of a session.
 
 use super::{NegotiatedOffer, optional};
 use crate::acp::agent::offer::Feature;
 use crate::acp::agent::params::{ParamField, ParamMember, ParamProblem};
 use crate::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
 
-/// Extra roots that were not offered are refused: dropping them would silently narrow what the user chose.
+/// Refuses additional roots that are not offered: dropping them would silently narrow the user's choice.
 pub(super) fn additional_directories(
     member: &ParamMember<'_>,
     terms: NegotiatedOffer<'_>,
@@ -19,7 +19,7 @@ pub(super) fn additional_directories(
     })
 }
 
-/// The servers, if any were named.
+/// The servers; `None` if the member is missing.
 pub(super) fn list(
     member: &ParamMember<'_>,
     terms: NegotiatedOffer<'_>,
@@ -34,7 +34,7 @@ fn mcp_server(field: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<McpS
     Ok(McpServer::new(name, transport).said_as(terms.version, field.json()))
 }
 
-/// In version 1 a server without a `type` is a program to start.
+/// In version 1 a server without a `type` uses stdio.
 fn transport(
     field: &ParamField<'_>,
     name: &str,
@@ -73,13 +73,13 @@ fn transport(
     }
 }
 
-/// `headers` is required by the schema of version 1 alone, as `args` and `env` are: an absent list is an empty one.
+/// Only the version 1 schema requires `headers`, `args` and `env`. A missing list counts as empty.
 fn address(field: &ParamField<'_>) -> Result<(String, Vec<NamedValue>), ParamProblem> {
     let [url, headers] = field.members(["url", "headers"])?;
     Ok((url.required()?.string()?, optional(&headers, named_values)?.unwrap_or_default()))
 }
 
-/// The protocol's own page shows servers of version 1 without `env`.
+/// The protocol's own documentation shows version 1 servers without `env`.
 fn stdio(field: &ParamField<'_>) -> Result<McpTransport, ParamProblem> {
     let [command, args, env] = field.members(["command", "args", "env"])?;
     let command = command.required()?.absolute_path()?;

@@ -1,4 +1,4 @@
-//! Every check, by the exact error object it makes.
+//! Every check, with its exact error object.
 
 mod version_2;
 
@@ -133,7 +133,7 @@ fn a_field_that_is_given_twice_is_refused_by_its_path() {
     let text = r#"{"type":"text","text":"a""#;
     let table = [
         ("session/close", r#"{"sessionId":"a","sessionId":"a"}"#.to_owned(), "sessionId"),
-        // The same name, once in plain letters and once in an escape.
+        // The same name, once plain and once escaped.
         ("session/close", r#"{"sessionId":"a","session\u0049d":"b"}"#.to_owned(), "sessionId"),
         ("session/new", r#"{"cwd":"/w","mcpServers":[],"cwd":"/x"}"#.to_owned(), "cwd"),
         ("session/new", r#"{"cwd":"/w","mcpServers":[],"mcpServers":null}"#.to_owned(), "mcpServers"),

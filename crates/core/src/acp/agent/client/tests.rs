@@ -1,4 +1,4 @@
-//! Every version that may be asked for, and every place where a client says something of itself.
+//! Every requested version, and every member of `initialize` that describes the client.
 
 use serde_json::json;
 

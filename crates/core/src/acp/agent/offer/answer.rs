@@ -1,4 +1,4 @@
-//! The answer to `initialize`, in the shape of either version.
+//! Serializes the reply to `initialize`, in the shape of either version.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ struct OfferCapabilitiesV2 {
     session: OfferSessionCapabilities,
 }
 
-/// Being there commits to new, list, resume, close, prompt and cancel.
+/// Its presence commits to new, list, resume, close, prompt and cancel.
 #[derive(Serialize)]
 struct OfferSessionCapabilities {
     prompt: Box<RawValue>,
@@ -59,7 +59,7 @@ struct OfferSessionCapabilities {
 }
 
 impl Offer {
-    /// The answer to `initialize` of a client with which this version is spoken.
+    /// The reply to `initialize`, in this version.
     pub(in crate::acp::agent) fn answer(&self, version: ProtocolVersion) -> String {
         let answer = match version {
             ProtocolVersion::V1 => to_json(&self.answer_v1()),
@@ -143,14 +143,14 @@ impl Offer {
         }
     }
 
-    /// The same in both versions.
+    /// The object is the same in both versions.
     fn info(&self) -> Box<RawValue> {
         let own = || acp::Implementation::new(self.name.clone(), self.version.clone());
         passed_on(self.passed_on.info.as_deref(), own)
     }
 
-    /// What another agent takes of these kinds, in its own words, or our own. What it may take of kinds that are not known
-    /// here is told only where it is passed on.
+    /// The other agent's capabilities of these kinds, unchanged, or our own. Unknown kinds stay only if the offer
+    /// forwards them.
     fn served<T: Serialize>(
         &self,
         given: Option<&str>,
@@ -174,18 +174,18 @@ impl Offer {
     }
 }
 
-/// What is known here of the content that a prompt may have beside text and links, in both versions.
+/// The known kinds of prompt content, except text and links, in both versions.
 const CONTENT: [&str; 3] = ["image", "audio", "embeddedContext"];
 
-/// How MCP servers can be reached, as far as that is known here.
+/// The known transports of MCP servers.
 const TRANSPORTS: [&str; 3] = ["stdio", "http", "sse"];
 
-/// Whether a kind of content or a way to reach servers is known here, and so offered by what is done with it here.
+/// Whether acpx knows this content kind or transport, and so decides itself whether it is offered.
 pub(super) fn is_known_kind(name: &str) -> bool {
     CONTENT.contains(&name) || TRANSPORTS.contains(&name)
 }
 
-/// The value as another agent gave it, or our own.
+/// The other agent's value, or our own.
 fn passed_on<T: Serialize>(given: Option<&str>, own: impl FnOnce() -> T) -> Box<RawValue> {
     let given = given.and_then(|json| RawValue::from_string(json.to_owned()).ok());
     given.unwrap_or_else(|| to_raw_value(&own()).expect("what is offered has only text, flags and lists"))

@@ -1,4 +1,4 @@
-//! What an agent says of itself, as another one passes it on to its client.
+//! Adds the capabilities of an agent behind this one to the offer for a client.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::wire::splice::{PathStep, locate, put, without};
 
 const NOTHING: &str = "{}";
 
-/// The answer of an agent to `initialize`, as far as it is passed on; of either version.
+/// The forwarded members of an agent's reply to `initialize`, in either version.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AgentInitializeResult<'a> {
@@ -57,9 +57,9 @@ struct AgentSessionCapabilities<'a> {
 }
 
 impl Offer {
-    /// The same offer with what an agent behind this one says of itself in its answer to `initialize`: its name, what
-    /// it takes in prompts, which MCP servers, and how a user logs in and out. `spoken` is the client's version; an
-    /// answer in the other one is translated. An answer that cannot be read changes nothing.
+    /// Adds what the agent behind this one replied to `initialize`: its name, accepted prompt content and MCP servers,
+    /// and its logins. `spoken` is the client's version; a reply in the other version is translated. An unreadable
+    /// reply changes nothing.
     #[must_use]
     pub fn on_behalf_of(self, answer: &str, spoken: ProtocolVersion) -> Self {
         let is_open = is_v2(answer) && spoken == ProtocolVersion::V2;
@@ -77,7 +77,7 @@ impl Offer {
             .with_prompt_capabilities(object(v1.prompt_capabilities.or(session.prompt)).unwrap_or(nothing))
             .with_mcp_capabilities(object(v1.mcp_capabilities.or(session.mcp)).unwrap_or(nothing));
         if spoken == ProtocolVersion::V1 {
-            // In version 1 every agent takes servers that are programs.
+            // In version 1 every agent accepts servers over stdio.
             offer.features.insert(Feature::McpStdio);
         }
         if v1.auth.get("logout").is_some_and(advertised) {
@@ -108,8 +108,8 @@ impl Offer {
     }
 }
 
-/// The ways to log in that a client can go. A login in a terminal is run with the command that the client starts its
-/// agent with, which is ours, and `acpx AGENT acp --login METHOD` goes that way.
+/// The login methods that a client can use. The client runs a terminal login with the command that starts its agent,
+/// which is acpx. `acpx AGENT acp --login METHOD` then runs the agent's own login.
 fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> {
     #[derive(Deserialize)]
     struct Method<'a> {
@@ -147,9 +147,9 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
     RawValue::from_string(left).map_or(Cow::Borrowed(methods), Cow::Owned)
 }
 
-/// What an answer says beside what is offered: what it has at its root that is not known here, and every `_meta`.
-/// Unknown capabilities are kept back, for what they promise nobody here would do; but for what a prompt and a session's
-/// servers may be, which are passed on where both speak version 2.
+/// The reply's members that the offer has no field for: unknown members at its root, and every `_meta`. Unknown
+/// capabilities are dropped because acpx does not serve them. Prompt and server kinds are the exception: they are
+/// forwarded if both sides use version 2.
 fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
     const ANSWERED: [&str; 6] =
         ["protocolVersion", "agentCapabilities", "capabilities", "agentInfo", "info", "authMethods"];
@@ -160,7 +160,7 @@ fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
     let mut found = Vec::new();
     for (name, value) in members(answer) {
         if name == META {
-            // Ours is put beside what is there.
+            // Our own member is added to theirs.
             let theirs = members(value.get()).into_iter().filter(|(name, _)| name != "acpx");
             found.extend(theirs.map(|(name, value)| (path(&[META, &name]), value.get().into())));
         } else if !ANSWERED.contains(&name.as_str()) {
@@ -312,7 +312,7 @@ mod tests {
         };
         let expected = ([true, false, false, false, false], [false, true, false, false, false]);
         assert_eq!(takes(&offer), expected);
-        // Whoever may not say what only the agent understands is not offered it.
+        // A client that may not use unknown kinds is not offered them.
         assert_eq!(takes(&offer.of_known_kinds()), ([false; 5], [false; 5]));
         let first = offered(answer, ProtocolVersion::V1);
         assert_eq!(first["agentCapabilities"]["promptCapabilities"], json!({ "image": true }));

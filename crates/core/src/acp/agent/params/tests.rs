@@ -1,11 +1,11 @@
-//! What a check is shown, and what it is never shown.
+//! Which values a check receives, and which it never does.
 
 use super::*;
 
 #[test]
 fn an_array_is_refused_at_its_first_bad_item_and_the_rest_is_not_looked_at() {
     let huge = format!("[0{}]", ",0".repeat(1_000_000));
-    // This one ends in the middle of its second item: whoever looked at the rest would fall over it.
+    // This array breaks off within its second item: a check that read on would fail.
     for json in [huge.as_str(), "[0,fal"] {
         let params = ParamField { path: Path::Params, json };
         let mut checked = 0;

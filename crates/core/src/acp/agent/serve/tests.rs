@@ -28,7 +28,7 @@ use crate::wire::{RpcError, WireLimits, memory};
 
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Begins sessions `s1`, `s2`, …; a prompt's text says what the turn does.
+/// Creates sessions `s1`, `s2`, …; the prompt's text selects what the turn does.
 #[derive(Default)]
 struct Toy {
     begun: Mutex<u32>,
@@ -199,7 +199,7 @@ fn session(text: &str) -> AcpSessionId {
     AcpSessionId::new(text).unwrap()
 }
 
-/// A client that sees raw lines.
+/// A client that reads raw lines.
 struct Client {
     peer: Peer,
     incoming: InboundStream,
@@ -253,7 +253,7 @@ impl Client {
         line
     }
 
-    /// Sends a request and takes everything up to its answer, which must be all there is.
+    /// Sends a request and reads its reply, which must be the next line.
     async fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         let mut answer = self.next().await;
@@ -278,7 +278,7 @@ fn failure(id: &RpcId, code: i64, message: &str, data: Value) -> Value {
     json!({ "id": id, "error": { "code": code, "message": message, "data": data } })
 }
 
-/// The answer to a request about a session that is not there.
+/// The reply to a request about a session that does not exist.
 fn not_found(id: &RpcId, session: &str) -> Value {
     failure(id, -32002, "Resource not found", not_found_data(session))
 }

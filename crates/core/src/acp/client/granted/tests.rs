@@ -99,7 +99,7 @@ fn a_difference_from_what_the_file_does_not_have_is_no_permission() {
     };
     let good = PreviousContent::Text("good".into());
     assert!(is_about(json!("good"), Some(&good)));
-    // All of the new text is shown then.
+    // Without an old text the whole new text is shown.
     assert!(is_about(json!(null), Some(&good)));
     assert!(is_about(json!(""), Some(&good)));
     assert!(!is_about(json!("evil"), Some(&good)));

@@ -1,5 +1,5 @@
-//! What goes on from one turn to the next: whoever comes back within a later turn is told the rest and all of what is
-//! told once, and what only has the same name is something else.
+//! Updates that span turns: a client that attaches in a later turn receives the rest of them, and a reused id is a
+//! different entity.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ fn what_only_version_2_has_a_word_for_is_no_word_of_a_first_agent() {
     let told = live(&log, second());
     let states: Vec<_> = told.iter().filter_map(|update| update["state"].as_str()).collect();
     assert_eq!((states, told.len()), (vec!["running", "idle"], 4), "{told:?}");
-    // To a client of version 1 it is passed on as it came, whenever that is told.
+    // A version 1 client receives it as sent, live and in a replay.
     let strange = |lines: &[Value]| lines.contains(&serde_json::from_str(more).unwrap());
     let again: Vec<_> = updates(&log.replay()).into_iter().map(|(_, update)| update).collect();
     assert!(strange(&live(&log, Arc::default())) && strange(&again), "{again:?}");
@@ -131,7 +131,7 @@ fn a_call_that_has_the_id_of_an_earlier_one_has_nothing_of_it_for_version_2() {
     let told: Vec<Value> = told.map(|line| serde_json::from_str(&line).unwrap()).collect();
     assert!(told.iter().any(|line| line["params"]["update"] == another), "{told:?}");
     another["rawInput"] = json!({ "b": 1 });
-    // Also for whoever goes on behind the earlier one.
+    // Also in a replay that starts after the earlier call.
     for from in [1, 5, 8] {
         let replayed = updates(&log.replay_to(second(), from)).pop();
         assert_eq!(replayed, Some((8, another.clone())), "from {from}");

@@ -1,4 +1,4 @@
-//! Any conversation, told again from any place, is the same conversation.
+//! Property: a replay of any conversation, from any event, shows the same conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::acp::content;
 use crate::acp::render::{Bounds, RecordRenderer};
 use crate::model::{Conversation, Entry, MessageKind};
 
-/// Something that happens.
+/// One step of a conversation.
 #[derive(Debug, Clone)]
 enum Step {
     Turn,
@@ -54,14 +54,14 @@ fn log(steps: &[Step], is_over: bool) -> Log {
             )),
             Step::Tool(id, ends, text) => {
                 let status = if *ends { "completed" } else { "pending" };
-                // The same call goes by another name in each turn, as agents do it.
+                // Each turn uses other call ids, as agents do.
                 log.update(&format!(
                     r#"{{"sessionUpdate":"tool_call_update","toolCallId":"{turn}.{id}","title":"t","status":"{status}","{text}":1}}"#
                 ));
             }
             Step::Plan(n) => log.update(&format!(r#"{{"sessionUpdate":"plan","entries":[{n}]}}"#)),
             Step::Usage(n) => log.update(&format!(r#"{{"sessionUpdate":"usage_update","used":{n}}}"#)),
-            // Whatever goes on with the prompt is an echo, and no client is told it.
+            // A user message that repeats the prompt is an echo, and no client receives it.
             Step::Echo if turn > 0 => {
                 let rest = if echoed == turn { String::new() } else { format!("prompt {turn}") };
                 echoed = turn;
@@ -76,7 +76,8 @@ fn log(steps: &[Step], is_over: bool) -> Log {
     log
 }
 
-/// A conversation as a client has it: the words in their order, the tools by their ids, and the last of the rest.
+/// A conversation as a client sees it: the messages in order, the tool calls by id, and the last of each other
+/// update.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
     words: Vec<(String, String)>,
@@ -94,7 +95,7 @@ impl Seen {
             "tool_call" | "tool_call_update" => {
                 let mut fields = update.as_object().unwrap().clone();
                 let id = fields.remove("toolCallId").unwrap();
-                // How a call that was never ended is closed is another claim.
+                // Another test covers the status of calls that never ended.
                 for name in ["sessionUpdate", "status", "_meta"] {
                     fields.remove(name);
                 }
@@ -121,7 +122,7 @@ impl Seen {
     }
 }
 
-/// What a client would have of the conversation as the model folds it.
+/// The conversation that a client should see, computed by the model.
 fn folded(log: &Log) -> Seen {
     let mut conversation = Conversation::new(super::record());
     for event in &log.events {
@@ -155,7 +156,7 @@ proptest! {
     ) {
         let log = log(&steps, is_over);
         let mut told = Seen::of(&log.replay());
-        // No part of a conversation as the model has it.
+        // The model's conversation does not contain usage.
         told.last.remove("usage_update");
         prop_assert_eq!(told, folded(&log));
     }

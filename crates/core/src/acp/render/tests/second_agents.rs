@@ -1,5 +1,5 @@
-//! What clients of either version are told of agents of version 2: prompts that may be refused, work that goes on
-//! beside the turns, plans with ids, and terminals.
+//! What clients of both versions receive from version 2 agents: prompts that the agent may reject, background work,
+//! plans with ids, and terminals.
 
 use std::sync::Arc;
 
@@ -52,10 +52,10 @@ fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
     log.end(1);
     let prompt = |words: &str| whole("user_message", "r:turn:1", words);
     let (early, steer) = (whole("user_message", "early", "another"), whole("user_message", "steer", "x"));
-    // What the agent makes of it is told in its place, and what it was again as well.
+    // The agent's change of the prompt replaces it, and so does the change back.
     let messages = [prompt("x"), early, prompt("x, as the agent has it"), prompt("x"), steer];
     let mut expected = messages.to_vec();
-    // The agent's answer says that it works, and what it says itself then is no news.
+    // The reply to the prompt implies `running`, so the agent's own `running` update is not sent again.
     expected.insert(3, state("running"));
     expected.push(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" }));
     assert_eq!(live(&log, second()), expected);
@@ -95,7 +95,7 @@ fn what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_t
     };
     assert_eq!(messages(live(&log, second())), expected);
     assert_eq!(said(&log.replay_to(second(), 1)), expected);
-    // Version 1 has the prompt, and cannot change it.
+    // Version 1 already has the prompt and cannot change it.
     let words = |update: Value| update["content"]["text"].as_str().map(str::to_owned);
     let told: Vec<_> = live(&log, Arc::default()).into_iter().filter_map(words).collect();
     assert_eq!(told, ["x", "y"]);
@@ -185,7 +185,7 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
     let list = r#"[{"type":"tool_call","toolCallId":"bg"},{"type":"terminal","terminalId":"T1"}]"#;
     log.update(r#"{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}"#);
     log.end(1);
-    // Of an agent that never lists what goes on, nothing does once its turn is over.
+    // If an agent never lists background work, its calls are over when the turn ends.
     assert_eq!(statuses(&log), ["cancelled", "cancelled", "cancelled", "_waits"]);
     log.update(&format!(r#"{{"sessionUpdate":"state_update","state":"idle","background":{list}}}"#));
     assert_eq!(statuses(&log), ["in_progress", "in_progress", "cancelled", "_waits"]);
@@ -227,7 +227,7 @@ fn whoever_comes_hears_a_state_that_only_its_agent_knows_as_those_did_who_were_t
     let mut log = log();
     log.update(&odd.to_string());
     assert_eq!((live(&log, second()), standing(&log)), (vec![odd.clone()], odd.clone()));
-    // That a prompt is taken in says that the session works, if its agent says nothing.
+    // An accepted prompt implies `running`, unless the agent reports another state.
     log.begin(1, "x");
     log.answer(1, r#""result":{"messageId":"u1"}"#);
     assert_eq!(live(&log, second())[2], state("running"));
@@ -251,7 +251,7 @@ fn each_plan_is_told_again_once_in_each_turn_as_it_was_last() {
     assert_eq!(said(&log.replay_to(second(), 1)), [plan("p1", "c"), removed]);
 }
 
-/// A call with a terminal that shows something a hundred times, a millisecond apart.
+/// A call with a terminal that produces output a hundred times, one millisecond apart.
 fn with_terminal() -> Log {
     let mut log = log();
     log.begin(1, "x");
@@ -292,7 +292,7 @@ fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_o
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let lines: Vec<Value> = log.events.iter().flat_map(|event| told(event, true)).collect();
-    // The first change is told at once, and the others wait.
+    // The first change is sent at once, and later ones are delayed.
     let expected = [shown("tool_call", 0), shown("tool_call_update", 1)];
     assert_eq!(said(&lines)[1..], expected);
     log.update(r#"{"sessionUpdate":"terminal_output_chunk","terminalId":"T1","data":"YQ=="}"#);

@@ -1,5 +1,5 @@
-//! Any conversation of an agent of version 2, followed up to any event and told again from the next, is the same
-//! conversation to clients of both versions.
+//! Property: live updates of a version 2 agent up to any event, plus a replay from the next, give clients of both
+//! versions the same conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::acp::agent::ClientFacts;
 use crate::acp::render::RecordRenderer;
 use crate::model::ProtocolVersion;
 
-/// Something that such an agent says.
+/// One step of a version 2 agent.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A turn, and when its prompt is told and answered.
+    /// A turn, with the order of its prompt, its reply and its first updates.
     Turn(Opening),
     Chunk(&'static str, u8, String),
     Whole(&'static str, u8, Option<String>),
@@ -118,10 +118,10 @@ fn open(log: &mut Log, turn: u64, opening: Opening) {
     log.answer(turn, &format!(r#""result":{{"messageId":"u{turn}"}}"#));
 }
 
-/// What a client has of the conversation.
+/// The conversation as a client sees it.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
-    /// What was said under each id; what has none is the user's.
+    /// The text of each message id; messages without an id are the user's.
     said: BTreeMap<String, String>,
     plans: BTreeMap<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! Terminals that we run for an agent of version 1, as its clients see them.
+//! Terminals that acpx runs for a version 1 agent, as its clients see them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Bounds, Log};
 use crate::acp::agent::ClientFacts;
 use crate::model::{Fact, ProtocolVersion};
 
-/// A tool call whose terminal goes on after the call was last told of.
+/// A tool call whose terminal continues after the call's last update.
 fn log() -> Log {
     let mut log = Log::new();
     let terminal_id = || "u".to_owned();
@@ -79,7 +79,7 @@ fn a_client_of_version_2_has_the_terminal_as_a_terminal() {
     assert_eq!(call["content"][0], json!({ "type": "terminal", "terminalId": "u" }));
 }
 
-/// The same from an agent of version 2, whose terminal is its own.
+/// The same from a version 2 agent, which runs the terminal itself.
 fn second_log() -> Log {
     let mut log = Log::new();
     log.protocol = 2;
@@ -108,7 +108,7 @@ fn bounded(log: &Log, protocol: ProtocolVersion, most: usize) -> Vec<Value> {
 #[test]
 fn what_a_terminal_shows_is_bounded_as_any_output_is_and_what_lacks_it_says_so() {
     let mut first = log();
-    // As much again, by an agent of version 1.
+    // The same amount of output, from a version 1 agent.
     let output = "c".repeat(60);
     let long = Fact::TerminalOutput { terminal_id: "u".to_owned(), output };
     first.events.truncate(first.events.len() - 2);
@@ -156,7 +156,7 @@ fn what_a_terminal_of_an_agent_of_version_2_shows_is_bounded_likewise() {
     let mut with_terminal = call("tool_call_update", json!(["rawOutput"]));
     with_terminal["content"] = json!([{ "type": "terminal", "terminalId": "u" }]);
     assert_eq!(bounded(&log, ProtocolVersion::V2, 63), [started, with_terminal, ended]);
-    // What is not longer is told, and the terminal that is named has what it shows.
+    // Output within the bound is sent, and the call's terminal is sent with its output.
     let all = bounded(&log, ProtocolVersion::V2, 66);
     let kinds: Vec<_> = all.iter().map(|update| update["sessionUpdate"].as_str().unwrap()).collect();
     let (update, chunk) = ("terminal_update", "terminal_output_chunk");

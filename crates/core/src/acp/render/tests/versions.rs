@@ -1,4 +1,4 @@
-//! What clients of version 2 are told of agents of version 1, and the other way round.
+//! What version 2 clients receive from version 1 agents, and the reverse.
 
 use std::sync::Arc;
 
@@ -66,14 +66,14 @@ fn a_turn_of_a_first_agent_is_told_a_second_client_with_states_and_stable_ids() 
         idle,
     ];
     assert_eq!(said(&lines), expected);
-    // The end of a turn tells where to go on, whoever asked for it.
+    // The end of a turn always carries its seq.
     assert_eq!(lines[7]["params"]["_meta"]["acpx"]["seq"], 8);
 
     let whole = |id: &str, text: &str| json!({ "sessionUpdate": "agent_message", "messageId": id, "content": [block(text)] });
     let expected =
         [prompt, whole("r:3", "a"), usage, chunk("r:3", "b"), tool(Some("cancelled")), whole("r:7", "c")];
     assert_eq!(said(&log.replay_to(second(), 1)), expected);
-    // Whoever has the beginning of a message is told the rest of that message.
+    // A client that has the beginning of a message receives the rest of that message.
     assert_eq!(said(&log.replay_to(second(), 5))[0], chunk("r:3", "b"));
 }
 
@@ -96,7 +96,7 @@ fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
     let mut data = json!({ "details": format!("it died; {hint}") });
     idle["error"] = json!({ "code": -32603, "message": "it died", "data": data });
     assert_eq!(said(&live(&log, second())).last(), Some(&idle));
-    // A client that wants all data of an error has all of it.
+    // A client that wants all data of an error receives all of it.
     let turn = json!({ "turn": 1, "requestId": "q1" });
     data["acpx"] = json!({ "code": "AGENT_DIED", "hint": hint, "turn": turn });
     idle["error"]["data"] = data;
@@ -149,14 +149,14 @@ fn a_message_that_begins_with_more_than_text_begins_anew_for_a_second_client() {
     assert_eq!(seqs, [None, Some(1), Some(2)]);
 }
 
-/// A question of an agent, within the turn.
+/// A permission request of an agent, within the turn.
 fn ask(log: &mut Log, id: u64) {
     let line =
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/request_permission","params":{{}}}}"#);
     log.push(Direction::FromAgent, EventKind::Request, &line);
 }
 
-/// A file that an agent wants, within the turn.
+/// A file request of an agent, within the turn.
 fn want(log: &mut Log, id: u64) {
     let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"fs/write_text_file","params":{{}}}}"#);
     log.push(Direction::FromAgent, EventKind::Request, &line);
@@ -183,7 +183,7 @@ fn a_session_waits_for_its_user_from_a_question_that_nothing_answers_to_its_last
         )
     };
     assert_eq!(told(&log, 0), (vec![json!("running")], json!("running")));
-    // A policy answers what is asked together with its being asked.
+    // A policy answers the request at once.
     let from = log.events.len();
     ask(&mut log, 7);
     answer(&mut log, 7);
@@ -198,7 +198,7 @@ fn a_session_waits_for_its_user_from_a_question_that_nothing_answers_to_its_last
     let from = log.events.len();
     answer(&mut log, 9);
     assert_eq!(told(&log, from), (vec![json!("running")], json!("running")));
-    // A file or a command that an agent wants is a question only while somebody is asked.
+    // A file or terminal request counts only after a `PermissionAsked` fact.
     let from = log.events.len();
     want(&mut log, 11);
     assert_eq!(told(&log, from), (Vec::new(), json!("running")));
@@ -242,7 +242,7 @@ fn that_a_session_works_is_told_once_where_its_agent_says_so_after_it_took_the_p
         log.update(running);
         let told = said(&live(&log, second()));
         assert_eq!(told.iter().filter(|update| update["state"] == "running").count(), times, "{told:?}");
-        // What it says later is news again.
+        // A later repetition is sent again.
         log.update(r#"{"sessionUpdate":"state_update","state":"requires_action"}"#);
         log.update(running);
         let told = said(&live(&log, second()));

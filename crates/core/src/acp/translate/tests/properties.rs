@@ -1,4 +1,5 @@
-//! There and back loses nothing that the narrower version can say, nothing panics, and what comes out can be read.
+//! Properties: a round trip loses nothing that the narrower version can express, nothing panics, and every output is
+//! valid.
 
 use agent_client_protocol_schema::{v1, v2};
 use proptest::prelude::*;
@@ -53,7 +54,7 @@ proptest! {
         }
         let last = told.last().cloned().unwrap_or_default();
         let blocks = shown.pop().map(|(_, blocks)| blocks).unwrap_or_default();
-        // A message that was cleared is still shown; whatever else it is at last is what is shown last.
+        // Version 1 cannot clear a message. Otherwise the client shows the last content.
         prop_assert!(joined(&last).is_empty() || joined(&blocks) == joined(&last));
     }
 
@@ -138,7 +139,7 @@ proptest! {
     }
 }
 
-/// Blocks with texts that run into each other joined, which is how a message reads.
+/// Joins consecutive texts, because a message reads the same either way.
 fn joined(blocks: &[Value]) -> Vec<Value> {
     let mut joined: Vec<Value> = Vec::new();
     for block in blocks {

@@ -1,5 +1,5 @@
-//! What is asked and what is offered, there and back: permissions, questions to the user, capabilities and logins come
-//! back from the other version as they were, as far as it can say them.
+//! Properties: permission requests, elicitations, capabilities and logins survive a round trip through the other
+//! version, as far as it can express them.
 
 use agent_client_protocol_schema::{v1, v2};
 use proptest::option;
@@ -11,14 +11,14 @@ use serde_json::json;
 use super::values::block;
 use super::*;
 
-/// Extras of a session that both versions have.
+/// Optional session capabilities of both versions.
 const EXTRAS: &[&str] = &["delete", "additionalDirectories", "fork"];
 
 fn reads<T: DeserializeOwned>(text: &str) -> bool {
     serde_json::from_str::<T>(text).is_ok()
 }
 
-/// An object with those of these members that are there.
+/// An object with those members that have a value.
 fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
@@ -27,12 +27,12 @@ fn meta() -> impl Strategy<Value = Option<Value>> {
     option::of(select(vec![json!({ "k": 1 }), json!({ "k": { "deep": [1.5, null] } })]))
 }
 
-/// An object whose members all say the same.
+/// An object whose members all have the same value.
 fn each(names: &[&str], value: &Value) -> Value {
     names.iter().map(|name| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// A permission that an agent of version 1 asks for.
+/// A permission request of a version 1 agent.
 fn permission() -> impl Strategy<Value = Value> {
     let content = block().prop_map(|block| json!([{ "type": "content", "content": block }]));
     let status = select(vec!["pending", "in_progress", "completed", "failed"]);
@@ -69,7 +69,7 @@ fn permission() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The ways to log in that an agent of version 1 offers.
+/// The login methods of a version 1 agent.
 fn logins() -> impl Strategy<Value = Vec<Value>> {
     let own = ("[a-z]{1,3}", option::of("[a-z]{1,5}"), meta()).prop_map(|(id, description, meta)| {
         object([
@@ -92,7 +92,7 @@ fn logins() -> impl Strategy<Value = Vec<Value>> {
     proptest::collection::vec(prop_oneof![own, terminal], 0..3)
 }
 
-/// What an agent of version 1 answers to `initialize` that offers what every one of version 2 does.
+/// The response to `initialize` of a version 1 agent that supports everything that version 2 requires.
 fn answer() -> impl Strategy<Value = Value> {
     let prompt = option::of(subsequence(vec!["image", "audio", "embeddedContext"], 0..=3));
     let extras = subsequence(EXTRAS.to_vec(), 0..=EXTRAS.len());
@@ -107,7 +107,7 @@ fn answer() -> impl Strategy<Value = Value> {
                 ("promptCapabilities", prompt.map(|prompt| each(&prompt, &json!(true)))),
                 ("mcpCapabilities", Some(if http { json!({ "http": true }) } else { json!({}) })),
                 ("sessionCapabilities", Some(session)),
-                // Whoever has logins in version 2 can log out.
+                // A version 2 agent with login methods supports logout.
                 ("auth", (!logins.is_empty()).then(|| json!({ "logout": {} }))),
                 ("_meta", own),
             ]);
@@ -122,7 +122,7 @@ fn answer() -> impl Strategy<Value = Value> {
     )
 }
 
-/// What a client of version 1 says of itself that takes what every one of version 2 does.
+/// The `initialize` params of a version 1 client that supports everything that version 2 requires.
 fn greeting() -> impl Strategy<Value = Value> {
     let forms = option::of(subsequence(vec!["form", "url"], 0..=2));
     (any::<bool>(), forms, meta(), meta()).prop_map(|(terminal, forms, own, meta)| {
@@ -142,7 +142,7 @@ fn greeting() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A form that an agent of version 1 asks the user to fill in.
+/// An elicitation form of a version 1 agent.
 fn form() -> impl Strategy<Value = Value> {
     let field = select(vec![
         json!({ "type": "string", "title": "T", "minLength": 1 }),
@@ -165,7 +165,7 @@ fn form() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a user answers, in either version.
+/// A user's response, in either version.
 fn filled_in() -> impl Strategy<Value = Value> {
     let value = select(vec![json!("x"), json!(7), json!(1.5), json!(true), json!(["a", "b"])]);
     let content = proptest::collection::btree_map("[a-z]{1,3}", value, 0..3);
@@ -209,7 +209,7 @@ proptest! {
     ) {
         prop_assert!(reads::<v1::CreateElicitationRequest>(&asked.to_string()), "{}", asked);
         let there = elicitation_to_v2(&asked.to_string()).unwrap();
-        // A request of version 2 is read by version 1 as it is, and so is an answer of version 1 by version 2.
+        // Version 1 reads version 2 requests unchanged, and version 2 reads version 1 responses unchanged.
         prop_assert!(reads::<v2::CreateElicitationRequest>(&there), "{}", there);
         prop_assert_eq!(value(&there), asked);
         prop_assert!(reads::<v2::CreateElicitationResponse>(&answered.to_string()), "{}", answered);

@@ -1,4 +1,4 @@
-//! Requests, questions and answers.
+//! Requests and responses, in both directions.
 
 use agent_client_protocol_schema::{v1, v2};
 use serde_json::json;

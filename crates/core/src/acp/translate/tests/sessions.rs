@@ -1,4 +1,4 @@
-//! What a session offers: modes, options and commands, and how they are set.
+//! Modes, options and commands of a session, and how clients set them.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The table in `docs/reference/protocol.md` is the one in the program. To change it, run this with `ACPX_WRITE_TABLE=1` and
-//! read the difference.
+//! Checks that the table in `docs/reference/protocol.md` matches the one in the code. To update it, run this test with
+//! `ACPX_WRITE_TABLE=1` and review the diff.
 
 use super::*;
 use crate::model::ProtocolVersion;

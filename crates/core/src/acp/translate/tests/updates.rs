@@ -1,4 +1,4 @@
-//! Updates, one by one and in a row.
+//! Updates, alone and in sequence.
 
 use serde_json::json;
 
@@ -235,7 +235,7 @@ fn a_call_that_was_told_stays_told_however_many_came_after_it() {
     }
     let ended = update(0, json!({"title": "T", "status": "completed"}));
     assert_eq!(tell(&ended), [ended]);
-    // Of a call that is not even known by its id any more, one without a title is one that was told.
+    // Once ids have been evicted, an update without a title does not create a call.
     for id in 200..5000 {
         tell(&update(id, json!({"title": "T"})));
     }
@@ -301,7 +301,7 @@ fn unknown_content_is_named_in_a_text() {
 fn what_is_owed_of_a_tool_call_is_told_before_the_call_is_forgotten_for_another() {
     let call = |id: usize| json!({"sessionUpdate": "tool_call_update", "toolCallId": format!("t{id}"), "title": "T"});
     let piece = |id: usize, shown: &str| json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": format!("t{id}"), "content": item(shown)});
-    // As many as are remembered, of which something is owed of the first.
+    // Fills the tracker; the first call has owed content.
     let mut said: Vec<Value> = (0..128).map(call).collect();
     said.push(piece(0, "owed"));
     let owed = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t0", "content": [item("owed")]});

@@ -1,11 +1,11 @@
-//! Values for the properties: any JSON made of the protocol's own words, and updates that a version can say.
+//! Generators for the property tests: JSON made of protocol words, and updates that a version can express.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-/// Words that mean something somewhere, and some that mean nothing.
+/// Words of the protocol, and some unknown ones.
 const WORDS: &[&str] = &[
     "sessionUpdate",
     "user_message_chunk",
@@ -94,7 +94,7 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof![8 => proptest::sample::select(WORDS).prop_map(str::to_owned), 1 => ".{0,4}"]
 }
 
-/// Any JSON, most of it in the protocol's words.
+/// Any JSON, mostly of protocol words.
 pub(super) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         4 => word().prop_map(Value::from),
@@ -111,7 +111,7 @@ pub(super) fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any update object, of a kind that either version has.
+/// Any update object of a kind that one of the versions has.
 pub(super) fn any_update() -> impl Strategy<Value = String> {
     let kinds = WORDS.get(1..23).unwrap_or_default();
     (proptest::sample::select(kinds), proptest::collection::vec((word(), any_json()), 0..6)).prop_map(
@@ -132,7 +132,7 @@ pub(super) fn block() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Members that neither version knows, and go through.
+/// Members that neither version knows, and that must pass through.
 fn beside() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
     prop_oneof![
         Just(vec![]),
@@ -190,7 +190,7 @@ fn option(id: &'static str, group: &'static str) -> impl Strategy<Value = Value>
         .prop_map(move |(name, option)| with(option, vec![(id, json!(name))]))
 }
 
-/// What both versions say in the same way.
+/// Updates that are the same in both versions.
 fn same() -> impl Strategy<Value = Value> {
     prop_oneof![
         chunk(),
@@ -204,7 +204,7 @@ fn same() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Updates of version 1 that version 2 can say, a tool call before its updates.
+/// Version 1 updates that version 2 can express; a tool call precedes its updates.
 pub(super) fn updates_of_v1() -> impl Strategy<Value = Vec<Value>> {
     let call = |kind: &'static str, title: bool| {
         ("[st]", tool_fields()).prop_map(move |(id, fields)| {
@@ -242,7 +242,7 @@ pub(super) fn updates_of_v1() -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Updates of version 2 that version 1 can say.
+/// Version 2 updates that version 1 can express.
 pub(super) fn updates_of_v2() -> impl Strategy<Value = Vec<Value>> {
     let content = proptest::collection::vec(block(), 0..3).prop_map(|blocks| {
         blocks.into_iter().map(|block| json!({"type": "content", "content": block})).collect()

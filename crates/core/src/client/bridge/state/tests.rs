@@ -1,11 +1,11 @@
-//! What a bridge remembers, line by line.
+//! The state of a bridge, line by line.
 
 use super::*;
 use crate::client::bridge::profile::KEPT_BYTES;
 use crate::wire::encode::{error_response, notification, request, response};
 
 const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
-/// The capabilities of a client that wants all data of an error.
+/// The capabilities of a client that requests all data of an error.
 const WANTS: &str = r#"{"_meta":{"acpx":{"errorData":true}}}"#;
 
 fn memory() -> BridgeState {
@@ -38,7 +38,7 @@ impl BridgeState {
         assert_eq!(self.host_says(&message(&line)), to_client(line));
     }
 
-    /// A memory of a client that has initialized and made the session `s`.
+    /// The state of a client that has initialized and created the session `s`.
     fn with_session() -> Self {
         let mut memory = memory();
         memory.asks(0, "initialize", r#"{"protocolVersion":1}"#);
@@ -110,7 +110,7 @@ fn a_prompt_gets_a_name_unless_it_has_one_and_everything_else_passes_as_it_came(
         |name: &str| notification("_acpx/accepted", &format!(r#"{{"turn":1,"requestId":"{name}"}}"#));
     assert_eq!(memory.host_says(&message(&accepted("p-1"))), LineRoute::Nothing);
     assert_eq!(memory.host_says(&message(&accepted("mine"))), to_client(accepted("mine")));
-    // One that comes under an id that is in use is not remembered, and its name is no more its client's.
+    // A prompt whose JSON-RPC id is in use is not kept; the bridge created its request id, so the client never sees it.
     memory.asks(1, "session/prompt", r#"{"sessionId":"s"}"#);
     assert_eq!(memory.host_says(&message(&accepted("p-2"))), LineRoute::Nothing);
 }
@@ -185,7 +185,7 @@ fn the_words_of_an_open_prompt_are_told_to_its_client_only_in_a_replay_that_it_a
     memory.asks(2, "session/prompt", r#"{"sessionId":"s"}"#);
     memory.asks(3, "session/prompt", r#"{"sessionId":"s","_meta":{"acpx":{"requestId":"mine"}}}"#);
     memory.host_is_gone();
-    // Of several lines that tell one event only the last has its number.
+    // Of several lines for one event, only the last carries its number.
     for own in [words("p-1", ""), words("p-1", r#""seq":7,"#), words("mine", r#""seq":9,"#)] {
         assert_eq!(memory.host_says(&message(&own)), LineRoute::Nothing, "{own}");
     }
@@ -293,7 +293,7 @@ fn a_load_that_fails_leaves_its_client_where_it_was() {
         assert_eq!(memory.host_says(&message(&refusal)), to_client(refusal));
         assert_eq!(memory.resumes(), [resume(1, &from_seq(replayed.unwrap_or(0).max(50) + 1))]);
     }
-    // Whoever never had the session is at no place of it.
+    // A client that never had the session has no position in it.
     let mut stranger = memory();
     stranger.asks(0, "session/load", params);
     stranger.hears_update(3);
@@ -313,7 +313,7 @@ fn a_question_of_a_host_that_is_gone_is_withdrawn_and_its_late_answer_reaches_no
     assert_eq!(memory.client_says(&message(&response(&id(0), "{}"))), LineRoute::Nothing);
     let withdrawn = edits::withdrawal(&id(0));
     assert_eq!(memory.host_says(&message(&withdrawn)), to_client(edits::withdrawal(&known)));
-    // What is withdrawn is forgotten, whether or not its client ever answers.
+    // A withdrawn request is removed, whether or not the client ever answers.
     assert_eq!(memory.questions.len(), 0);
     assert_eq!(memory.client_says(&message(&response(&known, "{}"))), LineRoute::Nothing);
 }
@@ -374,7 +374,7 @@ fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_
     };
     assert_eq!(memory.host_says(&message(&state("own"))), LineRoute::Nothing);
     assert_eq!(memory.host_says(&message(&state("another"))), to_client(state("another")));
-    // How the way stands is this bridge's to say.
+    // Only this bridge reports the state of its connection.
     for word in [far_host::AWAY, far_host::BACK] {
         assert_eq!(memory.host_says(&message(&notification(word, "{}"))), LineRoute::Nothing);
     }

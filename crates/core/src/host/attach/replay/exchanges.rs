@@ -1,5 +1,5 @@
-//! Where the last exchanges of a conversation begin: each turn is one, and so is what came from a user in no turn of
-//! ours, as in what an agent told of an adopted session.
+//! Finds where the last exchanges of a conversation begin. Each turn is an exchange, and so is a user message outside
+//! our turns, as in the history of an adopted session.
 
 use crate::acp::content;
 use crate::model::{Content, Direction, Event, EventKind, MessageKind, Seq, Update};
@@ -7,25 +7,25 @@ use crate::store::StoreError;
 
 use super::{PAGE, Pages, RecordEvents, Stretch, started};
 
-/// What an event is to exchanges.
+/// How an event counts towards exchanges.
 enum Mark {
-    /// A turn begins.
+    /// The event starts a turn.
     Turn,
-    /// A piece of what a user said in no turn, by the agent's id for the message.
+    /// A chunk of a user message outside any turn, with the agent's id for the message.
     User(Option<Box<str>>),
-    /// Something that was said or done after it.
+    /// A later message or tool call.
     Other,
 }
 
-/// Counts the beginnings of exchanges, the last first.
+/// Counts the starts of exchanges backwards.
 struct Count {
     left: u64,
-    /// The earliest piece so far of the user's message that is looked at.
+    /// The earliest chunk seen so far of the current user message.
     open: Option<(Seq, Option<Box<str>>)>,
 }
 
 impl RecordEvents {
-    /// Where the last turns begin, so many of them. What a user said in no turn of ours counts as one.
+    /// The first event of the last `count` turns. A user message outside our turns counts as one.
     pub async fn last_turns(&self, count: u64) -> Result<Seq, StoreError> {
         let mut end = self.until.next();
         if count == 0 {
@@ -55,7 +55,7 @@ impl RecordEvents {
 }
 
 impl Count {
-    /// Takes the event before those that were taken; the one that the wanted exchange begins with, if it is known now.
+    /// Takes the preceding event, and returns the start of the wanted exchange once it is known.
     fn take(&mut self, seq: Seq, mark: Mark) -> Option<Seq> {
         match mark {
             Mark::User(id) => {
@@ -69,7 +69,7 @@ impl Count {
         }
     }
 
-    /// The message that is looked at begins where it was seen last.
+    /// Ends the current message: it starts at the last chunk taken.
     fn close(&mut self) -> Option<Seq> {
         let (seq, _) = self.open.take()?;
         self.begins(seq)
@@ -95,7 +95,7 @@ fn mark(event: &Event) -> Option<Mark> {
         Content::Update(Update::Message { kind: MessageKind::User, message_id, .. }) => {
             Some(Mark::User(Some(message_id)))
         }
-        // What is told of the session besides ends no message.
+        // Other updates do not end a message.
         Content::Update(
             Update::Chunk { .. } | Update::Message { .. } | Update::Tool { .. } | Update::ToolContent { .. },
         ) => Some(Mark::Other),

@@ -1,4 +1,4 @@
-//! How a session is said to stand is the same whether its last turn was read or passed by.
+//! The session's state is the same whether its last turn was read or skipped.
 
 use super::*;
 use crate::model::{
@@ -7,10 +7,10 @@ use crate::model::{
 };
 use crate::store::{Change, Durability, MemoryStore};
 
-/// A turn is longer than what is looked at to find its end.
+/// A turn longer than the pages that are searched for its end.
 const LONG: usize = PAGE + 40;
 
-/// The events of a record, with the turn that runs.
+/// The events of a record, with the running turn.
 #[derive(Default)]
 struct Log {
     events: Vec<Event>,
@@ -91,7 +91,7 @@ async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
     (Arc::new(store), id)
 }
 
-/// Asks after every event that is near a fact.
+/// Checks the state after every event near a fact.
 async fn is_told_as_if_all_was_read(log: Log) {
     let events = log.events.clone();
     let (store, record) = store_with(log.events).await;
@@ -119,7 +119,7 @@ async fn a_session_stands_the_same_whether_its_last_turn_is_read_or_not() {
     log.begin(1);
     log.answer(1);
     log.begin(2);
-    // One that waits is cancelled before it begins, and one after the end of the other.
+    // One queued turn is cancelled before it starts, and one after the other turn ended.
     log.end(3);
     let ask = r#"{"id":"p","method":"session/request_permission","params":{}}"#;
     log.push(Direction::FromAgent, EventKind::Request, ask);
@@ -166,7 +166,7 @@ async fn the_last_turns_are_bounded_also_in_what_was_said_in_no_turn() {
     let (user, agent) = (|more: &str| chunk("user", more), || chunk("agent", ""));
     let mut begins = Vec::new();
     let mut begin = |log: &Log| begins.push(Seq(log.events.len() as u64 + 1));
-    // Adopted: in pieces, with a word on the session between them; longer than what is looked at; two that have ids.
+    // Adopted messages: in chunks with another update between them, longer than a page, and two with ids.
     begin(&log);
     log.update(&user(""));
     log.update(r#"{"sessionUpdate":"available_commands_update","availableCommands":[]}"#);
@@ -182,12 +182,12 @@ async fn the_last_turns_are_bounded_also_in_what_was_said_in_no_turn() {
         log.update(&user(&format!(r#","messageId":"{id}""#)));
     }
     log.update(&agent());
-    // Ours; what an agent repeats of a prompt is no other.
+    // Our turns; the agent's echo of a prompt is not another exchange.
     begin(&log);
     log.begin(1);
     log.update(&user(""));
     log.answer(1);
-    // Said elsewhere meanwhile.
+    // Sent by another client of the agent.
     begin(&log);
     log.update(&user(""));
     log.update(&agent());

@@ -1,4 +1,4 @@
-//! What a client from elsewhere may not say is not heard, however it is written.
+//! Fields that a remote client may not set are dropped, in every spelling.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::*;
 use crate::host::session::set_config::{KNOWN, only_known};
 use crate::protocol::meta::{AgentMeta, ClientMeta, PolicyMeta, ShellMeta, TurnTermsMeta};
 
-/// What a client from elsewhere is heard to say.
+/// The `_meta` of a remote client after restriction.
 fn heard<T: RestrictedMeta>(meta: &str) -> Option<T> {
     let mut said: T = read_meta(Some(meta)).ok()?;
     said.leave_out(&RemoteClientMeta {
@@ -17,7 +17,7 @@ fn heard<T: RestrictedMeta>(meta: &str) -> Option<T> {
     Some(said)
 }
 
-/// Nothing that is forbidden came through.
+/// Whether no forbidden field is left.
 fn is_harmless(meta: &str) -> bool {
     let is_plain = |start: &StartMeta| {
         start.environment.is_empty()
@@ -96,7 +96,7 @@ fn one_who_is_elsewhere_has_so_many_sessions_and_each_of_them_once() {
     assert_eq!(shares.lock().len(), 1);
 }
 
-/// Names as they may be written, those of members that count and those that are no text among them.
+/// Member names in different spellings, including relevant and invalid ones.
 fn name() -> impl Strategy<Value = String> {
     let known = [
         "acpx",
@@ -120,7 +120,7 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values, the dangerous ones among them.
+/// Values, including dangerous ones.
 fn value() -> impl Strategy<Value = String> {
     let leaf = proptest::sample::select(vec![
         r#"{"argv":["sh"]}"#,
@@ -153,7 +153,7 @@ proptest! {
         beside in proptest::collection::vec((name(), value()), 0..6),
     ) {
         let mut members = beside;
-        // What is passed on beside any turn has nothing in it but what is known here.
+        // Params forwarded outside a turn contain only known members.
         if let Ok(passed) = only_known(&object(members.clone())) {
             let passed: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&passed).unwrap();
             prop_assert!(passed.keys().all(|name| KNOWN.contains(&name.as_str())), "{:?}", passed);

@@ -1,7 +1,7 @@
 //! A page of the agent's own list, requested in a task that outlives the answer to one `session/list`.
 //!
-//! An agent that has to start may take longer than a client waits for its page. The request goes on, and the next
-//! `session/list` that asks for the same page gets its result. Each connection has at most one such request.
+//! An agent that has to start may take longer than a client waits for its page. The request continues, and the next
+//! `session/list` for the same page gets its result. Each connection has at most one such request.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::engine::{Engine, NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentSpec};
 use crate::tools::Environment;
 
-/// How old a result may be that no page was there to take.
+/// The maximum age of an unclaimed result.
 const MAX_AGE: Duration = Duration::from_mins(1);
 
-/// What the agent answered; `None` if it lists no sessions.
+/// The agent's reply; `None` if it lists no sessions.
 pub(super) type AgentPage = Result<Option<ListPage>, SessionError>;
 
-/// The request of one connection that took longer than its page.
+/// The pending request of one connection, which took longer than its page.
 #[derive(Default)]
 pub(crate) struct PendingPage(Mutex<Option<PageRequest>>);
 
@@ -29,7 +29,7 @@ struct PageRequest {
     environment: Environment,
     cwd: Option<AbsolutePath>,
     cursor: Option<String>,
-    /// One task, which ends with the request: its result, and when it came.
+    /// One task, which ends with the request: its result, and when it arrived.
     task: JoinSet<(AgentPage, Instant)>,
 }
 

@@ -1,7 +1,7 @@
-//! The sessions that the agent itself has, for `session/list`.
+//! The agent's own sessions, for `session/list`.
 //!
-//! Those that were told as records of ours are left out. A record that was made since the listing began, or whose agent
-//! is called otherwise there, was not: it is told where the agent tells its session, under the id that it has here.
+//! Sessions already listed as our records are left out. A record created since the listing began, or with a differently
+//! named agent, was not listed yet: it appears here, under its record id.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -27,23 +27,24 @@ use crate::protocol::rpc_error;
 /// A page of the agent's own sessions.
 pub(super) struct TheirPage {
     pub(super) rows: Vec<SessionSummary>,
-    /// Where the next one begins, if there may be more.
+    /// The next page's cursor, if there may be more.
     pub(super) next: Option<AgentListCursor>,
-    /// Why the agent listed nothing, if it failed.
+    /// Why the agent's list is missing, if it failed.
     pub(super) problem: Option<String>,
 }
 
-/// What is listed: with which agent, and where.
+/// The agent and directory of a listing.
 struct ListQuery {
     agent: AgentSpec,
-    /// The directory as the client has written it.
+    /// The directory as the client wrote it.
     cwd: Option<AbsolutePath>,
     directory: Option<DirectoryNames>,
-    /// The record that was made last when the listing began.
+    /// The newest record when the listing began.
     began: Option<RecordId>,
 }
 
-/// A page of what the agent has. If the agent takes longer than `limit`, its answer is for the next page that asks.
+/// A page of the agent's sessions. If the agent takes longer than `limit`, the next request for the page gets its
+/// reply.
 pub(super) async fn page(
     client: &Connection,
     began: Option<RecordId>,
@@ -55,7 +56,7 @@ pub(super) async fn page(
     let (host, AgentListCursor { named, cursor, mut told }) = (&client.host, theirs);
     let failed = |why| TheirPage { rows: Vec::new(), next: None, problem: Some(why) };
     let directory = match &cwd {
-        // One whose disk does not answer is looked for as it is written.
+        // If the disk does not respond, the path is used as written.
         Some(cwd) => Some(DirectoryNames::new(cwd, host.engine.disk().real(cwd).await.ok())),
         None => None,
     };
@@ -86,12 +87,12 @@ pub(super) async fn page(
     let rows = page.sessions.into_iter().filter_map(their_row).filter(is_here).collect();
     let mut sessions = Vec::new();
     for (session, row) in listed.rows(client, rows).await? {
-        // What an agent tells twice is told once: sessions that appear move the others on to its next page.
+        // Drop repeated sessions: new sessions push older ones onto the agent's next page.
         if told.add(&session) {
             sessions.push(row);
         }
     }
-    // An agent that gives the same cursor again would be asked for ever.
+    // An agent that repeats its cursor would be asked forever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());
     let has_other =
         named == DirectoryNameKind::Really && listed.directory.as_ref().is_some_and(DirectoryNames::are_two);
@@ -106,7 +107,7 @@ pub(super) async fn page(
 }
 
 impl ListQuery {
-    /// What is told of the agent's rows, each with the session that it is about.
+    /// The rows to list, each with its ACP session id.
     async fn rows(
         &self,
         client: &Connection,
@@ -137,7 +138,7 @@ impl ListQuery {
         Ok(told)
     }
 
-    /// Which of them were made since the listing began.
+    /// The records that were created since the listing began.
     async fn made_since(&self, host: &Host, owners: &[SessionOwner]) -> Result<HashSet<RecordId>, CallError> {
         let records = owners.iter().map(|owner| owner.record.clone());
         let Some(began) = &self.began else { return Ok(records.collect()) };
@@ -145,7 +146,7 @@ impl ListQuery {
         Ok(made.map_err(rpc_error::not_kept)?.into_iter().collect())
     }
 
-    /// The row of a record that has a session, if it is in force there, and the record is there for this client.
+    /// The row of a session's record, if the session is its current one and the client may see the record.
     async fn record(
         &self,
         client: &Connection,
@@ -165,8 +166,8 @@ impl ListQuery {
     }
 }
 
-/// A session that does not say where it works cannot be brought back by anybody. The row is as the agent wrote it, with
-/// its title trimmed.
+/// Converts a row of the agent. A session without a directory is dropped, since it cannot be restored. The row stays as
+/// the agent wrote it, except that its title is trimmed.
 fn their_row(row: ListedSession) -> Option<SessionSummary> {
     let ListedSession { session, updated_at, title, cwd, mut row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
@@ -186,7 +187,7 @@ fn their_row(row: ListedSession) -> Option<SessionSummary> {
     })
 }
 
-/// Those that work in this directory, however they write it. Where a disk does not answer, what is written counts.
+/// The rows in this directory, compared by real path, or as written if a disk does not respond.
 async fn in_directory(
     host: &Host,
     rows: Vec<SessionSummary>,

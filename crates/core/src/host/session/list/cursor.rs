@@ -1,5 +1,5 @@
-//! Where a page of `session/list` begins, as a text that a client hands back: all that is known of a listing is in it,
-//! so that it can be read on whatever has happened to the connection or the host.
+//! The cursor of `session/list`. It contains the whole state of a listing, so that a client can continue it after a
+//! reconnect or a restart of the host.
 
 use std::collections::VecDeque;
 
@@ -8,38 +8,38 @@ use sha2::{Digest, Sha256};
 
 use crate::model::{AcpSessionId, DirectoryNameKind, RecordId};
 
-/// Where a page begins. A client sees a text that only we can read.
+/// Where a page begins. For clients the text is opaque.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListCursor {
-    /// The record that was made last when the listing began; `None` if there was none.
+    /// The newest record when the listing began; `None` if there was none.
     pub(super) began: Option<RecordId>,
-    /// The record of ours that the page comes after, as long as there are more of ours.
+    /// The record after which the page begins, while there are more records.
     pub(super) after: Option<RecordId>,
-    /// Where the agent's own sessions go on after our last record, unless all were listed.
+    /// Where the agent's own sessions continue after our last record, unless all were listed.
     pub(super) theirs: Option<AgentListCursor>,
 }
 
 /// Where a page of the agent's own sessions begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct AgentListCursor {
-    /// By which name of the directory the agent is asked.
+    /// Which name of the directory is sent to the agent.
     pub(super) named: DirectoryNameKind,
-    /// The agent's own cursor; its first page, without.
+    /// The agent's own cursor; `None` for its first page.
     pub(super) cursor: Option<String>,
-    /// What was told on the pages before.
+    /// The sessions on the previous pages.
     pub(super) told: SentSessionHashes,
 }
 
-/// How many sessions are remembered to have been told. An agent that counts its rows repeats as many as have come
-/// since its last page was read, and those that it told last.
+/// How many listed sessions are remembered. An agent with offset cursors repeats as many recent rows as there are new
+/// sessions since its last page.
 pub(super) const REMEMBERED: usize = 256;
 
-/// The sessions of the agent's that were told last in a listing, each by eight bytes of its hash.
+/// The agent's sessions that were listed last, each as eight bytes of its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SentSessionHashes(VecDeque<u64>);
 
 impl SentSessionHashes {
-    /// Remembers that a session is told; whether it was not before.
+    /// Adds a session, and returns whether it is new.
     pub(super) fn add(&mut self, session: &AcpSessionId) -> bool {
         let hash: [u8; 32] = Sha256::digest(session.as_str().as_bytes()).into();
         let mark = u64::from_be_bytes(*hash.first_chunk().expect("a hash has more than eight bytes"));
@@ -65,16 +65,16 @@ impl SentSessionHashes {
     }
 }
 
-/// A cursor as it is written.
+/// The serialized form of a cursor.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Text {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     began: Option<String>,
-    /// The record of ours that it comes after.
+    /// The record after which the page begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<String>,
-    /// By which name of the directory the agent is asked.
+    /// Which name of the directory is sent to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     theirs: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ impl ListCursor {
         serde_json::to_string(&text).expect("a cursor has only text")
     }
 
-    /// Reads a text; `None` if it is none of ours.
+    /// Parses a cursor; `None` if it is not one of ours.
     pub(super) fn read(text: &str) -> Option<Self> {
         let Text { began, after, theirs, cursor, told } = serde_json::from_str(text).ok()?;
         let began = began.map(RecordId::new).transpose().ok()?;
@@ -114,7 +114,7 @@ impl ListCursor {
     }
 }
 
-/// The word for a name in a cursor.
+/// The serialized word for a directory name.
 fn word(named: DirectoryNameKind) -> &'static str {
     match named {
         DirectoryNameKind::Really => "really",

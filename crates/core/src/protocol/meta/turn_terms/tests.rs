@@ -1,4 +1,4 @@
-//! Whose word counts in the terms of a turn.
+//! Which source wins in the terms of a turn.
 
 use serde_json::json;
 

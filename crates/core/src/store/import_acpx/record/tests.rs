@@ -1,4 +1,4 @@
-//! Records in every spelling, and bytes that are none.
+//! Parses records in every spelling, and invalid bytes.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn read(value: &Value) -> Result<NpmRecord, Damage> {
     NpmRecord::read(value.to_string().as_bytes(), written())
 }
 
-/// What the three spellings below all say.
+/// The content of all three spellings below.
 fn expected() -> NpmRecord {
     NpmRecord {
         id: RecordId::new("r").unwrap(),
@@ -86,7 +86,7 @@ fn what_is_missing_and_not_essential_gets_a_sensible_value() {
         ..expected()
     };
     assert_eq!(read(&least), Ok(sensible.clone()));
-    // Wrong types are like nothing at all.
+    // A value of a wrong type counts as missing.
     let odd = json!({
         "id": "r", "sessionId": "s", "cwd": "/", "agentCommand": "agent", "agentSessionId": 7, "agentArgv": "x",
         "name": null, "title": [], "createdAt": "yesterday", "lastUsedAt": 5, "closed": "no", "messages": {},

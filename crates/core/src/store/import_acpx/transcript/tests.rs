@@ -1,4 +1,4 @@
-//! Journals told again: those with markers, those without, those that begin or end in the middle, and any lines.
+//! Converts journals with markers, without markers, with a missing beginning or end, and with arbitrary lines.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ const PROMPT: &str =
 const STOPPED: &str = r#"{"id":3,"result":{"stopReason":"end_turn","usage":{"totalTokens":7}}}"#;
 const UPDATE: &str = r#"{"method":"session/update","params":{}}"#;
 
-/// The turns of a telling: request, prompt and state.
+/// The turns among the steps: request, prompt and state.
 fn turns(steps: &[ImportStep]) -> Vec<(String, String, TurnState)> {
     let turn = |step: &ImportStep| match step {
         ImportStep::Turn(turn) => {
@@ -129,7 +129,7 @@ fn markers_that_contradict_each_other_lose_no_line_and_no_request_twice() {
     for line in [&*started("q"), PROMPT, &end] {
         assert_eq!(transcript.take(line), Ok(()));
     }
-    // The same turn cannot end twice, and a request id is not given out twice.
+    // The same turn cannot end twice, and a request id is not assigned twice.
     assert_eq!(transcript.take(&end), Err(NotALine));
     for line in [&*started("q"), PROMPT, &*started("other"), &result("third", r#"{"status":"odd"}"#)] {
         assert_eq!(transcript.take(line), Ok(()));
@@ -144,7 +144,7 @@ fn markers_that_contradict_each_other_lose_no_line_and_no_request_twice() {
     assert_eq!(told, expected.map(|(request, interrupted)| (request.to_owned(), interrupted)));
 }
 
-/// Lines that meet each other in every order.
+/// Lines that occur in every order.
 fn any_line() -> impl Strategy<Value = String> {
     let request = prop::sample::select(vec!["a", "b", "c"]);
     let ends = prop::sample::select(vec![

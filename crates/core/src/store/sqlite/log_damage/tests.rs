@@ -8,7 +8,7 @@ use super::*;
 use crate::model::{Event, Record, Seq};
 use crate::store::{Durability, Store, StoreError};
 
-/// The files of a store as a process leaves them that is killed: most of it is in the log.
+/// The files of a store after its process was killed: most of the content is in the log.
 struct Killed {
     file: Vec<u8>,
     log: Vec<u8>,
@@ -37,7 +37,7 @@ impl Killed {
         Self { file: read(""), log: read("-wal"), index: read("-shm"), contents }
     }
 
-    /// Opens a copy with this log and with or without an index; what it has.
+    /// Opens a copy with this log and with or without an index, and returns its content.
     async fn opened(
         &self,
         log: Option<&[u8]>,
@@ -56,7 +56,7 @@ impl Killed {
         contents(&SqliteStore::open(&path, access)?).await
     }
 
-    /// A log like this is damage, or changes nothing.
+    /// A log like this is reported as damage, or the content is unchanged.
     async fn is_same_or_damaged(&self, log: Option<&[u8]>, has_index: bool, what: &str) {
         for access in [Access::ReadOnly, Access::ReadWrite] {
             match self.opened(log, has_index, access).await {
@@ -118,7 +118,7 @@ async fn a_log_that_was_cut_or_removed_is_damage_and_no_older_state() {
 async fn what_a_killed_writer_leaves_of_a_commit_is_no_damage_of_the_log() {
     let killed = Killed::new().await;
     let salts = &killed.log[16..24];
-    // A frame of a commit that was not finished, and half of the next.
+    // A frame of an unfinished commit, and half of the next.
     let mut log = killed.log.clone();
     log.extend([&[0, 0, 0, 9, 0, 0, 0, 0], salts, &[1; 8][..], &[7; PAGE]].concat());
     log.extend([&[0, 0, 0, 9, 0, 0, 0, 9], salts].concat());

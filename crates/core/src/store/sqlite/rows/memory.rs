@@ -1,4 +1,4 @@
-//! What a record's agent remembers as one column holds it: a JSON object, and null where it remembers all.
+//! An agent's memory as a column: a JSON object, or null where the agent remembers everything.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ enum MemoryColumn {
     Different,
 }
 
-/// A memory as its column holds it.
+/// A memory as a column value.
 pub(in super::super) fn memory_text(memory: AgentMemory) -> Option<String> {
     let stored = match memory {
         AgentMemory::Whole => return None,
@@ -31,7 +31,7 @@ pub(in super::super) fn memory_text(memory: AgentMemory) -> Option<String> {
     Some(serde_json::to_string(&stored).expect("numbers and texts can be written"))
 }
 
-/// The memory that a column holds.
+/// The memory in a column.
 pub(super) fn memory(text: &str) -> Option<AgentMemory> {
     Some(match serde_json::from_str(text).ok()? {
         MemoryColumn::Fresh { from, reason } => {

@@ -1,4 +1,4 @@
-//! What a record is, as a row, with what belongs to it: scope, servers, the last process of its agent.
+//! A record as a row, including its scope, its servers and the last process of its agent.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::store::progress::RecordProgress;
 
-/// What a record is. These change seldom, so their checksum need not be made anew with every event.
+/// The record's own columns. They change rarely, so they have a checksum that an event does not change.
 pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
@@ -34,7 +34,7 @@ const RESTORE_ERROR: usize = 25;
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
 
-/// A record with its lineage. The row has the columns of [`RECORD`], and then those of the standing.
+/// A record with its lineage. The row has the columns of [`RECORD`], and then those of the state.
 pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, SqliteFault> {
     let cells = Cells::read(row, 0, &RECORD)?;
     let standing = with_events(connection, standing(row, RECORD.names.len() + 1)?)?;
@@ -71,8 +71,8 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
     })
 }
 
-/// How long an agent may take to start, as a row has it. The column is never null: where nothing was said, it has the
-/// usual time, and where that time itself was said, a millisecond more.
+/// The start timeout as a column value. The column is never null: an unset timeout is stored as the default, and a
+/// timeout that equals the default as a millisecond more.
 pub(in super::super) fn start_timeout_value<'a>(said: Option<Duration>) -> ValueRef<'a> {
     let usual = AgentSpec::DEFAULT_START_TIMEOUT.as_millis();
     let millis = match said.map(|said| said.as_millis()) {
@@ -106,7 +106,7 @@ fn path(text: &str) -> Option<AbsolutePath> {
     AbsolutePath::new(text).ok()
 }
 
-/// The version its agent is asked for; the first is left out.
+/// The protocol version to request from its agent; version 1 is stored as null.
 fn protocol(cells: &RecordRow<'_>) -> Result<ProtocolVersion, SqliteFault> {
     match cells.optional_number(PROTOCOL)? {
         None => Ok(ProtocolVersion::V1),
@@ -115,13 +115,13 @@ fn protocol(cells: &RecordRow<'_>) -> Result<ProtocolVersion, SqliteFault> {
     }
 }
 
-/// The same as a column holds it.
+/// The protocol version as a column value.
 pub(in super::super) fn protocol_value<'a>(version: ProtocolVersion) -> ValueRef<'a> {
     let number = (version != ProtocolVersion::V1).then(|| version.number());
     cells::optional_integer(number.map(Into::into))
 }
 
-/// The directories beside its own. None of them is written as null, so an empty list is none of ours.
+/// The additional directories. None is stored as null, so an empty list is damage.
 fn additional_directories(cells: &RecordRow<'_>) -> Result<Vec<AbsolutePath>, SqliteFault> {
     let Some(text) = cells.optional_text(ADDITIONAL_DIRECTORIES)? else { return Ok(Vec::new()) };
     let paths = serde_json::from_str::<Vec<String>>(text).ok().filter(|paths| !paths.is_empty());
@@ -129,20 +129,20 @@ fn additional_directories(cells: &RecordRow<'_>) -> Result<Vec<AbsolutePath>, Sq
     paths.ok_or_else(|| cells.unknown(ADDITIONAL_DIRECTORIES))
 }
 
-/// The same as a column holds it, if there are any.
+/// The additional directories as a column value, if there are any.
 pub(in super::super) fn directories_text(directories: &[AbsolutePath]) -> Option<String> {
     let paths = directories.iter().map(AbsolutePath::as_str).collect::<Vec<_>>();
     (!paths.is_empty()).then(|| Value::from(paths).to_string())
 }
 
-/// Where a record is found from a shell, and whether it takes that place.
+/// The scope and directory of a record, with the lifecycle that decides whether it occupies them.
 pub(in super::super) struct ScopeClaim {
     pub(in super::super) scope: Option<Scope>,
     pub(in super::super) real_cwd: AbsolutePath,
     pub(in super::super) lifecycle: Lifecycle,
 }
 
-/// The place of a record.
+/// The scope claim of a record.
 pub(in super::super) fn place(cells: &RecordRow<'_>) -> Result<ScopeClaim, SqliteFault> {
     Ok(ScopeClaim { scope: scope(cells)?, real_cwd: cells.parsed(7, path)?, lifecycle: lifecycle(cells)? })
 }
@@ -156,7 +156,7 @@ fn lifecycle(cells: &RecordRow<'_>) -> Result<Lifecycle, SqliteFault> {
     }
 }
 
-/// A lifecycle as its columns hold it.
+/// A lifecycle as column values.
 pub(in super::super) fn lifecycle_values(lifecycle: Lifecycle) -> [(&'static str, ValueRef<'static>); 2] {
     let (closed_at, deleted_at) = match lifecycle {
         Lifecycle::Open => (None, None),
@@ -180,7 +180,7 @@ fn scope(cells: &RecordRow<'_>) -> Result<Option<Scope>, SqliteFault> {
     Ok(Some(Scope { agent, name }))
 }
 
-/// A scope as its columns hold it.
+/// A scope as column values.
 pub(in super::super) fn scope_values(scope: Option<&Scope>) -> [(&'static str, ValueRef<'_>); 2] {
     [
         ("scope_agent", scope.map(|scope| scope.agent.as_str()).into()),
@@ -188,7 +188,7 @@ pub(in super::super) fn scope_values(scope: Option<&Scope>) -> [(&'static str, V
     ]
 }
 
-/// The name in a scope as its column holds it.
+/// The name in a scope as a column value.
 pub(in super::super) fn name_text(scope: &Scope) -> &str {
     scope.name.as_ref().map_or("", SessionName::as_str)
 }
@@ -213,7 +213,7 @@ fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, SqliteFault> {
     Ok(Some(AgentRun { process, since: cells.time(17)?, ended }))
 }
 
-/// The last process of an agent as its columns hold it.
+/// The last process of an agent as column values.
 pub(in super::super) fn run_values(
     run: Option<&AgentRun>,
 ) -> Result<[(&'static str, ValueRef<'_>); 6], SqliteFault> {
@@ -229,7 +229,7 @@ pub(in super::super) fn run_values(
     ])
 }
 
-/// Where the first of some columns that belong together says nothing, the others do not either.
+/// If the first column of a group is null, the others must be null too.
 fn empty(cells: &RecordRow<'_>, columns: std::ops::Range<usize>) -> Result<(), SqliteFault> {
     match columns.into_iter().find(|index| cells.value(*index) != ValueRef::Null) {
         None => Ok(()),
@@ -237,12 +237,12 @@ fn empty(cells: &RecordRow<'_>, columns: std::ops::Range<usize>) -> Result<(), S
     }
 }
 
-/// A list of strings as a column holds it.
+/// A list of strings as a column value.
 pub(in super::super) fn list(strings: &[String]) -> String {
     Value::from(strings).to_string()
 }
 
-/// Servers as a column holds them: a name, or an object where the source is known.
+/// Servers as a column value: a name, or an object where the source is known.
 pub(in super::super) fn servers_text(servers: &[McpServerRef]) -> String {
     let kept = |server: &McpServerRef| match &server.source {
         None => Value::from(server.name.as_str()),

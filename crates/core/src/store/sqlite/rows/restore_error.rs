@@ -1,4 +1,4 @@
-//! A failed restore as a column of a record or a lineage row holds it: a JSON object, and null where there is none.
+//! A failed restore as a column of a record or a lineage row: a JSON object, or null where there is none.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,14 @@ struct RestoreErrorColumn {
     at: i64,
 }
 
-/// A failed restore as its column holds it.
+/// A failed restore as a column value.
 pub(in super::super) fn restore_error_text(error: Option<&RestoreError>) -> Option<String> {
     let RestoreError { method, code, message, field, at } = error?.clone();
     let stored = RestoreErrorColumn { method, code, message, field, at: at.as_millis() };
     Some(serde_json::to_string(&stored).expect("numbers and texts can be written"))
 }
 
-/// The failed restore that a column holds, if it holds one.
+/// The failed restore in a column, if there is one.
 pub(super) fn optional<const N: usize>(
     cells: &Cells<'_, N>,
     index: usize,

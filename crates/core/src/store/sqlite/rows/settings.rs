@@ -1,5 +1,5 @@
-//! The settings of a record as one column holds them: a JSON object with what is wished, what was shown and what could
-//! not be restored, each left out if there is none of it.
+//! The settings of a record as one column: a JSON object with the wished, the shown and the unmet settings, each left
+//! out if empty.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ struct StoredSetting {
     category: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<SettingValue>,
-    /// Those that are known; `[]` where none are.
+    /// The known choices; `[]` where none are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     choices: Option<Vec<Box<str>>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -52,7 +52,7 @@ struct StoredReason {
     reason: Box<str>,
 }
 
-/// Settings as their column holds them; `None` for a record of which none are known.
+/// Settings as a column value; `None` if there are none.
 pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<String> {
     if *settings == RecordSettings::default() {
         return None;
@@ -74,7 +74,7 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
     Some(serde_json::to_string(&stored).expect("settings have only texts, flags and lists of them"))
 }
 
-/// Reads them back; `None` for what no version writes.
+/// Settings from a column; `None` for a value that no version writes.
 pub(super) fn settings(text: &str) -> Option<RecordSettings> {
     let SettingsColumn { wished, shown, unmet } = serde_json::from_str(text).ok()?;
     let name = |option: Option<Box<str>>| SettingName::of_option(option.as_deref());

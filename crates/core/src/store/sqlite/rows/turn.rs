@@ -1,4 +1,4 @@
-//! A turn as a row: its state is spread over columns of which those that do not apply are empty.
+//! A turn as a row. Its state is spread over several columns; those that do not apply are null.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(in super::super) const TURN: Columns<COLUMNS> = columns!["turns":
 
 const COLUMNS: usize = 23;
 
-/// Where [`TURN`] has the time of dispatch.
+/// The index of the dispatch time in [`TURN`].
 pub(in super::super) const DISPATCHED_AT: usize = 6;
 
 /// A turn.
@@ -44,11 +44,11 @@ pub(in super::super) fn turn(
     })
 }
 
-/// Where [`TURN`] has what a policy says beside its mode.
+/// The indexes of the policy's other columns in [`TURN`].
 const TOOL_POLICY: usize = 19;
 const UNASKED: usize = 20;
 
-/// A policy, of which what is said by none is left out.
+/// A policy; null columns mean the default.
 fn policy(cells: &Cells<'_, COLUMNS>) -> Result<PermissionPolicy, SqliteFault> {
     let tools = match cells.optional_text(TOOL_POLICY)? {
         None => None,
@@ -62,21 +62,21 @@ fn policy(cells: &Cells<'_, COLUMNS>) -> Result<PermissionPolicy, SqliteFault> {
     Ok(PermissionPolicy { mode: cells.parsed(4, PermissionMode::parse)?, tools, unasked })
 }
 
-/// The rules for single tools as a column holds them.
+/// The rules for single tools as a column value.
 pub(in super::super) fn tool_policy(policy: &PermissionPolicy) -> Option<String> {
     policy.tools.as_ref().map(|tools| tools.to_value().to_string())
 }
 
-/// What becomes of a question that nobody can be asked, likewise.
+/// The unattended policy as a column value; null for the default.
 pub(in super::super) fn unasked<'a>(policy: &PermissionPolicy) -> ValueRef<'a> {
     (policy.unasked != UnattendedPolicy::Deny).then(|| policy.unasked.as_str()).into()
 }
 
-/// Where [`TURN`] has the wishes.
+/// The indexes of the wake options in [`TURN`].
 const FALLBACK: usize = 17;
 const CARRY_HISTORY: usize = 18;
 
-/// Wishes, of which those that everybody has are left out.
+/// Wake options; null columns mean the default.
 fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> {
     let fallback = match cells.optional_text(FALLBACK)?.map(Fallback::parse) {
         None => Fallback::Auto,
@@ -91,40 +91,40 @@ fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> {
     Ok(WakeOptions { fallback, carry_history })
 }
 
-/// The same as two columns hold them.
+/// Wake options as two column values.
 pub(in super::super) fn wish_values<'a>(wishes: WakeOptions) -> [ValueRef<'a>; 2] {
     let fallback = (wishes.fallback != Fallback::Auto).then(|| wishes.fallback.as_str());
     [fallback.into(), cells::optional_integer(wishes.carry_history.then_some(1))]
 }
 
-/// Where [`TURN`] has the limits.
+/// The indexes of the limits in [`TURN`].
 const LIMIT: usize = 21;
 const SILENCE: usize = 22;
 
-/// Limits, of which those that were not asked for are left out.
+/// Limits; null columns mean no limit.
 fn limits(cells: &Cells<'_, COLUMNS>) -> Result<TurnLimits, SqliteFault> {
     let limit = |index| Ok::<_, SqliteFault>(cells.optional_number(index)?.map(Duration::from_millis));
     Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)? })
 }
 
-/// The same as two columns hold them: nobody waits for longer than a column can say.
+/// Limits as two column values; one that is too large becomes the largest possible.
 pub(in super::super) fn limit_values<'a>(limits: TurnLimits) -> [ValueRef<'a>; 2] {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
     [limits.whole, limits.silence].map(|limit| cells::optional_integer(limit.map(millis)))
 }
 
-/// A count that is left out when it is none.
+/// A count; null means zero.
 fn count(cells: &Cells<'_, COLUMNS>, index: usize) -> Result<u32, SqliteFault> {
     let count = cells.optional_number(index)?.unwrap_or(0);
     u32::try_from(count).map_err(|_| cells.unknown(index))
 }
 
-/// The same as a column holds it.
+/// A count as a column value; null for zero.
 pub(in super::super) fn number_unless_none<'a>(count: u32) -> ValueRef<'a> {
     cells::optional_integer((count > 0).then_some(count.into()))
 }
 
-/// How far a turn has come.
+/// The state of a turn.
 pub(in super::super) fn turn_state(cells: &Cells<'_, COLUMNS>) -> Result<TurnState, SqliteFault> {
     match cells.text(3)? {
         QUEUED => Ok(TurnState::Queued),
@@ -151,7 +151,7 @@ const DISPATCHED: &str = "dispatched";
 const ENDED: &str = "ended";
 const INTERRUPTED: &str = "interrupted";
 
-/// The columns a turn's state is spread over; those that do not apply are empty.
+/// The columns of a turn's state; those that do not apply are null.
 #[derive(Default)]
 pub(in super::super) struct StateColumns<'a> {
     pub(in super::super) state: &'static str,

@@ -1,4 +1,4 @@
-//! A file of the first format is brought to ours with everything in it, and goes on from there.
+//! Migrates a file of the first format without loss, and continues to write to it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A file of format 9 is brought to ours with everything in it.
+//! Migrates a file of format 9 without loss.
 
 use super::later_columns::full;
 use super::*;
@@ -14,7 +14,7 @@ async fn a_store_of_format_9_opens_with_all_it_holds() {
     let (expected, ended) = full();
     let mut lineage = expected.lineage.clone();
     lineage.replace(AcpSessionId::new("s2").unwrap(), None, LineageReason::LoadFailed, at(7));
-    // A failed restore is known since format 10.
+    // Failed restores are stored since format 10.
     let record = Record {
         lineage,
         restore_error: None,

@@ -1,4 +1,4 @@
-//! What later formats added: damage in it is found as in the rest, and no lookup goes through all records.
+//! Columns of later formats: damage in them is detected too, and no lookup scans all records.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::model::{
     SettingValue, ToolPolicy, UnattendedPolicy, UnmetSetting,
 };
 
-/// A record with something in every column, and a turn too.
+/// A record with a value in every column, and a turn.
 pub(super) fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
@@ -314,7 +314,7 @@ fn no_lookup_goes_through_all_records() {
         plan(&read::select_running()),
         ["SEARCH records USING INDEX records_running (run_pid>?)", "USE TEMP B-TREE FOR ORDER BY"]
     );
-    // A list is read in the order of its index, from where the page before has ended, and holds no deleted record.
+    // A list is read in index order, from the end of the previous page, and contains no deleted record.
     assert_eq!(
         plan(&read::select_page(&[read::NOT_DELETED])),
         ["SCAN records USING INDEX records_by_update"]

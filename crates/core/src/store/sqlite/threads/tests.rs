@@ -1,4 +1,4 @@
-//! What one commit holds, what it survives, and what becomes of the others when one request spoils it.
+//! Group commits: what one contains, what it survives, and how a failing request affects the others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ fn append(name: &str, changes: Vec<Change>, durability: Durability) -> WriteOper
     WriteOperation::Append { lease: Lease { record: id(name), generation: 1 }, changes, durability }
 }
 
-/// Three records, one for each of the appends that follow.
+/// Three records, one for each of the following appends.
 fn made(path: &Path, size_limit: Option<u64>) -> WriteConnection {
     let mut writer = writer(path, size_limit);
     let created = writer.commit(&["a", "b", "c"].map(create));
@@ -51,7 +51,7 @@ fn a_commit_is_synced_if_any_of_its_requests_asks_for_it_and_a_creation_always_d
     let mut level_after = |group: &[WriteOperation]| {
         let answers = said(writer.commit(group));
         assert!(answers.iter().all(|answer| answer == "kept"), "{answers:?}");
-        // It cannot be changed within a transaction, so the commit had the level that stands now.
+        // It cannot be changed within a transaction, so the commit had the current level.
         writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
     };
     assert_eq!(level_after(&[create("a")]), full);

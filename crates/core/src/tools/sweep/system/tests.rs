@@ -1,4 +1,4 @@
-//! Who is meant, as far as it can be said without processes.
+//! Which processes a sweep selects, as far as this can be tested without processes.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_recorded_group_is_believed_by_its_leader_or_by_a_tag_in_it() {
         run(40, 100, "boot"),
         run(50, 100, "old"),
     ];
-    // 10 is the recorded leader; 20 is another process by now; 30, 40 and 50 are gone and left one member each.
+    // 10 is the recorded leader; pid 20 was reused; 30, 40 and 50 have exited and left one member each.
     let processes = [at(10, 10, 100), at(20, 20, 999), at(31, 30, 101), at(41, 40, 101), at(51, 50, 101)];
     let held = [
         HolderStatus::Untold,
@@ -43,7 +43,7 @@ fn only_what_is_numbered_as_we_are_and_held_by_a_dead_process_of_this_home_is_me
         ("of a living holder", tag("home", 3, &living), HolderStatus::ByOthers),
         ("of another home", tag("other", 3, &dead), HolderStatus::ByOthers),
         ("without a tag", None, HolderStatus::Untold),
-        // The number of a container's holder is nobody's here, however much it lives.
+        // The pid of a container's holder means nothing here, even if it is alive.
         ("of a holder in a container, which has left it", tag("home", 4, &dead), HolderStatus::ByOthers),
     ];
     for (case, tag, expected) in cases {

@@ -1,4 +1,4 @@
-//! What version 2 reads differently.
+//! Calls that version 2 reads differently.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! Requests that bring a session and requests that take it away, sent without waiting for each other's answers.
+//! Requests that restore and that close a session, sent without waiting for each other's replies.
 
 use tokio::sync::Semaphore;
 
 use super::*;
 
-/// Writes down what it is asked to do. Turns end, and the session `slow` is loaded, only through the gate.
+/// Records its calls. Turns end, and the session `slow` is loaded, only through the gate.
 struct Ledger {
     entries: Mutex<Vec<String>>,
     gate: Semaphore,
@@ -94,7 +94,7 @@ impl Client {
         self.send(method, json!({ "sessionId": session, "cwd": "/w", "mcpServers": [] })).await
     }
 
-    /// Everything sent so far has been taken up, and none of it has been answered.
+    /// Asserts that everything sent so far has been read and has no reply.
     async fn nothing_yet(&mut self) {
         let page = self.call("session/list", json!({})).await;
         assert_eq!(page, json!({ "result": { "sessions": [] } }));
@@ -190,7 +190,7 @@ async fn a_resume_that_waits_for_a_close_can_be_withdrawn() {
     let answer = client.next().await;
     let error = json!({ "code": -32800, "message": "request cancelled" });
     assert_eq!((answer["id"].to_string(), &answer["error"]), (resume.as_str().to_owned(), &error));
-    // The close is still ahead of whatever comes now.
+    // The close precedes all later requests.
     let again = client.about("session/resume", "s1").await;
     client.nothing_yet().await;
     ledger.open_gate();

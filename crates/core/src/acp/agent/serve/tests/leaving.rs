@@ -1,11 +1,11 @@
-//! An agent that takes no more requests while its client is still there.
+//! An agent that accepts no more requests while its client is still connected.
 
 use tokio::sync::watch;
 
 use super::*;
 use crate::acp::agent::ClientFacts;
 
-/// Answers each of its methods when it is told to, and leaves when it is told to.
+/// Replies to each of its methods, and leaves, when the test signals it.
 struct Leaver {
     left: watch::Sender<bool>,
     done: watch::Sender<bool>,
@@ -49,7 +49,7 @@ async fn an_agent_that_leaves_answers_what_it_can_reads_nothing_more_and_ends_th
     client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
     let turn = client.prompt("s1", "go").await;
     client.send("_leaver/open", json!({})).await;
-    // Both are under way before it leaves.
+    // Both requests run before it leaves.
     while leaver.done.receiver_count() < 2 {
         tokio::task::yield_now().await;
     }
@@ -62,7 +62,7 @@ async fn an_agent_that_leaves_answers_what_it_can_reads_nothing_more_and_ends_th
     client.served.await.unwrap();
 }
 
-/// Says of its sessions when their clients know of them, and when they never will.
+/// Reports when a client has received a session's reply, and when it never will.
 #[derive(Clone)]
 struct Teller(watch::Sender<Vec<&'static str>>);
 
@@ -116,7 +116,7 @@ async fn an_agent_learns_whether_its_client_ever_knew_of_a_session() {
     assert_eq!(*teller.0.borrow(), ["told", "go", "untold"]);
 }
 
-/// Leaves every prompt undone once it is cancelled.
+/// Leaves every prompt unanswered once it is cancelled.
 struct Quitter;
 
 impl AgentService for Quitter {
@@ -147,7 +147,7 @@ async fn a_prompt_that_is_left_undone_is_never_answered_as_cancelled() {
     assert!(client.incoming.recv().await.is_none());
 }
 
-/// Cannot say what it offers, for it waits for somebody who does not answer.
+/// Never returns its offer.
 struct Mute;
 
 impl AgentService for Mute {

@@ -1,11 +1,11 @@
-//! Lines that ask for something in a way that no request can, over raw bytes.
+//! Malformed requests, over raw bytes.
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use super::*;
 use crate::wire::connect;
 
-/// The lines that answer these, which end with a request that is answered last.
+/// Sends these lines and returns the reply to each.
 async fn answers(lines: &[&str]) -> Vec<Value> {
     answers_within(WireLimits::default(), lines).await
 }

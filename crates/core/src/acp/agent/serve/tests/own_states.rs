@@ -1,4 +1,4 @@
-//! A service that queues prompts and tells states itself, offers what it chooses, and passes questions on.
+//! A service that queues prompts and sends states itself, chooses its offer, and forwards permission requests.
 
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
@@ -6,11 +6,11 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::acp::agent::{ClientFacts, ClientRequestError, LoginCall, SetOptionCall};
 
-/// Inserts prompts as they come, and ends their turns only through the gate.
+/// Inserts prompts as they arrive, and ends their turns only through the gate.
 struct Switchboard {
     gate: Semaphore,
     inserted: Mutex<Vec<String>>,
-    /// The sessions whose work is stopped for somebody who did not ask for it.
+    /// The sessions whose turns were cancelled through `cancel_turns`.
     stopped: Mutex<Vec<AcpSessionId>>,
 }
 

@@ -1,4 +1,4 @@
-//! The dispatcher as a client of version 2 sees it, for a service that leaves states to it.
+//! The dispatcher with a version 2 client, for a service that leaves states to it.
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl Client {
         client
     }
 
-    /// Prompts, and takes everything up to the beginning of the turn.
+    /// Sends a prompt and reads everything up to the start of its turn.
     async fn begun(&mut self, text: &str) -> RpcId {
         let id = self.prompt("s1", text).await;
         let message = format!("user {text}");
@@ -32,7 +32,7 @@ impl Client {
         id
     }
 
-    /// The next update is a piece of a message; gives its text and the message's id.
+    /// Reads the next update, a message chunk; returns its text and the message's id.
     async fn piece(&mut self) -> (String, String) {
         let line = self.next().await;
         let update = &line["params"]["update"];
@@ -149,7 +149,7 @@ async fn what_is_answered_cannot_be_withdrawn_and_its_id_is_free() {
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
     assert_eq!(client.piece().await.0, "stopping");
     assert_eq!(client.next().await, idle("cancelled"));
-    // The second was cancelled while it waited, and this service inserts it all the same.
+    // The second prompt was cancelled while it waited, and this service inserts it nevertheless.
     assert_eq!(client.next().await["id"], "same");
     let mut rest = Vec::new();
     while rest.last() != Some(&idle("cancelled")) {

@@ -1,4 +1,4 @@
-//! What version 1 says and version 2 cannot.
+//! Features of version 1 that version 2 does not have.
 
 use super::rows::Row;
 use super::rows::Shown::{By, Call, Updates};

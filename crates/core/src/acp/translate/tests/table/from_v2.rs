@@ -1,4 +1,4 @@
-//! What version 2 says and version 1 cannot.
+//! Features of version 2 that version 1 does not have.
 
 use super::rows::Row;
 use super::rows::Shown::{By, ByNature, Call, Updates};

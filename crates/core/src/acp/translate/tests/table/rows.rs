@@ -1,31 +1,31 @@
-//! What one version says and the other cannot, and what becomes of it: one row for each, with what shows it. The table
-//! is published in `docs/reference/protocol.md`.
+//! Features that one version has and the other does not, and how they are translated: one row each, with its
+//! evidence. The table is published in `docs/reference/protocol.md`.
 
 use std::fmt::Write as _;
 
 use super::{from_v1, from_v2};
 use crate::model::ProtocolVersion::{self, V1, V2};
 
-/// One thing that is not the same in both versions.
+/// One difference between the versions.
 pub(super) struct Row {
-    /// The version it is said in.
+    /// The version that has the feature.
     pub(super) from: ProtocolVersion,
-    /// What is said.
+    /// The feature.
     pub(super) feature: &'static str,
-    /// What the other version is told.
+    /// What the other version receives.
     pub(super) becomes: &'static str,
     pub(super) shown: Shown,
 }
 
-/// What shows that a row is true.
+/// The evidence for a row.
 pub(super) enum Shown {
-    /// Updates of a session, and what they become.
+    /// Updates of a session, and their translations.
     Updates(&'static [&'static str], &'static [&'static str]),
-    /// A request, by method and params, and what it becomes.
+    /// A request (method and params), and its translation.
     Call((&'static str, &'static str), (&'static str, &'static str)),
-    /// A test by example, by its name.
+    /// The name of an example test.
     By(&'static str),
-    /// It cannot be otherwise.
+    /// The reason why no example is possible.
     ByNature(&'static str),
 }
 
@@ -37,12 +37,12 @@ pub(super) const fn v2(feature: &'static str, becomes: &'static str, shown: Show
     Row { from: V2, feature, becomes, shown }
 }
 
-/// Every row, first what version 1 says.
+/// All rows, those of version 1 first.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
     from_v1::ROWS.iter().chain(from_v2::ROWS)
 }
 
-/// The table, as it is published.
+/// The table as published.
 pub(super) fn table() -> String {
     let mut text = String::new();
     for (from, to) in [(V1, V2), (V2, V1)] {
