@@ -6,9 +6,11 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::machine::{Input, SessionMachine, WakeOutcome};
 use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
@@ -65,6 +67,8 @@ use stream::follow::EventTail;
 
 /// How many unused sessions are freed at once, to limit concurrent use of the store.
 const FREED_AT_ONCE: usize = 256;
+/// How long an import waits for a session that it frees.
+const FREED_WITHIN: Duration = Duration::from_secs(10);
 /// How many commands may wait for a session's task.
 const COMMANDS: usize = 64;
 
@@ -412,7 +416,7 @@ impl Engine {
             known.done.clone()
         };
         // If the task ends without a value, the sender is dropped, which ends the wait too.
-        drop(done.wait_for(|done| *done).await);
+        drop(timeout(FREED_WITHIN, done.wait_for(|done| *done)).await);
     }
 
     /// Reserves a record, so that no session of it can begin; `None` if it has one, or is already reserved.

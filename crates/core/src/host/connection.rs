@@ -480,6 +480,7 @@ impl AgentService for Connection {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
         self.may_end(&record, "delete other sessions")?;
+        self.agent_page.forget();
         let Some(kept) = kept else { return self.delete_theirs(&session, &aside).await };
         if !self.knows(&kept) {
             // For this client the record does not exist, and deleting a missing record succeeds.

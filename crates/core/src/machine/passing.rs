@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Setting, SettingValue, WakeOptions};
+use crate::model::{AgentError, ErrorMeaning, Setting, SettingValue, WakeOptions};
 
 use super::state::{AfterExit, MachineState};
 use super::{AgentCall, Deadline, Effect, ForwardError, SessionMachine};
@@ -122,7 +122,10 @@ impl SessionMachine {
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.pass.id == id) else { return };
         let has_no_session = answer.as_ref().is_err_and(AgentError::has_no_session);
-        let is_lost = has_no_session && matches!(self.state, MachineState::Idle(_));
+        // A dead worker proves no loss, so an agent that cannot restore the session keeps it.
+        let may_come_back = answer.as_ref().is_err_and(|error| error.reading() == ErrorMeaning::WorkerDied)
+            && self.has_only_memory();
+        let is_lost = has_no_session && !may_come_back && matches!(self.state, MachineState::Idle(_));
         if is_lost && self.passed[index].pass.can_be_resent() {
             return self.restart_without_session();
         }

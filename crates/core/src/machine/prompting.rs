@@ -59,6 +59,7 @@ impl SessionMachine {
             MachineState::Prompting(prompting) => {
                 if let Err(error) = &answer
                     && error.has_no_session()
+                    && (prompting.live.advertised.restores() || error.reading() == ErrorMeaning::Lost)
                 {
                     return self.restart_after_prompt(now, prompting, error);
                 }

@@ -61,6 +61,17 @@ fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
 }
 
 #[test]
+fn an_agent_that_cannot_restore_keeps_its_session_after_its_worker_died() {
+    let mut machine = kept(1);
+    let fresh = Input::Opened { session: session("s2"), inner: None };
+    feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(NONE), fresh]);
+    let died = Input::PromptAnswered(Err(refusal(ErrorMeaning::WorkerDied)));
+    let effects = feed(&mut machine, [prompt("p"), died]);
+    assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{effects:#?}");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::EndAgent(_))), "{effects:#?}");
+}
+
+#[test]
 fn a_prompt_is_resent_only_once() {
     let (mut machine, _) = refused_prompt();
     feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);

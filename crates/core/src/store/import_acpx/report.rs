@@ -151,7 +151,7 @@ impl fmt::Display for SkipReason {
             }
             Self::InUse { record } => write!(
                 f,
-                "npm acpx has continued the session {record}, which is in use here; its new turns are imported once the session is idle here"
+                "npm acpx may have continued the session {record}, which is in use here; new turns are imported once the session is idle here"
             ),
             Self::GoneOn { record } => write!(
                 f,

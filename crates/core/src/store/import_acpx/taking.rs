@@ -16,6 +16,7 @@ use super::telling::RecordImport;
 use super::transcript::ImportStep;
 use crate::model::{
     AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, RecordSettings, Scope,
+    TurnState,
 };
 use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_path_or_written};
 
@@ -85,6 +86,11 @@ impl ImportContext<'_> {
                 Ok(ImportOutcome::Taken(taken))
             }
             Some(record) if was_imported(&record) && !record.lifecycle.is_deleted() => {
+                // A queued prompt has no event yet, and an imported turn would overwrite it.
+                let open = self.store.open_turns(record.id.clone()).await?;
+                if open.iter().any(|turn| turn.state == TurnState::Queued) {
+                    return Err(ImportAbort::Left(SkipReason::InUse { record: record.id }));
+                }
                 let (id, telling) = (record.id.clone(), RecordImport::of_kept(&npm, &record));
                 let destination = Destination::Kept(Box::new(record));
                 let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;

@@ -135,6 +135,7 @@ impl RecordImport {
                     }
                     Some(lineage) if lineage.current().session == session => None,
                     Some(lineage) => {
+                        self.passed_session = Some(session.clone());
                         lineage.replace(session, inner, reason, self.used_at);
                         Some(Change::Lineage(lineage.clone()))
                     }

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 use std::process::{Command, Stdio};
 
-use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, ProcessIdentity, Seq, TurnId};
+use acpx_core::model::{
+    Direction, Event, EventKind, HostId, LineageIndex, ProcessIdentity, Seq, TurnId, TurnState,
+};
 use acpx_core::store::import_acpx::{ImportOptions, NpmSessions, import};
 use sha2::{Digest, Sha256};
 
@@ -204,6 +206,23 @@ async fn new_npm_turns_are_imported_after_own_events_without_a_turn() {
     // What was imported after our own events is found again.
     home.put("grown");
     assert_eq!(home.import().await, ImportReport { unchanged: 1, ..ImportReport::default() });
+}
+
+#[tokio::test]
+async fn an_import_leaves_a_record_with_a_queued_prompt_alone() {
+    let home = Home::with(&["killed"]);
+    home.import().await;
+    let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
+    let queued = turn(3, "ours", TurnState::Queued);
+    let own = vec![Change::Turn(queued.clone()), Change::Event(own_event(&home, None).await)];
+    home.store.append(lease, own, Durability::Process).await.unwrap();
+    home.put("grown");
+    let report = home.import().await;
+    assert_eq!(
+        (report.grown, report.continued),
+        (Vec::new(), vec![SkipReason::InUse { record: id(KILLED) }])
+    );
+    assert_eq!(home.store.open_turns(id(KILLED)).await.unwrap(), [queued]);
 }
 
 #[tokio::test]

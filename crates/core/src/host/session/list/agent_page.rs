@@ -43,7 +43,8 @@ impl PendingPage {
         cursor: Option<String>,
         limit: Duration,
     ) -> Option<AgentPage> {
-        let until = Instant::now() + limit;
+        let began = Instant::now();
+        let until = began + limit;
         let is_same = |request: &PageRequest| {
             request.agent == with.agent
                 && request.environment == with.environment
@@ -52,7 +53,10 @@ impl PendingPage {
         };
         if let Some(mut earlier) = self.replace(None).filter(is_same) {
             match timeout(limit, earlier.task.join_next()).await {
-                Ok(Some(Ok((page, at)))) if at.elapsed() <= MAX_AGE => return Some(page),
+                // An earlier failure may be over, such as a missing login.
+                Ok(Some(Ok((page, at)))) if at >= began || (page.is_ok() && at.elapsed() <= MAX_AGE) => {
+                    return Some(page);
+                }
                 Ok(_) => {}
                 Err(_) => {
                     self.replace(Some(earlier));
@@ -70,6 +74,11 @@ impl PendingPage {
                 None
             }
         }
+    }
+
+    /// Drops the request: what the agent lists has changed.
+    pub(crate) fn forget(&self) {
+        drop(self.replace(None));
     }
 
     fn replace(&self, request: Option<PageRequest>) -> Option<PageRequest> {
