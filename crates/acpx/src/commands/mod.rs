@@ -17,7 +17,7 @@ mod set;
 mod status;
 mod token;
 mod tour;
-mod waiting;
+mod wait_reason;
 
 use std::process::ExitCode;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         }
         CliCommand::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
         CliCommand::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
-        CliCommand::Sessions(SessionsCommand::Move) => sessions::moving::run(&found()?),
+        CliCommand::Sessions(SessionsCommand::Move) => sessions::relocate::run(&found()?),
         CliCommand::Sessions(SessionsCommand::Reset { carry_history }) => {
             sessions::reset::run(&settings()?, carry_history)
         }

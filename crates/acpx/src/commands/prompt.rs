@@ -14,7 +14,8 @@ use acpx_core::protocol::meta::{RestoreMeta, WaitReasonMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
-use super::waiting::{self, is_in_doubt};
+use super::wait_reason;
+use super::wait_reason::is_in_doubt;
 use crate::agents;
 use crate::cli::{CliOptions, Format, PromptCommand, Wait};
 use crate::error::{CliError, CliExit};
@@ -263,7 +264,7 @@ async fn agent_word(
     if settings.mode.format == Format::Quiet || !is_doubtful.await.unwrap_or(false) {
         return AgentReadiness::Connected;
     }
-    let waits = waiting::ask(reach, record, record.updated_at, PATIENCE).await;
+    let waits = wait_reason::ask(reach, record, record.updated_at, PATIENCE).await;
     let has_to_go = waits.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
     if has_to_go { AgentReadiness::Starting } else { AgentReadiness::Connected }
 }

@@ -9,7 +9,7 @@ use acpx_core::store::Store;
 use acpx_core::wire::since_1970;
 
 use super::pending;
-use super::waiting::{ask, is_in_doubt, waiting_for};
+use super::wait_reason::{ask, is_in_doubt, waiting_for};
 use crate::config::{ProgramSearch, find_program};
 use crate::error::{Alternatives, CliError, CliExit, Intent, NoSessionHelp};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};

@@ -14,7 +14,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::bounds::{MeteredStream, ReceiveBudget};
+use super::limits::{MeteredStream, ReceiveBudget};
 use super::{as_line, longest_line};
 
 /// Interval of pings.

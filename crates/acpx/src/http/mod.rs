@@ -7,18 +7,18 @@
 //! decides what it may do.
 
 pub(crate) mod address;
-pub(crate) mod bounds;
 pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod frames;
 pub(crate) mod guard;
-pub(crate) mod owner;
-pub(crate) mod patient;
+pub(crate) mod limits;
+pub(crate) mod peer_process;
 pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod streams;
+pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod tokens;
 pub(crate) mod websocket;

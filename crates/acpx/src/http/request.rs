@@ -14,11 +14,11 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::bounds::ReceiveBudget;
 use super::connection::HttpConnection;
 use super::events::ResponseBody;
 use super::guard::{AccessError, RequestCredential, only};
-use super::owner::SocketAddresses;
+use super::limits::ReceiveBudget;
+use super::peer_process::SocketAddresses;
 use super::refusal::{HttpRefusal, empty, json};
 use super::server::{Caller, HostLink, HttpServer};
 use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};

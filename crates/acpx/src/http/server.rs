@@ -25,14 +25,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::bounds::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
 use super::connection::HttpConnection;
 use super::guard::{Guard, is_loopback};
 use super::limits;
-use super::owner::{SocketAddresses, SocketOwner};
-use super::patient::DeadlineStream;
+use super::limits::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
+use super::peer_process::{SocketAddresses, SocketOwner};
 use super::refusal::HttpRefusal;
 use super::request;
+use super::timeouts::DeadlineStream;
 use super::tokens::{self, Tokens};
 
 /// Maximum number of open sockets. Further connections wait in the listener's backlog.

@@ -22,9 +22,9 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::CONNECTION;
-use super::bounds::{MeteredStream, ReceiveBudget};
 use super::events::ResponseBody;
 use super::frames::{self, FROM_CLIENT, FrameEvent, FrameSendError, Socket, config};
+use super::limits::{MeteredStream, ReceiveBudget};
 use super::refusal::HttpRefusal;
 use super::server::{Caller, HostLink, HttpServer};
 

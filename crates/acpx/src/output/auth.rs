@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use acpx_core::model::{AgentSpec, LoginMethod, LoginMethodKind, LoginVariable, credential_variable};
 use serde::Serialize;
 
-use super::clean::{line, on_one_line};
 use super::record::command;
+use super::sanitize::{line, on_one_line};
 use super::{Console, json_line};
 use crate::cli::Format;
 use crate::config::credentials::CredentialSource;

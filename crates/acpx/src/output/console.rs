@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::rc::Rc;
 
-use super::clean::{Clean, line};
+use super::sanitize::{Clean, line};
 use crate::cli::Format;
 
 /// The output mode of a command.

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::clean::line;
+use super::sanitize::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 

@@ -6,7 +6,7 @@ use acpx_core::model::SessionIdentity;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::clean::line;
+use super::sanitize::line;
 use crate::error::{ErrorReport, Origin};
 
 /// The message, then the hint. Either may contain an agent's words.

@@ -8,8 +8,8 @@ mod kind;
 
 use serde_json::{Map, Value, json};
 
-use super::clean::visible;
 use super::question::one_line;
+use super::sanitize::visible;
 
 use self::field::FormField;
 

@@ -1,7 +1,7 @@
 //! The last entries of a session, oldest first: each prompt, then the agent's thoughts, words, tool calls and client
 //! requests, with the time of its first event.
 
-mod works;
+mod tool_io;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,7 +14,7 @@ use acpx_core::model::{
 };
 use serde::Serialize;
 
-use self::works::{RequestHistory, RequestHistoryEntry};
+use self::tool_io::{RequestHistory, RequestHistoryEntry};
 use super::{Console, json_line};
 use crate::cli::Format;
 

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use acpx_core::model::{AcpSessionId, Record, Timestamp};
 use serde::Serialize;
 
-use super::clean::on_one_line;
 use super::record::{RecordObject, closed_at, in_a_column, shown_directory, shown_name};
+use super::sanitize::on_one_line;
 use super::{Console, json_line};
 use crate::cli::Format;
 

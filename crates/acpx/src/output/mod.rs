@@ -4,14 +4,14 @@
 //! stdout is JSON. A closed stdout (`acpx tour | head -1`) ends the program silently: it is an error like any other
 //! here, and `CliError` suppresses its message.
 
+mod agent_memory;
+mod agent_request;
 mod auth;
 mod banner;
-mod clean;
+mod confirmation;
 mod console;
 mod diff;
 mod doctor;
-mod done;
-mod errand;
 mod error;
 mod form;
 mod history;
@@ -21,10 +21,10 @@ mod migrate;
 mod pending;
 mod question;
 mod record;
-mod remembered;
 mod remote;
 #[cfg(test)]
 mod samples;
+mod sanitize;
 mod settings;
 mod show;
 mod status;
@@ -41,10 +41,6 @@ pub(crate) use self::banner::{
 };
 pub(crate) use self::console::{Console, OutputMode};
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
-pub(crate) use self::done::{
-    EnsureOrigin, EnsureResult, SessionChange, SessionMove, cancelled, closed, deleted, ensured, moved,
-    queued, session_changed,
-};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::form::{FormReply, TerminalForm};
@@ -54,7 +50,6 @@ pub(crate) use self::list::{ListRow, RemoteSessionRow, list, remote_list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
 pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion};
-pub(crate) use self::remembered::memory_words;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::settings::{SettingChange, chosen, forgotten, shown_otherwise, unmet};
 pub(crate) use self::show::show;
@@ -62,6 +57,11 @@ pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, statu
 pub(crate) use self::turn::{
     DenialSummary, FollowView, PromptResult, RecentToolCalls, ResultError, ResultIds, TimeoutCause,
     TurnStatus, TurnView,
+};
+pub(crate) use agent_memory::memory_words;
+pub(crate) use confirmation::{
+    EnsureOrigin, EnsureResult, SessionChange, SessionMove, cancelled, closed, deleted, ensured, moved,
+    queued, session_changed,
 };
 
 use acpx_core::protocol::WatchedEvent;
@@ -110,7 +110,7 @@ pub(crate) fn close_stdout() -> io::Result<()> {
 /// Writes to the log: a host's stderr.
 pub(crate) fn log(words: &str) {
     // An unwritable log is no reason to stop.
-    drop(clean::line(&mut io::stderr(), format_args!("[acpx {}] {words}", std::process::id())));
+    drop(sanitize::line(&mut io::stderr(), format_args!("[acpx {}] {words}", std::process::id())));
 }
 
 /// Prints why a command failed, once, in the requested format, and returns the exit code.

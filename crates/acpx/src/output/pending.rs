@@ -6,7 +6,7 @@ use acpx_core::protocol::meta::IdsMeta;
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
 use serde::Serialize;
 
-use super::errand::shown;
+use super::agent_request::shown;
 use super::question::details_of;
 use super::{Console, TerminalForm, json_line};
 use crate::cli::Format;

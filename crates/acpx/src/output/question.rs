@@ -9,8 +9,8 @@ use acpx_core::model::{is_secret_name, narrowest, unmistakable};
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta};
 use serde_json::{Map, Value, json};
 
-use super::clean::{on_one_line, visible};
 use super::diff::unified;
+use super::sanitize::{on_one_line, visible};
 use super::turn::{RecentToolCall, command_line, first_named};
 
 /// How much of a command or of another input is shown.

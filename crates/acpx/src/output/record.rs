@@ -6,8 +6,8 @@ use acpx_core::model::{
 };
 use serde::Serialize;
 
-use super::clean::on_one_line;
-use super::remembered::RememberedObject;
+use super::agent_memory::RememberedObject;
+use super::sanitize::on_one_line;
 
 /// A record as in every list.
 #[derive(Debug, Serialize)]

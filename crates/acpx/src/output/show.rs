@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use acpx_core::model::{Record, SessionUsage, Timestamp};
 
-use super::clean::line;
+use super::agent_memory::{memory_words, restore_error, usage};
 use super::record::{WholeRecord, closed_at, command, shown_name};
-use super::remembered::{memory_words, restore_error, usage};
+use super::sanitize::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 

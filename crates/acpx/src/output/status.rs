@@ -19,10 +19,10 @@ use acpx_core::protocol::meta::WaitReasonMeta;
 use serde::Serialize;
 
 use self::settings::SettingsObject;
-use super::clean::line;
+use super::agent_memory::{RememberedObject, memory_words, restore_error, usage};
 use super::question::details_of;
 use super::record::{command, name};
-use super::remembered::{RememberedObject, memory_words, restore_error, usage};
+use super::sanitize::line;
 use super::{Console, json_line, pending};
 use crate::cli::Format;
 

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::{CONNECTION, SESSION, as_line, longest_line};
-use super::line::{RelayRequest, RelayResponse, RequestConnection};
+use super::pool::{RelayRequest, RelayResponse, RequestConnection};
 use super::sse::Events;
 use super::{FAREWELL, LocalEndpoint, Relay, RelayError};
 

@@ -3,10 +3,10 @@
 //! If the other side is acpx, a lost connection is re-established and missed events are replayed. Otherwise a lost
 //! connection ends the agent, and the session is restored with a new one.
 
+mod chunked_body;
 mod cookies;
 mod http;
-mod line;
-mod pieces;
+mod pool;
 mod sse;
 mod websocket;
 
@@ -28,10 +28,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use self::cookies::Cookies;
+use self::pool::RequestConnection;
 use super::address::{Address, Transport};
 use super::{limits, tls};
-use cookies::Cookies;
-use line::RequestConnection;
 
 /// Timeout of each step of connecting, and of sending without progress.
 const PATIENCE: Duration = Duration::from_secs(30);

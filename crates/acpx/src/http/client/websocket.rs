@@ -12,9 +12,9 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use super::super::bounds::{MeteredStream, ReceiveBudget};
 use super::super::frames::{self, FROM_SERVER, FrameEvent, FrameSendError, Socket, config};
 use super::{ByteStream, FAREWELL, LocalEndpoint, Relay, RelayError};
+use crate::http::limits::{MeteredStream, ReceiveBudget};
 
 impl Relay {
     pub(super) async fn over_websocket(&self, near: &mut LocalEndpoint) -> Result<(), RelayError> {

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use acpx_core::model::{Choices, MODEL_OPTION, OfferedSetting, RecordSettings, SettingName, SettingValue};
 use serde::Serialize;
 
-use super::super::clean::line;
+use crate::output::sanitize::line;
 
 /// The settings members of a status. `model`, `availableModels` and `mode` are npm acpx's.
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ use acpx_core::wire::RpcMessage;
 
 use super::updates::UpdateReader;
 use crate::output::WatchedEvent;
-use crate::output::errand::{AgentRequestOutcome, UnansweredRequests};
+use crate::output::agent_request::{AgentRequestOutcome, UnansweredRequests};
 
 /// What the agent was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]

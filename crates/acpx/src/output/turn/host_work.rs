@@ -9,7 +9,9 @@ use acpx_core::wire::{RpcId, RpcMessage};
 use serde_json::Value;
 
 use super::tool::{self, ToolCallView};
-use crate::output::errand::{AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests};
+use crate::output::agent_request::{
+    AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests,
+};
 
 /// Open requests of the agent, and terminals not shown yet.
 #[derive(Debug, Default)]

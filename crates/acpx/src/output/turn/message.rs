@@ -6,7 +6,7 @@
 use acpx_core::model::{ClientName, MessageKind, TurnId};
 
 use super::text::cut;
-use crate::output::clean::on_one_line;
+use crate::output::sanitize::on_one_line;
 
 /// How much of a client's name is shown.
 const NAME_CHARS: usize = 40;

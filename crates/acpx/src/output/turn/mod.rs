@@ -3,18 +3,18 @@
 //! Text is for people, JSON is the exact lines exchanged with the agent, quiet is the agent's words alone. Every format
 //! reports the loss of a session: on stderr, and in JSON on stdout too.
 
+mod activity;
 mod denials;
 mod follow;
 mod host_work;
 mod message;
 mod quiet;
+mod recent_tool_calls;
 mod result;
-mod signs;
 mod text;
-mod told_calls;
 mod tool;
 mod updates;
-mod used;
+mod usage;
 
 use std::io::{self, Write};
 
@@ -25,16 +25,16 @@ use acpx_core::model::{
 use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 
+pub(crate) use self::activity::TimeoutCause;
 pub(crate) use self::denials::DenialSummary;
 pub(crate) use self::follow::FollowView;
+pub(crate) use self::recent_tool_calls::{RecentToolCall, RecentToolCalls};
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
-pub(crate) use self::signs::TimeoutCause;
-pub(crate) use self::told_calls::{RecentToolCall, RecentToolCalls};
 pub(super) use self::tool::{command_line, first_named};
 
+use self::activity::AgentActivity;
 use self::denials::DenialTracker;
 use self::quiet::QuietView;
-use self::signs::AgentActivity;
 use self::text::TextView;
 use super::settings::not_restored;
 use super::{Console, OutputMode, WatchedEvent, error, json_line};

@@ -5,7 +5,7 @@ use std::io;
 use acpx_core::model::{ChunkContent, MessageKind, Update};
 
 use super::updates::UpdateReader;
-use super::used::UsageTracker;
+use super::usage::UsageTracker;
 use super::{PromptResult, TurnStatus};
 use crate::error::ErrorClass;
 use crate::output::{Console, WatchedEvent};

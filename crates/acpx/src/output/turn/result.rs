@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{CliExit, ErrorClass, ErrorReport, MORE_TIME, Origin, hint_here, is_retryable};
-use crate::output::errand::brief;
+use crate::output::agent_request::brief;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]

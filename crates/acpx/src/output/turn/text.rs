@@ -15,12 +15,12 @@ use super::host_work::HostWork;
 use super::message::{MessageKey, MessageTracker, line_end_below, user_label};
 use super::tool::{ToolCallPhase, ToolCallView};
 use super::updates::UpdateReader;
-use super::used::UsageTracker;
+use super::usage::UsageTracker;
 use super::{PromptResult, TurnStatus, knows_before};
 use crate::output::Console;
 use crate::output::WatchedEvent;
-use crate::output::clean::{line, on_one_line};
-use crate::output::errand::shown as shown_words;
+use crate::output::agent_request::shown as shown_words;
+use crate::output::sanitize::{line, on_one_line};
 
 /// How much of a thought is shown.
 const THOUGHT_CHARS: usize = 900;

@@ -7,8 +7,8 @@ use acpx_core::model::{TerminalText, TerminalTexts};
 use serde_json::{Map, Value};
 
 use super::text::cut;
-use crate::output::clean::on_one_line;
-use crate::output::errand::shown;
+use crate::output::agent_request::shown;
+use crate::output::sanitize::on_one_line;
 
 const INPUT_CHARS: usize = 220;
 const FILES: usize = 5;

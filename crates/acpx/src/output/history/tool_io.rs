@@ -7,7 +7,9 @@ use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, Tu
 use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
-use crate::output::errand::{AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests};
+use crate::output::agent_request::{
+    AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests,
+};
 
 /// Files and commands that an agent requested, in order.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 use acpx_core::model::Direction;
 use acpx_core::wire::RpcMessage;
 
-use crate::output::errand::UnansweredRequests;
+use crate::output::agent_request::UnansweredRequests;
 
 /// The requests that a person answers.
 const QUESTIONS: [&str; 2] = ["session/request_permission", "elicitation/create"];

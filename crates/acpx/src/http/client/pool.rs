@@ -8,7 +8,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::task::JoinHandle;
 
-use super::pieces::{ChunkedBody, WAITING};
+use super::chunked_body::{ChunkedBody, WAITING};
 use super::{ByteStream, PATIENCE, Relay, RelayError};
 
 /// A task that is aborted on drop.

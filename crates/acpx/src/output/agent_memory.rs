@@ -6,7 +6,7 @@ use acpx_core::model::{AgentMemory, Record, RestoreError, SessionUsage};
 use acpx_core::protocol::meta::MemoryMeta;
 use serde::Serialize;
 
-use super::clean::line;
+use super::sanitize::line;
 
 /// The same for programs, where there is anything to report.
 #[derive(Debug, Serialize)]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::PromptResult;
 use crate::cli::Format;
 use crate::output::Console;
-use crate::output::errand::shown;
+use crate::output::agent_request::shown;
 
 /// The usage that the agent reported in the turn.
 #[derive(Debug, Default)]

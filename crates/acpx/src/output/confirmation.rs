@@ -6,7 +6,7 @@ use std::path::Path;
 use acpx_core::model::{AcpSessionId, LineageReason, RecordId, RequestId, SessionIdentity};
 use serde::Serialize;
 
-use super::clean::line;
+use super::sanitize::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
