@@ -183,7 +183,7 @@ impl Engine {
             scope: new.scope,
         };
         let tail = Arc::new(EventTail::new(None));
-        let keeper = SessionJournal::of_new(self.0.shared.clone(), seed, past, tail.clone());
+        let journal = SessionJournal::of_new(self.0.shared.clone(), seed, past, tail.clone());
         let place = LaunchSpec {
             agent: new.agent,
             cwd: new.cwd,
@@ -206,8 +206,8 @@ impl Engine {
             if running.contains_key(&record) {
                 return Err(SessionError::Busy(record));
             }
-            let belongings = place.belongings();
-            let begun = self.start(record.clone(), machine, keeper, (place, belongings), tail);
+            let persisted = place.persisted();
+            let begun = self.start(record.clone(), machine, journal, (place, persisted), tail);
             let session = begun.session.clone();
             running.insert(record.clone(), begun);
             session
@@ -247,9 +247,9 @@ impl Engine {
     pub async fn hand_over(&self, old: &RecordId, new: &Session, scope: Scope) -> Result<(), SessionError> {
         let writer = new.writer().await?.ok_or_else(|| SessionError::NoRecord(new.record_id().clone()))?;
         loop {
-            let heir = ScopeSuccessor { writer: writer.clone(), scope: scope.clone() };
+            let successor = ScopeSuccessor { writer: writer.clone(), scope: scope.clone() };
             let closed = match self.attach(old, &RestoreSession::default()).await {
-                Ok(session) => session.close_for(heir).await,
+                Ok(session) => session.close_for(successor).await,
                 Err(SessionError::ShutDown(record)) => return Err(SessionError::ShutDown(record)),
                 Err(error) => Err(error),
             };
@@ -326,20 +326,20 @@ impl Engine {
         let kept = self.record(record).await?.ok_or_else(no_record)?;
         let open_turns = shared.store.open_turns(record.clone()).await?;
         let tail = Arc::new(EventTail::new(kept.last_seq));
-        let mut keeper = SessionJournal::of_record(shared.clone(), &kept, writer, tail.clone());
+        let mut journal = SessionJournal::of_record(shared.clone(), &kept, writer, tail.clone());
         let mut machine = SessionMachine::of_record(&kept);
         let now = (shared.settings.clock)();
         for effect in machine.handle(now, Input::Recover(open_turns)) {
-            keeper.keep_effect(now, effect);
+            journal.persist_effect(now, effect);
         }
-        keeper.commit().await?;
+        journal.commit().await?;
         let real_cwd = kept.known_real_cwd().cloned();
-        let belongings = PersistedLaunchSpec {
+        let persisted = PersistedLaunchSpec {
             agent: kept.agent,
             additional_directories: kept.additional_directories,
             mcp_servers: Servers::lost(kept.mcp_servers),
         };
-        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = belongings.clone();
+        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = persisted.clone();
         let place = LaunchSpec {
             agent,
             cwd: kept.cwd,
@@ -355,21 +355,21 @@ impl Engine {
             start_wait: restore.start_wait,
             words: OutputTail::default(),
         };
-        Ok(self.start(record.clone(), machine, keeper, (place, belongings), tail))
+        Ok(self.start(record.clone(), machine, journal, (place, persisted), tail))
     }
 
     fn start(
         &self,
         record: RecordId,
         machine: SessionMachine,
-        keeper: SessionJournal,
-        (place, belongings): (LaunchSpec, PersistedLaunchSpec),
+        journal: SessionJournal,
+        (place, persisted): (LaunchSpec, PersistedLaunchSpec),
         tail: Arc<EventTail>,
     ) -> RunningSession {
         let agent = place.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
-        let task = SessionTask::new(self.0.shared.clone(), machine, keeper, (place, belongings), inbox, told);
+        let task = SessionTask::new(self.0.shared.clone(), machine, journal, (place, persisted), inbox, told);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
             Box::pin(task.run()).await;

@@ -65,18 +65,18 @@ impl LaunchSpec {
 impl SessionTask {
     /// Persists the directory that a start resolved. If another record has the scope of a newly resolved directory,
     /// this record loses its scope and is found by its id.
-    pub(crate) async fn keep_directory(&mut self, settled: DirectoryChange) -> Result<(), StoreError> {
+    pub(crate) async fn persist_directory(&mut self, settled: DirectoryChange) -> Result<(), StoreError> {
         let DirectoryChange { cwd, real_cwd } = settled;
-        match self.keeper.set_place(&cwd, &real_cwd).await {
+        match self.journal.set_directory(&cwd, &real_cwd).await {
             Err(StoreError::ScopeTaken { .. }) => {
-                self.keeper.set_place_without_scope(&cwd, &real_cwd).await?;
+                self.journal.set_directory_without_scope(&cwd, &real_cwd).await?;
             }
             kept => kept?,
         }
         self.place.real_cwd = Some(real_cwd);
         if self.place.cwd != cwd {
             let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
-            self.keeper.keep_fact(self.now(), &fact);
+            self.journal.append_fact(self.now(), &fact);
             let old = std::mem::replace(&mut self.place.cwd, cwd);
             self.move_directories(&old);
         }

@@ -85,14 +85,14 @@ impl LaunchSpec {
     }
 
     /// How long the agent may take to start: the longer of its own start timeout and the client's start wait.
-    pub(crate) fn patience(&self, profile: &AgentProfile) -> Duration {
+    pub(crate) fn start_limit(&self, profile: &AgentProfile) -> Duration {
         self.agent.patience(profile).max(self.start_wait.unwrap_or_default())
     }
 
     /// How long the agent may take over one setting: at most half of the client's start wait, so that the prompt that
     /// waits for the setting is still sent in time.
-    pub(crate) fn setting_patience(&self, patience: Duration) -> Duration {
-        self.start_wait.map_or(patience, |wait| patience.min(wait / 2))
+    pub(crate) fn setting_patience(&self, start_limit: Duration) -> Duration {
+        self.start_wait.map_or(start_limit, |wait| start_limit.min(wait / 2))
     }
 
     /// Resolves the directories whose files the agent may access. If a disk does not respond, the agent is not started:
@@ -116,7 +116,7 @@ impl LaunchSpec {
     }
 
     /// Applies the values of the client whose request starts the agent.
-    pub(crate) fn renew(&mut self, given: RestoreSession) {
+    pub(crate) fn renew(&mut self, launch_values: RestoreSession) {
         let RestoreSession {
             agent,
             cwd,
@@ -129,7 +129,7 @@ impl LaunchSpec {
             capabilities,
             start_wait,
             ..
-        } = given;
+        } = launch_values;
         self.asked_by = cwd;
         self.besides = besides;
         self.capabilities = capabilities;
@@ -156,14 +156,14 @@ impl LaunchSpec {
     }
 
     /// The part that the session keeps once its agent accepted it.
-    pub(crate) fn belongings(&self) -> PersistedLaunchSpec {
+    pub(crate) fn persisted(&self) -> PersistedLaunchSpec {
         let Self { agent, additional_directories, mcp_servers, .. } = self.clone();
         PersistedLaunchSpec { agent, additional_directories, mcp_servers }
     }
 
     /// Puts the session's own values back.
-    pub(crate) fn restore(&mut self, belongings: PersistedLaunchSpec) {
-        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = belongings;
+    pub(crate) fn restore(&mut self, persisted: PersistedLaunchSpec) {
+        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = persisted;
         self.agent = agent;
         self.additional_directories = additional_directories;
         self.mcp_servers = mcp_servers;

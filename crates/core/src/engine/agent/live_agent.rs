@@ -110,11 +110,11 @@ pub(crate) async fn start(
     let EngineContext { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
     let profile = Profiles::built_in().of(agent, None);
-    let (patience, grace) = (place.patience(&profile), grace_for(&profile, settings.process));
+    let (start_limit, grace) = (place.start_limit(&profile), grace_for(&profile, settings.process));
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // Spawning a program from a disk that does not respond can hang.
-    let late = |said| slow_start(agent, patience, said);
-    let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
+    let late = |said| slow_start(agent, start_limit, said);
+    let spawned = tokio::time::timeout(start_limit, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
     let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
@@ -122,12 +122,12 @@ pub(crate) async fn start(
     let is_flooded = || peer.end() == Some(DisconnectReason::Flooded);
     let called = agent.label();
     let initialize = initialize(&called, &place, peer.clone(), incoming);
-    let mut failed = match tokio::time::timeout(patience, initialize).await {
+    let mut failed = match tokio::time::timeout(start_limit, initialize).await {
         Ok(Ok(InitializedAgent { mut connection, mut lines })) => {
             let told = connection.info().name;
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             initialize_cache::remember(&shared, &place, connection.answer()).await;
-            match login::at_start(&mut connection, &place, patience, &mut lines).await {
+            match login::at_start(&mut connection, &place, start_limit, &mut lines).await {
                 Ok(()) => return Ok((LiveAgent::new(connection, process, files, strays), lines)),
                 Err(Some(error)) => FailedStart::new(error, lines),
                 Err(None) => {
@@ -266,9 +266,9 @@ impl Leftover {
     pub(crate) fn of(agent: LiveAgent, grace: GracePeriods) -> Self {
         let (told, gone) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let farewell = agent.end(grace).await;
+            let report = agent.end(grace).await;
             told.send_replace(true);
-            farewell
+            report
         });
         Self { task, gone, run: None }
     }
@@ -402,8 +402,8 @@ async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
 
 /// The grace periods for an agent with this profile.
 fn grace_for(profile: &AgentProfile, grace: GracePeriods) -> GracePeriods {
-    let unheeded = |ignores: Option<bool>, given: Duration| {
-        if ignores == Some(true) { given.min(UNHEEDED) } else { given }
+    let unheeded = |ignores: Option<bool>, period: Duration| {
+        if ignores == Some(true) { period.min(UNHEEDED) } else { period }
     };
     GracePeriods {
         eof: unheeded(profile.ignores_stdin_end, grace.eof),
@@ -532,7 +532,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().to_str().unwrap();
         let both = format!("{home}:/k4+Ab+in-base64");
-        let given = [
+        let secrets_given = [
             "key-from-env",
             "for-login",
             "Bearer t0ken",
@@ -542,7 +542,7 @@ mod tests {
             "marked-by-hand",
             &both,
         ];
-        let [key, login, header, of_server, password, base64, marked, both] = given;
+        let [key, login, header, of_server, password, base64, marked, both] = secrets_given;
         let environment = [
             ("API_KEY", key),
             ("ACPX_AUTH_CHATGPT", login),
@@ -588,7 +588,7 @@ mod tests {
                 secrets.join(", ")
             )
         };
-        assert_eq!(place.censor(&[said(given)]), [said(["[secret]"; 8])]);
+        assert_eq!(place.censor(&[said(secrets_given)]), [said(["[secret]"; 8])]);
     }
 
     #[tokio::test]

@@ -39,18 +39,18 @@ const NOTHING_KEPT: &str = "null";
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
-    /// Logs the user in with one of the agent's methods and the client's extra params. The advisor receives the agent's
+    /// Logs the user in with one of the agent's methods and the client's extra params. The responder receives the agent's
     /// elicitations; those it does not answer are declined. A successful login is repeated at each start of the agent
     /// that gets the same [`ClientLogin`](crate::engine::ClientLogin).
     pub async fn log_in(
         &self,
         with: NewSession,
         way: &str,
-        advisor: mpsc::Sender<ResponderRequest>,
+        responder: mpsc::Sender<ResponderRequest>,
     ) -> Result<(), SessionError> {
         let (agent, logged_in, besides) = (with.agent.clone(), with.logged_in.clone(), with.besides.clone());
         let request = |agent: &LiveAgent| agent.connection.login(way, besides.as_ref());
-        self.ask_alone(with, ("authenticate", PATIENCE), Some(&advisor), request).await?;
+        self.ask_alone(with, ("authenticate", PATIENCE), Some(&responder), request).await?;
         logged_in.remember(agent, way, besides);
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Engine {
         &self,
         with: NewSession,
         (method, limit): (&str, Duration),
-        advisor: Option<&ResponderSender>,
+        responder: Option<&ResponderSender>,
         request: impl FnOnce(&LiveAgent) -> Option<OutgoingLine>,
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
@@ -82,7 +82,8 @@ impl Engine {
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
         };
         let answered =
-            match tokio::time::timeout(limit, ask(&mut agent.connection, request, advisor, |_| true)).await {
+            match tokio::time::timeout(limit, ask(&mut agent.connection, request, responder, |_| true)).await
+            {
                 Ok(Ok(answered)) => answered,
                 Ok(Err(_)) => {
                     let (error, leftover) = agent.gone(&place, &shared.settings).await;
@@ -101,7 +102,7 @@ impl Engine {
 pub(crate) async fn at_start(
     connection: &mut AgentConnection,
     place: &LaunchSpec,
-    patience: Duration,
+    start_limit: Duration,
     lines: &mut Vec<RedactedLine>,
 ) -> Result<(), Option<AgentError>> {
     let Some(policy) = place.login else { return Ok(()) };
@@ -121,7 +122,7 @@ pub(crate) async fn at_start(
         lines.push(line);
         room > 0
     };
-    match tokio::time::timeout(patience, ask(connection, request, None, keep)).await {
+    match tokio::time::timeout(start_limit, ask(connection, request, None, keep)).await {
         Ok(Ok(answered)) => answered.map_err(Some),
         Ok(Err(LoginReplyError::Gone)) => Err(None),
         Ok(Err(LoginReplyError::TooMuch)) => {
@@ -163,7 +164,7 @@ enum LoginReplyError {
 async fn ask(
     connection: &mut AgentConnection,
     request: OutgoingLine,
-    advisor: Option<&ResponderSender>,
+    responder: Option<&ResponderSender>,
     mut keep: impl FnMut(RedactedLine) -> bool,
 ) -> Result<Result<(), AgentError>, LoginReplyError> {
     keep(request.kept());
@@ -184,7 +185,7 @@ async fn ask(
                         let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
                         let (waits, since) = (false, None);
                         let asked = RequestDetails { params, version, seq, lineage, wanted: None, waits, since, offer: None };
-                        questions.put(ask, asked, advisor);
+                        questions.put(ask, asked, responder);
                         continue;
                     }
                     // A login needs no permissions.
@@ -207,8 +208,8 @@ async fn ask(
                 }
             }
             consulted = questions.next() => match consulted {
-                DecisionEvent::Said(ask, advice) => {
-                    let permit = advice.map_or(Permit::Declined, elicited);
+                DecisionEvent::Said(ask, decision) => {
+                    let permit = decision.map_or(Permit::Declined, elicited);
                     connection.elicited(&ask, NOTHING_KEPT, &permit)
                 }
                 // No session waits for it.

@@ -128,11 +128,11 @@ impl SessionTask {
             Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
         );
         let Some(far) = self.far.as_ref().filter(|_| is_users) else { return false };
-        own_prompt(self.keeper.record(), &line.body).is_some_and(|prompt| far.has_asked(&prompt))
+        own_prompt(self.journal.record(), &line.body).is_some_and(|prompt| far.has_asked(&prompt))
     }
 
     /// Records and persists that the connection to the remote host was lost or re-established.
-    pub(crate) fn take_way(&mut self, way: RemoteLinkState) {
+    pub(crate) fn on_link_state(&mut self, way: RemoteLinkState) {
         let fact = match way {
             RemoteLinkState::Gone => Fact::AgentAway {},
             RemoteLinkState::There => Fact::AgentBack {},
@@ -140,14 +140,14 @@ impl SessionTask {
         let is_away = way == RemoteLinkState::Gone;
         let Some(far) = self.far.as_mut().filter(|far| far.is_away != is_away) else { return };
         far.is_away = is_away;
-        self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
+        self.journal.append_fact_in(self.now(), self.machine.current_turn(), &fact);
     }
 
     /// Records whether the running prompt was cancelled here.
     pub(crate) fn note_far_state(&mut self, state: &AgentState, line: &RedactedLine) {
         if let Some(far) = &mut self.far {
             let is_at_work = *state == AgentState::Working;
-            far.works_on = own_prompt(self.keeper.record(), &line.body).filter(|_| is_at_work);
+            far.works_on = own_prompt(self.journal.record(), &line.body).filter(|_| is_at_work);
             far.is_unwanted = far.works_on.is_some() && far.works_on == far.stopped;
         }
     }

@@ -13,9 +13,9 @@ use crate::engine::session::task::SessionTask;
 impl SessionTask {
     /// Ends the agent, or the one that is starting.
     pub(crate) fn end_agent(&mut self) {
-        self.keep_news(true);
+        self.persist_terminal_output(true);
         let (strays, grace) =
-            (self.shared.strays(self.keeper.record().as_str()), self.shared.settings.process);
+            (self.shared.strays(self.journal.record().as_str()), self.shared.settings.process);
         let going = match (self.take_agent_away(), self.coming.take()) {
             (Some(agent), _) => tokio::spawn(agent.end(grace)),
             // Dropping the start kills the process group that it spawned, but no strays outside it.
@@ -36,14 +36,14 @@ impl SessionTask {
     }
 
     /// Handles the end of an agent that was ended on request.
-    pub(crate) fn take_ended(&mut self, farewell: AgentExitReport) {
-        let AgentExitReport { lines, commands, ended, strays } = farewell;
-        self.keep_lines(lines);
-        self.keep_commands(&commands);
-        self.keep_strays(strays);
+    pub(crate) fn on_agent_ended(&mut self, report: AgentExitReport) {
+        let AgentExitReport { lines, commands, ended, strays } = report;
+        self.append_lines(lines);
+        self.append_facts(&commands);
+        self.record_strays(strays);
         let fault = self.fault.take().filter(|_| ended == TerminationOutcome::Gone);
-        self.keep_run_end(fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())));
-        self.step(Input::AgentEnded);
+        self.persist_run_end(fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())));
+        self.feed(Input::AgentEnded);
     }
 
     /// Ends an agent that sends more than it may.
@@ -51,7 +51,7 @@ impl SessionTask {
         let Some(agent) = self.take_agent_away() else { return };
         agent.connection.peer().abort();
         let limit =
-            if self.keeper.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
+            if self.journal.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
         let during = match self.machine.current_turn() {
             Some(turn) => format!("in turn {turn}"),
             None => "outside any turn".to_owned(),
@@ -64,79 +64,79 @@ impl SessionTask {
     /// Handles an agent that exited by itself, while its leftovers are being ended.
     pub(crate) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
         self.forget_agent();
-        let run = self.keep_run_end(AgentEnd::Otherwise(error.to_string()));
+        let run = self.persist_run_end(AgentEnd::Otherwise(error.to_string()));
         self.leftover = Some(Leftover { run, ..leftover });
-        self.step(Input::AgentGone(error));
+        self.feed(Input::AgentGone(error));
     }
 
     /// Persists how the agent's process ended, if one ran, and returns the stored run.
-    fn keep_run_end(&mut self, how: AgentEnd) -> Option<AgentRun> {
+    fn persist_run_end(&mut self, how: AgentEnd) -> Option<AgentRun> {
         let ended = Some(AgentExit { at: self.now(), how });
         let run = AgentRun { ended, ..self.run.take()? };
-        self.keeper.keep_run(run.clone());
+        self.journal.set_run(run.clone());
         Some(run)
     }
 
     /// Persists the outcomes of commands that were ended with their agent.
-    fn keep_commands(&mut self, facts: &[Fact]) {
+    fn append_facts(&mut self, facts: &[Fact]) {
         for fact in facts {
-            self.keeper.keep_fact(self.now(), fact);
+            self.journal.append_fact(self.now(), fact);
         }
     }
 
     /// Records the strays that were ended, as far as they are known to belong to this agent.
-    pub(crate) fn keep_strays(&mut self, strays: Vec<SweptProcess>) {
+    pub(crate) fn record_strays(&mut self, strays: Vec<SweptProcess>) {
         let named = |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
         let own = strays.into_iter().filter(|process| process.record.is_some());
         let processes: Vec<EndedProcess> = own.map(named).collect();
         if !processes.is_empty() {
-            self.keeper.keep_fact(self.now(), &Fact::ProcessesEnded { processes });
+            self.journal.append_fact(self.now(), &Fact::ProcessesEnded { processes });
         }
     }
 
     /// Persists that a process of the last agent could not be ended, unless another agent has started since.
-    pub(crate) fn take_cleared(&mut self, farewell: AgentExitReport) {
-        let AgentExitReport { commands, ended, strays, .. } = farewell;
-        self.keep_commands(&commands);
-        self.keep_strays(strays);
+    pub(crate) fn on_leftover_cleared(&mut self, report: AgentExitReport) {
+        let AgentExitReport { commands, ended, strays, .. } = report;
+        self.append_facts(&commands);
+        self.record_strays(strays);
         let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
         if let Some(run) = amended.filter(|_| self.run.is_none()) {
-            self.keeper.keep_run(run);
+            self.journal.set_run(run);
         }
     }
 
     /// Waits until the leftovers of an agent that exited by itself are ended or given up.
     pub(crate) async fn clear_leftover(&mut self) {
         if let Some(leftover) = &mut self.leftover {
-            let farewell = (&mut leftover.task).await.unwrap_or_default();
-            self.take_cleared(farewell);
+            let report = (&mut leftover.task).await.unwrap_or_default();
+            self.on_leftover_cleared(report);
         }
     }
 
     /// Ends all processes of the session, or persists which are left. Takes no longer than their grace periods.
     pub(crate) async fn leave(mut self) {
         self.stop_listening();
-        self.keeper.close();
+        self.journal.close();
         let grace = self.shared.settings.process;
         if self.coming.take().is_some() {
-            let strays = self.shared.strays(self.keeper.record().as_str());
+            let strays = self.shared.strays(self.journal.record().as_str());
             let (_, strays) = live_agent::end_strays(strays, grace).await;
-            self.keep_strays(strays);
+            self.record_strays(strays);
         }
         if let Some(agent) = self.agent.take() {
             let AgentExitReport { commands, ended, strays, .. } = agent.end(grace).await;
-            self.keep_commands(&commands);
-            self.keep_strays(strays);
-            self.keep_run_end(ended.into());
+            self.append_facts(&commands);
+            self.record_strays(strays);
+            self.persist_run_end(ended.into());
         }
         if let Some(going) = self.going.take() {
             let AgentExitReport { commands, ended, strays, .. } = going.await.unwrap_or_default();
-            self.keep_commands(&commands);
-            self.keep_strays(strays);
-            self.keep_run_end(ended.into());
+            self.append_facts(&commands);
+            self.record_strays(strays);
+            self.persist_run_end(ended.into());
         }
         self.clear_leftover().await;
         // A store that failed has failed this session already; the next request reports it.
-        drop(self.keeper.commit().await);
+        drop(self.journal.commit().await);
     }
 }

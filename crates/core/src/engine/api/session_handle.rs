@@ -45,7 +45,7 @@ pub struct Session {
     is_freed: bool,
     tail: Arc<EventTail>,
     store: Arc<dyn Store>,
-    fate: ExitReasonCell,
+    exit_reason: ExitReasonCell,
     longest_prompt: usize,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct StatusPublisher {
     pub(crate) held: watch::Receiver<usize>,
     /// Keeps the counter alive after the last hold is dropped.
     pub(crate) _holds: Arc<watch::Sender<usize>>,
-    pub(crate) fate: ExitReasonCell,
+    pub(crate) exit_reason: ExitReasonCell,
 }
 
 /// Keeps a record in use, across the sessions that run it. Dropping it restarts the idle time.
@@ -108,14 +108,14 @@ impl Session {
     ) -> (Self, StatusPublisher) {
         let (told, status) = watch::channel(SessionStatus::default());
         let (telling, offers) = watch::channel(AgentOffer::default());
-        let fate = ExitReasonCell::default();
+        let exit_reason = ExitReasonCell::default();
         let held = shared.holds.of(&record);
         let told = StatusPublisher {
             status: told,
             offers: telling,
             held: held.subscribe(),
             _holds: held.clone(),
-            fate: fate.clone(),
+            exit_reason: exit_reason.clone(),
         };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
@@ -130,7 +130,7 @@ impl Session {
             is_freed: false,
             tail,
             store,
-            fate,
+            exit_reason,
             longest_prompt,
         };
         (session, told)
@@ -276,19 +276,19 @@ impl Session {
         self.send_prompt(prompt, None).await
     }
 
-    /// Queues a prompt. The advisor receives the agent's requests, if the prompt's policy is to ask.
+    /// Queues a prompt. The responder receives the agent's requests, if the prompt's policy is to ask.
     pub async fn prompt_asking(
         &self,
         prompt: Prompt,
-        advisor: mpsc::Sender<ResponderRequest>,
+        responder: mpsc::Sender<ResponderRequest>,
     ) -> Result<TurnTicket, SessionError> {
-        self.send_prompt(prompt, Some(advisor)).await
+        self.send_prompt(prompt, Some(responder)).await
     }
 
     async fn send_prompt(
         &self,
         prompt: Prompt,
-        advisor: Option<mpsc::Sender<ResponderRequest>>,
+        responder: Option<mpsc::Sender<ResponderRequest>>,
     ) -> Result<TurnTicket, SessionError> {
         if prompt.blocks.len() > self.longest_prompt {
             return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
@@ -297,36 +297,36 @@ impl Session {
         let (inserted, insertion) = oneshot::channel();
         let (over, wait) = oneshot::channel();
         let request = prompt.request.clone();
-        let waiter = PromptWaiter { accepted, inserted, over, advisor };
+        let waiter = PromptWaiter { accepted, inserted, over, responder };
         self.send(SessionCommand::Prompt { prompt: Box::new(prompt), waiter }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
-                let (record, fate) = (self.record.clone(), self.fate.clone());
-                Ok(TurnTicket { turn, request, inserted: insertion, over: wait, record, fate })
+                let (record, exit_reason) = (self.record.clone(), self.exit_reason.clone());
+                Ok(TurnTicket { turn, request, inserted: insertion, over: wait, record, exit_reason })
             }
             Ok(Err(PromptRefusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
             Ok(Err(PromptRefusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
             Ok(Err(PromptRefusal::RequestExists)) => {
                 Err(SessionError::RequestExists { record: self.record.clone(), request })
             }
-            Err(_) => Err(gone(&self.fate, &self.record)),
+            Err(_) => Err(gone(&self.exit_reason, &self.record)),
         }
     }
 
-    /// The turn of an earlier prompt with this request id, if there is one. An advisor then receives the agent's
+    /// The turn of an earlier prompt with this request id, if there is one. A responder then receives the agent's
     /// requests of that turn.
     pub async fn join(
         &self,
         request: &RequestId,
-        advisor: Option<mpsc::Sender<ResponderRequest>>,
+        responder: Option<mpsc::Sender<ResponderRequest>>,
     ) -> Result<Option<Turn>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Join(request.clone(), advisor, reply), answer).await
+        self.ask(SessionCommand::Join(request.clone(), responder, reply), answer).await
     }
 
-    /// Sets the advisor for turns whose own client is not known any more.
-    pub async fn set_advisor(&self, advisor: mpsc::Sender<ResponderRequest>) -> Result<(), SessionError> {
-        self.send(SessionCommand::Advise(advisor)).await
+    /// Sets the responder for turns whose own client is not known any more.
+    pub async fn set_advisor(&self, responder: mpsc::Sender<ResponderRequest>) -> Result<(), SessionError> {
+        self.send(SessionCommand::Advise(responder)).await
     }
 
     /// Forwards a request to the agent outside any turn, such as for another mode. Starts the agent if necessary.
@@ -368,7 +368,7 @@ impl Session {
                 Err(_) => return Err(self.slow_start(wait, Some(id)).await),
             },
         };
-        let answer = answer.map_err(|_| gone(&self.fate, &self.record))?;
+        let answer = answer.map_err(|_| gone(&self.exit_reason, &self.record))?;
         asked.pass = None;
         answer.map_err(|unpassed| match unpassed {
             ForwardError::Agent(error) => SessionError::Agent(error),
@@ -405,9 +405,9 @@ impl Session {
     }
 
     /// Closes the session, and in the same transaction moves its scope to another record.
-    pub(crate) async fn close_for(&self, heir: ScopeSuccessor) -> Result<(), SessionError> {
+    pub(crate) async fn close_for(&self, successor: ScopeSuccessor) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Close(Some(heir), reply), answer).await
+        self.ask(SessionCommand::Close(Some(successor), reply), answer).await
     }
 
     /// The record's writer, which otherwise only its task has.
@@ -485,7 +485,7 @@ impl Session {
     }
 
     async fn send(&self, command: SessionCommand) -> Result<(), SessionError> {
-        self.commands.send(command).await.map_err(|_| gone(&self.fate, &self.record))
+        self.commands.send(command).await.map_err(|_| gone(&self.exit_reason, &self.record))
     }
 
     pub(crate) async fn ask<T>(
@@ -494,7 +494,7 @@ impl Session {
         answer: oneshot::Receiver<T>,
     ) -> Result<T, SessionError> {
         self.send(command).await?;
-        answer.await.map_err(|_| gone(&self.fate, &self.record))
+        answer.await.map_err(|_| gone(&self.exit_reason, &self.record))
     }
 }
 

@@ -76,13 +76,14 @@ mod tests {
     fn an_agent_elsewhere_is_reached_by_the_relay_and_keeps_its_name_and_patience() {
         let relay = Some(AgentSpec::new("/bin/acpx", ["remote-agent"]));
         let settings = EngineSettings { relay, ..EngineSettings::default() };
-        let patience = Duration::from_secs(7);
-        let agent =
-            |program: &str| AgentSpec::new(program, ["--insecure"]).named("far").with_start_timeout(patience);
+        let start_limit = Duration::from_secs(7);
+        let agent = |program: &str| {
+            AgentSpec::new(program, ["--insecure"]).named("far").with_start_timeout(start_limit)
+        };
         let reached = AgentSpec::new("/bin/acpx", ["remote-agent", "ws://h/acp", "--insecure"]);
         assert_eq!(
             *settings.program_of(&agent("ws://h/acp")),
-            reached.named("far").with_start_timeout(patience)
+            reached.named("far").with_start_timeout(start_limit)
         );
         assert_eq!(*settings.program_of(&agent("near")), agent("near"));
         assert_eq!(*EngineSettings::default().program_of(&agent("ws://h/acp")), agent("ws://h/acp"));

@@ -20,7 +20,7 @@ pub struct TurnTicket {
     pub(crate) inserted: oneshot::Receiver<TurnInsertion>,
     pub(crate) over: oneshot::Receiver<TurnEnd>,
     pub(crate) record: RecordId,
-    pub(crate) fate: ExitReasonCell,
+    pub(crate) exit_reason: ExitReasonCell,
 }
 
 /// A prompt that is part of the conversation.
@@ -67,6 +67,6 @@ impl TurnTicket {
 
     /// Waits for the turn to end, and returns the event that ended it and the agent's full result too.
     pub async fn end(self) -> Result<TurnEnd, SessionError> {
-        self.over.await.map_err(|_| gone(&self.fate, &self.record))
+        self.over.await.map_err(|_| gone(&self.exit_reason, &self.record))
     }
 }

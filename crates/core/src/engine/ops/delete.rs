@@ -56,20 +56,20 @@ impl Engine {
         Ok(self.record(record).await?.is_none())
     }
 
-    /// Deletes a record here and on its agent. If its agent does not run, one is started as `given` describes, for at
-    /// most `limit`, to delete its session. The extra params of `given` are forwarded.
+    /// Deletes a record here and on its agent. If its agent does not run, one is started as `launch_values` describes, for at
+    /// most `limit`, to delete its session. The extra params of `launch_values` are forwarded.
     pub async fn delete_everywhere(
         &self,
         record: &RecordId,
-        given: RestoreSession,
+        launch_values: RestoreSession,
         limit: Duration,
     ) -> Result<AtAgent, SessionError> {
         let Some(kept) = self.record(record).await? else { return Ok(AtAgent::Deleted) };
         let agent = kept.agent.label().into_owned();
         let method = "session/delete".to_owned();
-        match self.delete_here(record, given.besides.clone()).await? {
+        match self.delete_here(record, launch_values.besides.clone()).await? {
             Deletion::NotThere => {
-                let asked = timeout(limit, self.delete_at_agent(kept, given)).await;
+                let asked = timeout(limit, self.delete_at_agent(kept, launch_values)).await;
                 let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
                 Ok(asked.unwrap_or_else(|_| unanswered()).map_or_else(AtAgent::Kept, |()| AtAgent::Deleted))
             }
@@ -103,17 +103,17 @@ impl Engine {
     }
 
     /// Lets the agent delete the record's last session, in any process of that agent.
-    async fn delete_at_agent(&self, kept: Record, given: RestoreSession) -> Result<(), SessionError> {
+    async fn delete_at_agent(&self, kept: Record, launch_values: RestoreSession) -> Result<(), SessionError> {
         self.check_directory(&kept, &kept.cwd).await?;
         let Record { agent, cwd, lineage, .. } = kept;
-        let moved = given.agent.filter(|given| given.key() == agent.key());
+        let moved = launch_values.agent.filter(|launch_values| launch_values.key() == agent.key());
         let agent: AgentSpec = moved.unwrap_or(agent);
         let not_offered = || {
             let (agent, method) = (agent.label().into_owned(), "session/delete".to_owned());
             SessionError::from(AgentError::NotOffered { agent, method })
         };
-        let new = NewSession::new(agent.clone(), cwd, given.environment);
-        let RestoreSession { besides, capabilities, logged_in, .. } = given;
+        let new = NewSession::new(agent.clone(), cwd, launch_values.environment);
+        let RestoreSession { besides, capabilities, logged_in, .. } = launch_values;
         let with = NewSession { besides, capabilities, logged_in, ..new };
         let known = self.known_capabilities(with.clone()).await?;
         if known.is_some_and(|known| !known.sessions.delete) {

@@ -82,7 +82,7 @@ impl Engine {
         let begun = Instant::now();
         let (error, ended) = if tried.is_gone() {
             let (error, leftover) = agent.gone(&place, &shared.settings).await;
-            (Some(error), leftover.task.await.map_or(TerminationOutcome::Left, |farewell| farewell.ended))
+            (Some(error), leftover.task.await.map_or(TerminationOutcome::Left, |report| report.ended))
         } else {
             (None, agent.end(shared.settings.process).await.ended)
         };

@@ -57,16 +57,16 @@ impl SessionTask {
             tell(reply, Err(Immovable::Busy));
             return Ok(());
         }
-        match self.keeper.set_place(&cwd, &real_cwd).await {
+        match self.journal.set_directory(&cwd, &real_cwd).await {
             Err(error @ StoreError::ScopeTaken { .. }) => tell(reply, Err(Immovable::Store(error))),
             Err(error) => return Err(error),
             Ok(()) => {
                 let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
-                self.keeper.keep_fact(self.now(), &fact);
+                self.journal.append_fact(self.now(), &fact);
                 self.place.real_cwd = Some(real_cwd);
                 let old = std::mem::replace(&mut self.place.cwd, cwd);
                 let staying = self.move_directories(&old);
-                self.keeper.commit().await?;
+                self.journal.commit().await?;
                 tell(reply, Ok(staying));
             }
         }
@@ -80,9 +80,9 @@ impl SessionTask {
         let staying = known.iter().filter(is_outside).cloned().collect();
         let after = moved_with(old, &self.place.cwd, known);
         if after != *known {
-            self.keeper.keep_additional_directories(&after);
+            self.journal.set_additional_directories(&after);
             self.place.additional_directories = after;
-            self.belongings.additional_directories.clone_from(&self.place.additional_directories);
+            self.persisted.additional_directories.clone_from(&self.place.additional_directories);
         }
         staying
     }

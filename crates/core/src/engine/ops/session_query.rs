@@ -80,7 +80,7 @@ impl SessionTask {
             return tell(reply, Err(SessionQueryError::NotThere));
         };
         self.inquirers.insert(id, reply);
-        self.outward.push(SessionAction::Send(request));
+        self.actions.push(SessionAction::Send(request));
     }
 
     pub(crate) fn take_inquired(&mut self, id: &RpcId, answer: AgentResponse) {

@@ -28,8 +28,8 @@ pub(crate) struct Consulting {
 impl SessionTask {
     /// Schedules a request to be dispatched once it is persisted.
     pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AskId) {
-        let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
-        self.outward.push(SessionAction::Consult(Consulting { turn, ask, at: now, seq, waits }));
+        let (seq, waits) = (self.journal.last(), self.machine.waits_for_answers());
+        self.actions.push(SessionAction::Consult(Consulting { turn, ask, at: now, seq, waits }));
     }
 
     /// Dispatches a persisted request to the turn's client.
@@ -55,28 +55,28 @@ impl SessionTask {
             Some(Ask::Refused(_)) | None => return,
         };
         let (params, wanted) = asked;
-        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        let lineage = self.keeper.lineage();
+        let responder = turn.and_then(|turn| self.waiters.responder(turn));
+        let lineage = self.journal.lineage();
         let asked = RequestDetails { params, version, seq, lineage, wanted, waits, since: Some(at), offer };
-        self.consultations.put(ask, asked, advisor);
+        self.consultations.put(ask, asked, responder);
     }
 
     /// Persists that a client is asked about a file or a command. The agent's own request does not show that, because
     /// the decision to ask is made here.
-    pub(crate) fn keep_that_somebody_is_asked(&mut self, ask: &AskId) {
+    pub(crate) fn record_permission_asked(&mut self, ask: &AskId) {
         if matches!(self.asks.get(ask), Some(Ask::Tool(_))) {
             let fact = Fact::PermissionAsked { request: ask.0.to_string() };
-            self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
+            self.journal.append_fact_in(self.now(), self.machine.current_turn(), &fact);
         }
     }
 
     /// Applies a client's decision; `None` if there is none.
-    pub(crate) fn take_advice(&mut self, ask: AskId, advice: Option<ClientDecision>) {
+    pub(crate) fn on_decision(&mut self, ask: AskId, decision: Option<ClientDecision>) {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => {
-                return self.step(match advice {
-                    Some(advice) => Input::Advised { ask, permit: elicited(advice) },
+                return self.feed(match decision {
+                    Some(decision) => Input::Advised { ask, permit: elicited(decision) },
                     None => Input::Unanswered { ask, what: String::new() },
                 });
             }
@@ -86,7 +86,7 @@ impl SessionTask {
             },
             Some(Ask::Refused(_)) | None => return,
         };
-        let permit = match advice {
+        let permit = match decision {
             Some(ClientDecision::Choose(option)) => request.choice(&option),
             Some(ClientDecision::Say(result)) => request.said(&result),
             Some(ClientDecision::Approve) => request.approved(),
@@ -94,7 +94,7 @@ impl SessionTask {
             Some(ClientDecision::Cancel) => Permit::Cancelled,
             None => {
                 let what = self.what_may_be_kept(&request.tool);
-                return self.step(Input::Unanswered { ask, what });
+                return self.feed(Input::Unanswered { ask, what });
             }
         };
         let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
@@ -105,7 +105,7 @@ impl SessionTask {
             }
             _ => None,
         };
-        self.step(Input::Advised { ask: ask.clone(), permit });
+        self.feed(Input::Advised { ask: ask.clone(), permit });
         // A decision that was not accepted grants nothing.
         if let Some(granted) = granted.filter(|_| !self.asks.contains_key(&ask)) {
             self.consultations.grant(granted);
@@ -125,8 +125,8 @@ impl SessionTask {
     pub(crate) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
         // A scheduled request is dropped: the agent may reuse its id by then.
-        self.outward.retain(
-            |outward| !matches!(outward, SessionAction::Consult(consulting) if consulting.ask == *ask),
+        self.actions.retain(
+            |actions| !matches!(actions, SessionAction::Consult(consulting) if consulting.ask == *ask),
         );
         let asked = self.asks.remove(ask);
         if let Some(Ask::Tool(tool)) = asked {
@@ -151,7 +151,7 @@ impl SessionTask {
     /// Refuses a request with the id of a pending one: the decision on the first must not apply to it.
     pub(crate) fn refuse_second(&mut self, ask: &AskId, line: RedactedLine) {
         let (now, turn) = (self.now(), self.machine.current_turn());
-        self.keeper.keep_line(now, turn, line);
+        self.journal.append_line(now, turn, line);
         if let Some(agent) = &self.agent {
             let error = RpcError::invalid_request("a request with this id is still open");
             let answer = agent.connection.refusal(ask, &error);
@@ -168,8 +168,8 @@ impl SessionTask {
 }
 
 /// Maps a client's decision to an elicitation. An unsuitable decision declines it.
-pub(crate) fn elicited(advice: ClientDecision) -> Permit {
-    match advice {
+pub(crate) fn elicited(decision: ClientDecision) -> Permit {
+    match decision {
         ClientDecision::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),
         ClientDecision::Cancel => Permit::Cancelled,
         ClientDecision::Say(_)

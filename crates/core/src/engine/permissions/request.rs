@@ -164,26 +164,26 @@ impl ResponderRequest {
     }
 
     /// Answers the request. Returns whether the answer was still needed; a late one is discarded.
-    pub fn answer(self, advice: ClientDecision) -> bool {
-        self.reply.send(advice).is_ok()
+    pub fn answer(self, decision: ClientDecision) -> bool {
+        self.reply.send(decision).is_ok()
     }
 }
 
-/// Sends a request to the advisor, if there is one. Without an answer, the pending decision resolves to none.
-pub(crate) fn put(asked: RequestDetails, advisor: Option<&ResponderSender>) -> PendingDecision {
+/// Sends a request to the responder, if there is one. Without an answer, the pending decision resolves to none.
+pub(crate) fn put(asked: RequestDetails, responder: Option<&ResponderSender>) -> PendingDecision {
     let ((reply, answer), (told, put)) = (oneshot::channel(), oneshot::channel());
-    if let Some(advisor) = advisor {
-        match advisor.try_send(ResponderRequest { asked, reply, put: Some(told) }) {
+    if let Some(responder) = responder {
+        match responder.try_send(ResponderRequest { asked, reply, put: Some(told) }) {
             // A client with too many pending requests gets no more, and has not approved this one.
             Err(TrySendError::Full(question)) => {
-                let advice = match (question.kind(), question.offer()) {
+                let decision = match (question.kind(), question.offer()) {
                     // It may have the file open with unsaved changes.
                     (QuestionKind::File, Some(ClientOffer::Writing)) => ClientDecision::Fail(
                         RpcError::internal("the client that may have the file is asked too much"),
                     ),
                     _ => ClientDecision::Reject,
                 };
-                question.answer(advice);
+                question.answer(decision);
             }
             // A disconnected client gives no answer.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
@@ -205,7 +205,7 @@ impl PendingDecision {
         tokio::select! {
             biased;
             Ok(()) = &mut self.put => DecisionStep::Put(self.answer),
-            advice = &mut self.answer => DecisionStep::Said(advice.ok()),
+            decision = &mut self.answer => DecisionStep::Said(decision.ok()),
         }
     }
 }
@@ -248,11 +248,11 @@ struct Out {
 }
 
 impl PendingDecisions {
-    /// Sends a request; without an advisor the answer is `None`. Withdraws a pending request with the same id.
-    pub(crate) fn put(&mut self, ask: AskId, asked: RequestDetails, advisor: Option<&ResponderSender>) {
+    /// Sends a request; without a responder the answer is `None`. Withdraws a pending request with the same id.
+    pub(crate) fn put(&mut self, ask: AskId, asked: RequestDetails, responder: Option<&ResponderSender>) {
         self.withdraw(&ask);
         self.put += 1;
-        let (putting, number, name) = (put(asked, advisor), self.put, ask.clone());
+        let (putting, number, name) = (put(asked, responder), self.put, ask.clone());
         let task = self.open.spawn(async move { (ask, number, putting.first().await) });
         self.waiting.insert(name, Out { number, task });
     }
@@ -268,9 +268,9 @@ impl PendingDecisions {
             // Ignores events of a withdrawn request, even if another one has reused its id.
             let Some(out) = self.waiting.get_mut(&ask).filter(|out| out.number == number) else { continue };
             match heard {
-                DecisionStep::Said(advice) => {
+                DecisionStep::Said(decision) => {
                     self.waiting.remove(&ask);
-                    return DecisionEvent::Said(ask, advice);
+                    return DecisionEvent::Said(ask, decision);
                 }
                 DecisionStep::Put(answer) => {
                     let name = ask.clone();
@@ -338,17 +338,17 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
-        let (advisor, mut asked) = mpsc::channel(1);
+        let (responder, mut asked) = mpsc::channel(1);
         let mut consultations = PendingDecisions::default();
         let ask = |number: &str| AskId(number.into());
-        consultations.put(ask("1"), question(), Some(&advisor));
-        consultations.put(ask("2"), question(), Some(&advisor));
+        consultations.put(ask("1"), question(), Some(&responder));
+        consultations.put(ask("2"), question(), Some(&responder));
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("2"), Some(ClientDecision::Reject)));
         asked.recv().await.unwrap().answer(ClientDecision::Cancel);
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("1"), Some(ClientDecision::Cancel)));
         // Without a client there is no answer.
         drop(asked);
-        consultations.put(ask("3"), question(), Some(&advisor));
+        consultations.put(ask("3"), question(), Some(&responder));
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("3"), None));
         consultations.put(ask("4"), question(), None);
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("4"), None));
@@ -356,10 +356,10 @@ mod tests {
 
     #[tokio::test]
     async fn that_a_person_is_asked_is_heard_once_and_before_the_answer() {
-        let (advisor, mut asked) = mpsc::channel(1);
+        let (responder, mut asked) = mpsc::channel(1);
         let mut consultations = PendingDecisions::default();
         let ask = AskId("1".into());
-        consultations.put(ask.clone(), question(), Some(&advisor));
+        consultations.put(ask.clone(), question(), Some(&responder));
         let mut question = asked.recv().await.unwrap();
         question.waits_for_somebody();
         question.waits_for_somebody();
@@ -369,16 +369,16 @@ mod tests {
     }
     #[tokio::test]
     async fn no_word_on_a_withdrawn_question_counts_for_another_of_its_number() {
-        let (advisor, mut asked) = mpsc::channel(2);
+        let (responder, mut asked) = mpsc::channel(2);
         let mut consultations = PendingDecisions::default();
         let ask = AskId("1".into());
         // The event of the first request is not read before that request is withdrawn and another one is sent.
-        consultations.put(ask.clone(), question(), Some(&advisor));
+        consultations.put(ask.clone(), question(), Some(&responder));
         let mut first = asked.recv().await.unwrap();
         first.waits_for_somebody();
         tokio::task::yield_now().await;
         consultations.withdraw(&ask);
-        consultations.put(ask.clone(), question(), Some(&advisor));
+        consultations.put(ask.clone(), question(), Some(&responder));
         let mut second = asked.recv().await.unwrap();
         second.waits_for_somebody();
         assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
@@ -390,10 +390,10 @@ mod tests {
             DecisionEvent::Said(ask.clone(), Some(ClientDecision::Reject))
         );
         // The same with an answer that has arrived, and a request that is sent twice.
-        consultations.put(ask.clone(), question(), Some(&advisor));
+        consultations.put(ask.clone(), question(), Some(&responder));
         asked.recv().await.unwrap().answer(ClientDecision::Approve);
         tokio::task::yield_now().await;
-        consultations.put(ask.clone(), question(), Some(&advisor));
+        consultations.put(ask.clone(), question(), Some(&responder));
         asked.recv().await.unwrap().answer(ClientDecision::Reject);
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Reject)));
         let more = tokio::time::timeout(std::time::Duration::ZERO, consultations.next()).await;

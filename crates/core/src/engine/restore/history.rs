@@ -28,11 +28,11 @@ impl SessionTask {
         // Only updates through the relay to another machine carry sequence numbers.
         let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
         let is_far = is_host && self.place.agent.url().is_some();
-        self.far = is_far.then(|| RemoteHostState::new(self.keeper.lineage()));
-        if !self.keeper.has_record() {
+        self.far = is_far.then(|| RemoteHostState::new(self.journal.lineage()));
+        if !self.journal.has_record() {
             return Ok((Vec::new(), None, None));
         }
-        let (store, record) = (Arc::clone(&self.shared.store), self.keeper.record().clone());
+        let (store, record) = (Arc::clone(&self.shared.store), self.journal.record().clone());
         let hear = |event: &Event, content: &Content| {
             if let Some(far) = &mut self.far {
                 far.hear(&record, event, content);
@@ -50,7 +50,7 @@ impl SessionTask {
             (into(Conversation::brief(record.clone()), &store, &record, hear).await?, None)
         };
         self.knowledge.remember(conversation.memory());
-        self.keeper.keep_memory(self.knowledge.memory());
+        self.journal.set_memory(self.knowledge.memory());
         let exchanges = match self.machine.returning() {
             Some(session) => conversation.exchanges_in(session),
             None => conversation.exchanges(),

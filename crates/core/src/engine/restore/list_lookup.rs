@@ -15,11 +15,11 @@ const MAX_PAGES: usize = 20;
 
 impl SessionTask {
     /// Looks for this session on a page of the agent's list. A failed list counts as not found.
-    pub(crate) fn take_page(&mut self, page: Option<ListPage>) {
-        let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
+    pub(crate) fn on_list_page(&mut self, page: Option<ListPage>) {
+        let Some(ListPage { sessions, next }) = page else { return self.feed(Input::Listed(None)) };
         let wanted = self.machine.target_session();
         if let Some(row) = sessions.into_iter().find(|row| Some(&row.session) == wanted) {
-            return self.outward.push(SessionAction::Found(Box::new(row)));
+            return self.actions.push(SessionAction::Found(Box::new(row)));
         }
         let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
         match (next, list) {
@@ -30,29 +30,29 @@ impl SessionTask {
                 let now = self.now();
                 self.send(now, None, request);
             }
-            _ => self.step(Input::Listed(None)),
+            _ => self.feed(Input::Listed(None)),
         }
     }
 
     /// Applies the session's row of the agent's list. An adopted session must have the requested directory.
-    pub(crate) async fn take_found(&mut self, row: ListedSession) {
+    pub(crate) async fn on_session_listed(&mut self, row: ListedSession) {
         let ListedSession { session, updated_at, title, cwd, .. } = row;
         if let Some(cwd) = cwd.filter(|_| self.machine.is_adopting())
             && !is_same_directory(&self.shared.disk, &self.place.cwd, &cwd).await
         {
             let agent = self.place.agent.label().into_owned();
             let error = AgentError::WorksElsewhere { agent, session, cwd };
-            return self.step(Input::SetupImpossible(error));
+            return self.feed(Input::SetupImpossible(error));
         }
         // The title of a fresh session does not describe the earlier conversation.
         let is_whole = self.machine.lineage().is_none_or(|lineage| lineage.rows().len() == 1);
         if let Some(title) = title.filter(|title| is_whole && !title.trim().is_empty()) {
-            self.keeper.keep_first_title(title);
+            self.journal.set_first_title(title);
         }
         if let Some(at) = updated_at {
-            self.keeper.note_spoken_elsewhere(self.now(), at);
+            self.journal.note_spoken_elsewhere(self.now(), at);
         }
-        self.step(Input::Listed(updated_at));
+        self.feed(Input::Listed(updated_at));
     }
 
     /// The first user message of an adopted session is its title, if the agent has none.

@@ -85,23 +85,23 @@ impl SessionCommand {
 }
 
 impl SessionTask {
-    pub(crate) async fn take_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
+    pub(crate) async fn on_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
         if command.needs_agent() {
             self.look_after_agent().await;
         }
         match command {
-            SessionCommand::Wake(restore, reply) => self.take_wake(*restore, reply),
-            SessionCommand::Return(session, restore, reply) => self.take_return(session, *restore, reply),
-            SessionCommand::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
+            SessionCommand::Wake(restore, reply) => self.wake(*restore, reply),
+            SessionCommand::Return(session, restore, reply) => self.return_to(session, *restore, reply),
+            SessionCommand::Prompt { prompt, waiter } => self.prompt(*prompt, waiter).await?,
             // The first prompt may just have been accepted. It is persisted before this action runs.
-            SessionCommand::Join(request, advisor, reply) => {
-                self.outward.push(SessionAction::Joined(request, advisor, reply));
+            SessionCommand::Join(request, responder, reply) => {
+                self.actions.push(SessionAction::Joined(request, responder, reply));
             }
-            SessionCommand::Advise(advisor) => self.waiters.stand_in(advisor),
-            SessionCommand::Pass(restore, pass, reply) => self.take_pass(*restore, pass, reply),
+            SessionCommand::Advise(responder) => self.waiters.stand_in(responder),
+            SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
             SessionCommand::Withdraw(pass) => {
                 self.waiters.passes.remove(&pass);
-                self.step(Input::PassWithdrawn(pass));
+                self.feed(Input::PassWithdrawn(pass));
             }
             SessionCommand::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
             SessionCommand::Cancel(turn, besides) => self.cancel(turn, besides),
@@ -109,15 +109,15 @@ impl SessionTask {
             SessionCommand::CancelTurns(turns, besides, reply) => {
                 self.cancel_turns(&turns, besides.as_ref(), reply);
             }
-            SessionCommand::Close(heir, reply) => {
-                if let Some(heir) = heir {
-                    self.keeper.leave_scope_to(heir);
+            SessionCommand::Close(successor, reply) => {
+                if let Some(successor) = successor {
+                    self.journal.leave_scope_to(successor);
                 }
                 self.waiters.closed.push(reply);
-                self.step(Input::Close);
+                self.feed(Input::Close);
             }
-            SessionCommand::Writer(reply) => tell(reply, self.keeper.writer()),
-            SessionCommand::TakeBack(reply) if self.keeper.has_begun_turn() => {
+            SessionCommand::Writer(reply) => tell(reply, self.journal.writer()),
+            SessionCommand::TakeBack(reply) if self.journal.has_begun_turn() => {
                 tell(reply, Deletion::default());
             }
             SessionCommand::TakeBack(reply) => self.delete(None, reply),
@@ -127,7 +127,7 @@ impl SessionTask {
             }
             SessionCommand::Park(_, reply) => {
                 self.waiters.parked.push(reply);
-                self.step(Input::Park);
+                self.feed(Input::Park);
             }
             SessionCommand::HasServers(servers, reply) => {
                 tell(reply, !self.has_agent() || self.place.mcp_servers.list == servers);
@@ -142,17 +142,17 @@ impl SessionTask {
                 (self.idle, self.idle_is_wanted) = (limit, true);
                 self.renew_idle_time();
             }
-            SessionCommand::Scope(scope, reply) => self.outward.push(SessionAction::Scope(scope, reply)),
-            SessionCommand::Move(moving) => self.outward.push(SessionAction::Move(moving)),
+            SessionCommand::Scope(scope, reply) => self.actions.push(SessionAction::Scope(scope, reply)),
+            SessionCommand::Move(moving) => self.actions.push(SessionAction::Move(moving)),
             SessionCommand::Leave => {
-                self.step(Input::Leave);
+                self.feed(Input::Leave);
                 self.over = true;
             }
         }
         Ok(())
     }
 
-    fn take_wake(&mut self, restore: RestoreSession, reply: oneshot::Sender<Result<WakeOutcome, WakeError>>) {
+    fn wake(&mut self, restore: RestoreSession, reply: oneshot::Sender<Result<WakeOutcome, WakeError>>) {
         let options = restore.options;
         let is_reset = options.fallback == Fallback::Reset;
         if let Some(refused) = self.machine.refuses_reset().filter(|_| is_reset) {
@@ -160,10 +160,10 @@ impl SessionTask {
         }
         self.waiters.awake.push(reply);
         self.prepare(restore);
-        self.step(Input::Wake(options));
+        self.feed(Input::Wake(options));
     }
 
-    fn take_return(
+    fn return_to(
         &mut self,
         session: AcpSessionId,
         restore: RestoreSession,
@@ -174,12 +174,12 @@ impl SessionTask {
         }
         self.waiters.awake.push(reply);
         self.prepare(restore);
-        self.step(Input::Return(session));
+        self.feed(Input::Return(session));
     }
 
-    async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
+    async fn prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
         let Prompt { blocks, policy, request, restore, client, besides, limits, spent } = prompt;
-        if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
+        if self.waiters.prompts.contains_key(&request) || self.journal.turn_of(&request).await?.is_some() {
             tell(waiter.accepted, Err(PromptRefusal::RequestExists));
             return Ok(());
         }
@@ -187,13 +187,13 @@ impl SessionTask {
         self.waiters.asked_by(&request, client);
         self.metas.asked(&request, besides);
         let options = restore.options;
-        self.given.insert(request.clone(), restore);
-        self.step(Input::Prompt { request: request.clone(), prompt: blocks, policy, options, limits });
+        self.launch_values.insert(request.clone(), restore);
+        self.feed(Input::Prompt { request: request.clone(), prompt: blocks, policy, options, limits });
         self.limits.began_before(&self.machine, &request, spent);
         Ok(())
     }
 
-    fn take_pass(
+    fn forward(
         &mut self,
         restore: RestoreSession,
         pass: ForwardedRequest,
@@ -204,7 +204,7 @@ impl SessionTask {
         }
         self.waiters.passes.insert(pass.id, reply);
         self.prepare(restore);
-        self.step(Input::Pass(pass));
+        self.feed(Input::Pass(pass));
     }
 
     /// Detects an agent that has exited while other processes hold its pipes open, so that no new request is sent to
@@ -212,7 +212,7 @@ impl SessionTask {
     async fn look_after_agent(&mut self) {
         let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
         if is_dead && self.machine.current_turn().is_none() {
-            self.take_end().await;
+            self.on_agent_exit().await;
         }
     }
 
@@ -225,7 +225,7 @@ impl SessionTask {
         self.waiters.deleted.push(reply);
         self.metas.deleting = besides;
         self.note_deletion();
-        self.step(Input::Delete);
+        self.feed(Input::Delete);
     }
 
     /// Notes whether a running agent supports `session/delete`.
@@ -239,7 +239,7 @@ impl SessionTask {
     /// Cancels a turn, or the running one, and forwards the client's extra params.
     pub(crate) fn cancel(&mut self, turn: Option<TurnId>, besides: Option<ExtraParams>) {
         self.metas.cancelling = besides;
-        self.step(Input::Cancel(turn));
+        self.feed(Input::Cancel(turn));
         self.metas.cancelling = None;
     }
 
@@ -257,20 +257,20 @@ impl SessionTask {
 
     /// Persists the launch values after the agent has set the session up with them.
     pub(crate) fn own_given(&mut self) {
-        let before = std::mem::replace(&mut self.belongings, self.place.belongings());
+        let before = std::mem::replace(&mut self.persisted, self.place.persisted());
         if self.place.has_moved(&before.agent) {
-            self.keeper.keep_command(&self.place.agent);
+            self.journal.set_agent_command(&self.place.agent);
         }
         if self.place.additional_directories != before.additional_directories {
-            self.keeper.keep_additional_directories(&self.place.additional_directories);
+            self.journal.set_additional_directories(&self.place.additional_directories);
         }
         if self.place.mcp_servers.left_out.is_empty() {
-            self.keeper.keep_mcp_servers(self.place.mcp_servers.kept());
+            self.journal.set_mcp_servers(self.place.mcp_servers.kept());
         }
     }
 
     /// Restores the previous launch values after the agent failed to set the session up.
     pub(crate) fn forget_given(&mut self) {
-        self.place.restore(self.belongings.clone());
+        self.place.restore(self.persisted.clone());
     }
 }

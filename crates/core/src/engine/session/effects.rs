@@ -72,7 +72,7 @@ impl SessionTask {
     }
 
     /// Feeds the machine with an input and the inputs that follow from it, and collects the effects.
-    pub(crate) fn step(&mut self, input: Input) {
+    pub(crate) fn feed(&mut self, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
@@ -88,18 +88,18 @@ impl SessionTask {
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
                             self.consultations.end_turn();
-                            self.keep_news_of(turn, false);
-                            self.keep_dropped_lines(now);
+                            self.persist_terminal_output_of(turn, false);
+                            self.persist_lost_lines(now);
                         }
-                        self.knowledge.take(self.keeper.last().next(), fact);
-                        self.keeper.keep_memory(self.knowledge.memory());
+                        self.knowledge.take(self.journal.last().next(), fact);
+                        self.journal.set_memory(self.knowledge.memory());
                     }
                     Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
                     Effect::SaveTurn(turn) if !turn.is_asked() => self.knowledge.begins_unasked(turn.id),
                     _ => {}
                 }
-                if let Some(effect) = self.keeper.keep_effect(now, effect) {
-                    self.gather(now, turn, effect);
+                if let Some(effect) = self.journal.persist_effect(now, effect) {
+                    self.collect(now, turn, effect);
                 }
             }
             self.stop_unwanted();
@@ -117,48 +117,48 @@ impl SessionTask {
 
     /// Persists how many lines were discarded since the last call because they were too long, and how many were no
     /// messages.
-    fn keep_dropped_lines(&mut self, now: Timestamp) {
+    fn persist_lost_lines(&mut self, now: Timestamp) {
         let LostLines { garbage, dropped } = self.lost_lines();
         let unread = garbage.saturating_sub(self.garbage_before);
         self.garbage_before = garbage;
         if unread > 0 {
-            self.keeper.keep_fact(now, &Fact::LinesUnread { lines: unread });
+            self.journal.append_fact(now, &Fact::LinesUnread { lines: unread });
         }
         self.dropped = dropped.saturating_sub(self.dropped_before);
         self.dropped_before = dropped;
         if self.dropped > 0 {
             let limit = self.shared.settings.wire.line_bytes as u64;
-            self.keeper.keep_fact(now, &Fact::LinesDropped { lines: self.dropped, limit });
+            self.journal.append_fact(now, &Fact::LinesDropped { lines: self.dropped, limit });
         }
     }
 
     /// `turn` is the turn that ran when the input arrived: its lines belong to it even if they end it.
-    fn gather(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
+    fn collect(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
         match effect {
             // A line that begins a turn belongs to it.
             Effect::Keep(body) => {
-                self.keeper.keep_update(now, turn.or_else(|| self.machine.current_turn()), body);
+                self.journal.append_update(now, turn.or_else(|| self.machine.current_turn()), body);
             }
-            Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
+            Effect::KeepAside(body) => self.journal.append_notification(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
             Effect::Consult(ask) => self.put_later(now, turn, ask),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
-            Effect::StartAgent => self.outward.push(SessionAction::Start),
+            Effect::StartAgent => self.actions.push(SessionAction::Start),
             Effect::EndAgent(fault) => {
                 self.fault = fault;
-                self.outward.push(SessionAction::End);
+                self.actions.push(SessionAction::End);
             }
-            Effect::Awake(news) => self.outward.push(SessionAction::Awake(news)),
+            Effect::Awake(news) => self.actions.push(SessionAction::Awake(news)),
             Effect::TurnAccepted(request, turn) => {
                 self.metas.accepted(&request, turn);
-                self.outward.push(SessionAction::Accepted(request, turn));
+                self.actions.push(SessionAction::Accepted(request, turn));
             }
             Effect::TurnRefused(request, refusal) => {
                 self.metas.refused(&request);
-                self.outward.push(SessionAction::Refused(request, refusal));
+                self.actions.push(SessionAction::Refused(request, refusal));
             }
             Effect::TurnOver(over) => {
                 self.received = 0;
@@ -166,14 +166,14 @@ impl SessionTask {
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
-                let seq = Some(self.keeper.last());
+                let seq = Some(self.journal.last());
                 // The agent's messages do not concern a turn that was only queued.
                 let (answer, meta, dropped_lines) = if turn == Some(over.id) {
                     (self.prompted.take(), self.idle_meta.take(), std::mem::take(&mut self.dropped))
                 } else {
                     (None, None, 0)
                 };
-                self.outward.push(SessionAction::Over(TurnEnd {
+                self.actions.push(SessionAction::Over(TurnEnd {
                     turn: over,
                     seq,
                     answer,
@@ -181,9 +181,9 @@ impl SessionTask {
                     dropped_lines,
                 }));
             }
-            Effect::Passed(pass, answer) => self.outward.push(SessionAction::Passed(pass, answer)),
-            Effect::Parked(parked) => self.outward.push(SessionAction::Parked(parked)),
-            Effect::Closed => self.outward.push(SessionAction::Closed),
+            Effect::Passed(pass, answer) => self.actions.push(SessionAction::Passed(pass, answer)),
+            Effect::Parked(parked) => self.actions.push(SessionAction::Parked(parked)),
+            Effect::Closed => self.actions.push(SessionAction::Closed),
             Effect::Fact(_)
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
@@ -196,13 +196,13 @@ impl SessionTask {
 
     pub(crate) fn arm(&mut self, deadline: Deadline) {
         let limit = match deadline {
-            Deadline::Setup => Some(self.patience()),
-            Deadline::Setting => Some(self.place.setting_patience(self.patience())),
+            Deadline::Setup => Some(self.start_limit()),
+            Deadline::Setting => Some(self.place.setting_patience(self.start_limit())),
             Deadline::Load(at) => Some(at.since(self.now())),
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
-            Deadline::Pass(pass) => return self.limits.passed(pass, self.patience()),
+            Deadline::Pass(pass) => return self.limits.passed(pass, self.start_limit()),
             // These have their own timers, set by the turns' limits.
             Deadline::Turn(_) | Deadline::Silence => return,
         };
@@ -212,10 +212,10 @@ impl SessionTask {
     }
 
     /// How long the agent may take to answer a setup request.
-    fn patience(&self) -> Duration {
+    fn start_limit(&self) -> Duration {
         match &self.agent {
-            Some(agent) => self.place.patience(agent.connection.profile()),
-            None => self.place.patience(&AgentProfile::default()),
+            Some(agent) => self.place.start_limit(agent.connection.profile()),
+            None => self.place.start_limit(&AgentProfile::default()),
         }
     }
 
@@ -228,12 +228,12 @@ impl SessionTask {
             (self.received, self.idle_meta) = (0, None);
         }
         let is_restore = matches!(call, AgentCall::Resume | AgentCall::Replay | AgentCall::Load);
-        let taken = if is_restore { self.take_restored_id() } else { Ok(()) };
+        let taken = if is_restore { self.reserve_restored_id() } else { Ok(()) };
         match taken.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
             Some(Ok(outgoing)) => {
                 self.send(now, prompted.or(turn), outgoing);
                 if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
-                    self.outward.push(SessionAction::Inserted(turn, None));
+                    self.actions.push(SessionAction::Inserted(turn, None));
                 }
             }
             Some(Err(error)) if prompted.is_some() => {
@@ -290,7 +290,7 @@ impl SessionTask {
             AgentCall::Prompt { turn, prompt, carry_history } => {
                 let mut besides = self.metas.of(turn).cloned();
                 if let Some(request) = self.machine.running_request().filter(|_| self.far.is_some()) {
-                    let name = json_string(&far_host::name_of(self.keeper.record(), request.as_str()));
+                    let name = json_string(&far_host::name_of(self.journal.record(), request.as_str()));
                     besides = Some(ExtraParams::with_ours(besides.as_ref(), "requestId", &name));
                 }
                 let history = self.history.take().filter(|_| carry_history);
@@ -305,7 +305,7 @@ impl SessionTask {
             AgentCall::Cancel => {
                 let besides = self.metas.cancelling.as_ref();
                 let left = self.far.as_ref().and_then(RemoteHostState::left).map(|prompt| {
-                    let name = json_string(&far_host::name_of(self.keeper.record(), prompt));
+                    let name = json_string(&far_host::name_of(self.journal.record(), prompt));
                     ExtraParams::with_ours(besides, "requestId", &name)
                 });
                 Some(Ok(connection.cancel(session, left.as_ref().or(besides))))
@@ -319,22 +319,22 @@ impl SessionTask {
 
     /// Sends a line that is not persisted.
     pub(crate) fn send_unkept(&mut self, outgoing: OutgoingLine) {
-        self.outward.push(SessionAction::Send(outgoing));
+        self.actions.push(SessionAction::Send(outgoing));
     }
 
     pub(crate) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: OutgoingLine) {
-        self.keeper.keep_line(now, turn, outgoing.kept());
+        self.journal.append_line(now, turn, outgoing.kept());
         self.limits.spoken();
-        self.outward.push(SessionAction::Send(outgoing));
+        self.actions.push(SessionAction::Send(outgoing));
     }
 
-    pub(crate) async fn act(&mut self, outward: SessionAction) -> Result<(), StoreError> {
-        match outward {
+    pub(crate) async fn execute(&mut self, actions: SessionAction) -> Result<(), StoreError> {
+        match actions {
             SessionAction::Start => self.start_agent(),
             SessionAction::End => self.end_agent(),
             SessionAction::Send(outgoing) => self.send_now(outgoing).await,
             SessionAction::Consult(consulting) => self.consult(consulting),
-            SessionAction::Found(row) => self.take_found(*row).await,
+            SessionAction::Found(row) => self.on_session_listed(*row).await,
             SessionAction::Awake(news) => {
                 // The agent did not accept the launch values, so the record keeps its own.
                 if matches!(news, Err(WakeError::Agent(_))) {
@@ -342,40 +342,42 @@ impl SessionTask {
                 }
                 self.waiters.tell_awake(&news);
                 // A session that was never opened cannot be restored.
-                self.over |= news.is_err() && !self.keeper.has_record();
+                self.over |= news.is_err() && !self.journal.has_record();
             }
             SessionAction::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
             SessionAction::Inserted(turn, answer) => self.waiters.tell_inserted(turn, answer),
             SessionAction::Refused(request, refusal) => {
-                self.given.remove(&request);
+                self.launch_values.remove(&request);
                 self.waiters.tell_refused(&request, refusal);
             }
             SessionAction::Over(end) => {
-                self.given.remove(&end.turn.request);
+                self.launch_values.remove(&end.turn.request);
                 self.waiters.tell_over(end);
             }
             SessionAction::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             SessionAction::Parked(parked) => self.waiters.tell_parked(parked),
             SessionAction::Forgotten(wish, reply) => tell(reply, wish),
-            SessionAction::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
+            SessionAction::Scope(scope, reply) => match self.journal.set_scope(scope).await {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 kept => tell(reply, kept),
             },
             SessionAction::Move(moving) => return self.move_to(*moving).await,
-            SessionAction::Joined(request, advisor, reply) => {
-                let turn = self.keeper.turn_of(&request).await?;
-                if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {
-                    self.waiters.advise(turn.id, advisor);
+            SessionAction::Joined(request, responder, reply) => {
+                let turn = self.journal.turn_of(&request).await?;
+                if let (Some(turn), Some(responder)) =
+                    (turn.as_ref().filter(|turn| turn.is_open()), responder)
+                {
+                    self.waiters.advise(turn.id, responder);
                 }
                 tell(reply, turn);
             }
             SessionAction::Closed => {
                 // Leftovers of an agent that exited by itself are ended before the session is reported as closed.
                 self.clear_leftover().await;
-                self.keeper.commit().await?;
+                self.journal.commit().await?;
                 self.over = true;
                 if self.machine.is_deleted() {
-                    self.told.fate.seal(ExitReason::Deleted);
+                    self.told.exit_reason.set(ExitReason::Deleted);
                 }
                 self.stop_listening();
                 self.waiters.tell_closed(&self.deletion);
@@ -386,18 +388,20 @@ impl SessionTask {
 
     fn start_agent(&mut self) {
         // The agent is started with the values of the first queued prompt, or else of the last wake.
-        let first = self.machine.next_queued().and_then(|turn| self.given.get(&turn.request)).cloned();
-        if let Some(given) = first {
-            self.prepare(given);
+        let first =
+            self.machine.next_queued().and_then(|turn| self.launch_values.get(&turn.request)).cloned();
+        if let Some(launch_values) = first {
+            self.prepare(launch_values);
         }
         let servers = &self.place.mcp_servers;
-        if self.keeper.has_record() && !servers.left_out.is_empty() {
+        if self.journal.has_record() && !servers.left_out.is_empty() {
             let (names, reason) = (servers.left_out.clone(), servers.unread.clone());
             let now = self.now();
-            self.keeper.keep_fact(now, &Fact::McpServersLeftOut { names, reason });
+            self.journal.append_fact(now, &Fact::McpServersLeftOut { names, reason });
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
-        let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
+        let (place, shared, record) =
+            (self.place.clone(), self.shared.clone(), self.journal.record().clone());
         self.coming = Some(Box::pin(live_agent::start_for(record, place, shared, predecessor)));
     }
 

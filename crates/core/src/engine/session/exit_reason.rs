@@ -9,8 +9,8 @@ use crate::store::StoreError;
 use crate::engine::SessionError;
 
 /// The error for a command to an ended session.
-pub(crate) fn gone(fate: &ExitReasonCell, record: &RecordId) -> SessionError {
-    match fate.known() {
+pub(crate) fn gone(exit_reason: &ExitReasonCell, record: &RecordId) -> SessionError {
+    match exit_reason.known() {
         Some(ExitReason::Failed(error)) => SessionError::Store(error),
         Some(ExitReason::Deleted) => SessionError::NoRecord(record.clone()),
         None => SessionError::ShutDown(record.clone()),
@@ -31,7 +31,7 @@ pub(crate) enum ExitReason {
 }
 
 impl ExitReasonCell {
-    pub(crate) fn seal(&self, end: ExitReason) {
+    pub(crate) fn set(&self, end: ExitReason) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 

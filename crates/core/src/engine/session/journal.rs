@@ -48,7 +48,7 @@ pub(crate) struct SessionJournal {
     /// The agent's memory as stored in the record.
     memory: AgentMemory,
     /// The record that gets the scope once this one is closed.
-    heir: Option<ScopeSuccessor>,
+    successor: Option<ScopeSuccessor>,
     /// The time of the last message that was exchanged outside acpx, until one is exchanged here.
     spoken_elsewhere: Option<Timestamp>,
 }
@@ -70,10 +70,10 @@ impl SessionJournal {
     pub(crate) fn of_new(shared: EngineContext, seed: NewRecord, past: Past, tail: Arc<EventTail>) -> Self {
         let (last, lineage, id) = (past.last_seq(), past.lineage(), seed.id.clone());
         let stage = Stage::Unborn(Box::new(seed), None);
-        let mut keeper = Self::new(shared, id, stage, last, lineage, tail);
-        keeper.has_title = past.title.is_some();
-        keeper.changes = past.into_changes();
-        keeper
+        let mut journal = Self::new(shared, id, stage, last, lineage, tail);
+        journal.has_title = past.title.is_some();
+        journal.changes = past.into_changes();
+        journal
     }
 
     pub(crate) fn of_record(
@@ -84,9 +84,9 @@ impl SessionJournal {
     ) -> Self {
         let lineage = record.lineage.current_index();
         let stage = Stage::Kept(writer);
-        let keeper = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
+        let journal = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
         let spoken_elsewhere = record.spoken_elsewhere();
-        Self { has_title: record.title.is_some(), memory: record.memory, spoken_elsewhere, ..keeper }
+        Self { has_title: record.title.is_some(), memory: record.memory, spoken_elsewhere, ..journal }
     }
 
     fn new(
@@ -111,7 +111,7 @@ impl SessionJournal {
             has_title: false,
             has_turn: false,
             memory: AgentMemory::default(),
-            heir: None,
+            successor: None,
             spoken_elsewhere: None,
         }
     }
@@ -150,7 +150,7 @@ impl SessionJournal {
         self.bytes
     }
 
-    pub(crate) fn keep_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: RedactedLine) {
+    pub(crate) fn append_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: RedactedLine) {
         let event = Event {
             seq: self.next,
             at: now,
@@ -169,35 +169,35 @@ impl SessionJournal {
         self.changes.push(Change::Event(event));
     }
 
-    pub(crate) fn keep_update(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
+    pub(crate) fn append_update(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
         let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Update, body };
-        self.keep_line(now, turn, line);
+        self.append_line(now, turn, line);
     }
 
     /// Stores an update that is not part of the conversation.
-    pub(crate) fn keep_aside(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
+    pub(crate) fn append_notification(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
         let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Notification, body };
-        self.keep_line(now, turn, line);
+        self.append_line(now, turn, line);
     }
 
-    pub(crate) fn keep_fact(&mut self, now: Timestamp, fact: &Fact) {
+    pub(crate) fn append_fact(&mut self, now: Timestamp, fact: &Fact) {
         let turn = match fact {
             Fact::TurnStarted { turn, .. } | Fact::TurnEnded { turn, .. } => Some(TurnId(*turn)),
             _ => None,
         };
-        self.keep_fact_in(now, turn, fact);
+        self.append_fact_in(now, turn, fact);
     }
 
     /// Stores a fact, as part of a turn if one is given.
-    pub(crate) fn keep_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
+    pub(crate) fn append_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
         let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
-        self.keep_line(now, turn, line);
+        self.append_line(now, turn, line);
     }
 
     /// Stores an effect that has to be persisted, and returns any other effect.
-    pub(crate) fn keep_effect(&mut self, now: Timestamp, effect: Effect) -> Option<Effect> {
+    pub(crate) fn persist_effect(&mut self, now: Timestamp, effect: Effect) -> Option<Effect> {
         match effect {
-            Effect::Fact(fact) => self.keep_fact(now, &fact),
+            Effect::Fact(fact) => self.append_fact(now, &fact),
             // Turns are always synced: they hold what a client was promised, what may have reached the agent, and what
             // it replied.
             Effect::SaveTurn(turn) => {
@@ -205,7 +205,7 @@ impl SessionJournal {
                 self.durability = Durability::Machine;
                 self.changes.push(Change::Turn(turn));
             }
-            Effect::SaveLineage(lineage) => self.keep_lineage(now, lineage),
+            Effect::SaveLineage(lineage) => self.set_lineage(now, lineage),
             Effect::SaveTitle(title) => {
                 self.has_title = title.is_some();
                 self.changes.push(Change::Title(title.map(String::from)));
@@ -225,7 +225,7 @@ impl SessionJournal {
     }
 
     /// Stores a title for a record that has none.
-    pub(crate) fn keep_first_title(&mut self, title: String) {
+    pub(crate) fn set_first_title(&mut self, title: String) {
         if !std::mem::replace(&mut self.has_title, true) {
             self.changes.push(Change::Title(Some(title)));
         }
@@ -246,13 +246,13 @@ impl SessionJournal {
     }
 
     /// Stores the agent's memory, if it has changed.
-    pub(crate) fn keep_memory(&mut self, memory: AgentMemory) {
+    pub(crate) fn set_memory(&mut self, memory: AgentMemory) {
         if std::mem::replace(&mut self.memory, memory) != memory {
             self.changes.push(Change::Memory(memory));
         }
     }
 
-    pub(crate) fn keep_mcp_servers(&mut self, servers: Vec<McpServerRef>) {
+    pub(crate) fn set_mcp_servers(&mut self, servers: Vec<McpServerRef>) {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.mcp_servers = servers,
             Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
@@ -260,7 +260,7 @@ impl SessionJournal {
     }
 
     /// Stores the additional directories of the session.
-    pub(crate) fn keep_additional_directories(&mut self, directories: &[AbsolutePath]) {
+    pub(crate) fn set_additional_directories(&mut self, directories: &[AbsolutePath]) {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.additional_directories = directories.to_vec(),
             Stage::Kept(_) => self.changes.push(Change::AdditionalDirectories(directories.to_vec())),
@@ -279,7 +279,7 @@ impl SessionJournal {
     }
 
     /// Stores the directory, immediately and in its own transaction: if it is refused, nothing else is.
-    pub(crate) async fn set_place(
+    pub(crate) async fn set_directory(
         &mut self,
         cwd: &AbsolutePath,
         real_cwd: &AbsolutePath,
@@ -297,7 +297,7 @@ impl SessionJournal {
     }
 
     /// Stores the directory and removes the scope, which another record has there.
-    pub(crate) async fn set_place_without_scope(
+    pub(crate) async fn set_directory_without_scope(
         &mut self,
         cwd: &AbsolutePath,
         real_cwd: &AbsolutePath,
@@ -315,8 +315,8 @@ impl SessionJournal {
     }
 
     /// When the record is closed, moves its scope to this record in the same transaction.
-    pub(crate) fn leave_scope_to(&mut self, heir: ScopeSuccessor) {
-        self.heir = Some(heir);
+    pub(crate) fn leave_scope_to(&mut self, successor: ScopeSuccessor) {
+        self.successor = Some(successor);
     }
 
     /// The record's writer, if there is a record.
@@ -328,7 +328,7 @@ impl SessionJournal {
     }
 
     /// Stores the agent's new command line.
-    pub(crate) fn keep_command(&mut self, agent: &AgentSpec) {
+    pub(crate) fn set_agent_command(&mut self, agent: &AgentSpec) {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.agent = agent.clone(),
             Stage::Kept(_) => {
@@ -339,11 +339,11 @@ impl SessionJournal {
     }
 
     /// Stores the agent's process, or its end.
-    pub(crate) fn keep_run(&mut self, run: AgentRun) {
+    pub(crate) fn set_run(&mut self, run: AgentRun) {
         self.changes.push(Change::AgentRun(run));
     }
 
-    fn keep_lineage(&mut self, now: Timestamp, lineage: Lineage) {
+    fn set_lineage(&mut self, now: Timestamp, lineage: Lineage) {
         self.lineage = lineage.current_index();
         self.durability = Durability::Machine;
         match &mut self.stage {
@@ -377,11 +377,11 @@ impl SessionJournal {
                 let writer = SessionWriter::create(store.clone(), record, changes, host.clone()).await?;
                 self.stage = Stage::Kept(writer);
             }
-            (None, Stage::Kept(writer)) => match self.heir.take_if(|_| is_given_up(&changes)) {
+            (None, Stage::Kept(writer)) => match self.successor.take_if(|_| is_given_up(&changes)) {
                 None => append(writer, changes, durability).await?,
-                Some(ScopeSuccessor { writer: heir, scope }) => {
+                Some(ScopeSuccessor { writer: successor, scope }) => {
                     let taken = vec![Change::Scope(Some(scope))];
-                    writer.append_with(changes, &heir, taken, Durability::Machine).await?;
+                    writer.append_with(changes, &successor, taken, Durability::Machine).await?;
                 }
             },
             (None, Stage::Unborn(..)) => {}

@@ -13,7 +13,7 @@ use crate::engine::ops::delete::Deletion;
 
 impl SessionTask {
     /// Handles one message of the agent.
-    pub(crate) fn take_said(&mut self, said: ReceivedMessage) {
+    pub(crate) fn on_agent_message(&mut self, said: ReceivedMessage) {
         let ReceivedMessage { meaning, line, size } = said;
         self.limits.spoken();
         self.glance.heard(self.now());
@@ -21,7 +21,7 @@ impl SessionTask {
             return self.take_inquired(&id, answer);
         }
         self.received += size as u64;
-        let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
+        let unborn = !self.journal.has_record() && self.journal.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
             return self.stop_flood();
         }
@@ -34,41 +34,47 @@ impl SessionTask {
                     self.note_first_words(&update);
                 }
                 if self.is_own_prompt(&update, &line) {
-                    return self.keeper.keep_aside(self.now(), self.machine.current_turn(), line.body);
+                    return self.journal.append_notification(
+                        self.now(),
+                        self.machine.current_turn(),
+                        line.body,
+                    );
                 }
                 self.knowledge.hear(&update);
-                self.keeper.keep_memory(self.knowledge.memory());
+                self.journal.set_memory(self.knowledge.memory());
                 self.note_offers();
-                return self.step(Input::Update { update, body: line.body });
+                return self.feed(Input::Update { update, body: line.body });
             }
-            ParsedMessage::State(state, background) => return self.take_state(state, background, line),
-            ParsedMessage::Way(way) => return self.take_way(way),
-            ParsedMessage::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
+            ParsedMessage::State(state, background) => return self.on_agent_state(state, background, line),
+            ParsedMessage::Way(way) => return self.on_link_state(way),
+            ParsedMessage::Tool(ask, request, params) => {
+                return self.on_tool_request(ask, request, params, line);
+            }
             _ => {}
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
-        self.keeper.keep_line(now, turn, line);
+        self.journal.append_line(now, turn, line);
         self.note_offers();
         match meaning {
             ParsedMessage::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 let can_approve = request.can_be_approved();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, tool, has_options, can_approve });
+                self.feed(Input::Permission { ask, tool, has_options, can_approve });
             }
             ParsedMessage::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
-                self.step(Input::Elicitation { ask });
+                self.feed(Input::Elicitation { ask });
             }
             ParsedMessage::Withdrawn(ask) => {
                 self.withdraw_tool(&ask);
-                self.step(Input::Withdrawn { ask });
+                self.feed(Input::Withdrawn { ask });
             }
             ParsedMessage::Refused(ask, error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
-                self.step(Input::Request { ask });
+                self.feed(Input::Request { ask });
             }
-            ParsedMessage::Answer(answer) => self.take_answer(answer),
+            ParsedMessage::Answer(answer) => self.on_response(answer),
             ParsedMessage::Update(_)
             | ParsedMessage::State(..)
             | ParsedMessage::Way(_)
@@ -80,7 +86,7 @@ impl SessionTask {
 
     /// Handles a state update of the agent. One that a remote acpx host sends as an extension is not part of the
     /// conversation.
-    fn take_state(&mut self, state: AgentState, background: bool, line: RedactedLine) {
+    fn on_agent_state(&mut self, state: AgentState, background: bool, line: RedactedLine) {
         let own = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         self.note_far_state(&state, &line);
         let is_part = line.kind == EventKind::Update;
@@ -88,77 +94,77 @@ impl SessionTask {
         self.idle_meta = if is_part { idle_meta(&line.body) } else { None };
         let body = is_part.then(|| line.body.clone());
         if !is_part {
-            self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+            self.journal.append_line(self.now(), self.machine.current_turn(), line);
         }
-        self.step(Input::State { state, background, body, own });
+        self.feed(Input::State { state, background, body, own });
     }
 
     /// Reserves an ACP session for this record. If another record is live on it, returns that record.
-    fn take_live_id(&mut self, session: &AcpSessionId) -> Result<(), RecordId> {
-        let (agent, record) = (&self.place.agent, self.keeper.record());
+    fn reserve_id(&mut self, session: &AcpSessionId) -> Result<(), RecordId> {
+        let (agent, record) = (&self.place.agent, self.journal.record());
         self.live_id = Some(self.shared.live_ids.take(agent, session.clone(), record)?);
         Ok(())
     }
 
     /// Reserves the ACP session that is to be restored. Otherwise two records could write to it at once.
-    pub(crate) fn take_restored_id(&mut self) -> Result<(), AgentError> {
+    pub(crate) fn reserve_restored_id(&mut self) -> Result<(), AgentError> {
         let session = self.machine.target_session().cloned();
         let Some(session) = session.filter(|_| self.live_id.is_none()) else { return Ok(()) };
         let agent = self.place.agent.label().into_owned();
-        self.take_live_id(&session).map_err(|record| AgentError::SessionInUse { agent, session, record })
+        self.reserve_id(&session).map_err(|record| AgentError::SessionInUse { agent, session, record })
     }
 
-    fn take_answer(&mut self, answer: AgentResponse) {
+    fn on_response(&mut self, answer: AgentResponse) {
         match answer {
             AgentResponse::Opened(Ok((session, inner))) => {
                 // A session that could not be restored is not live any more.
                 self.live_id = None;
-                if self.take_live_id(&session).is_ok() {
+                if self.reserve_id(&session).is_ok() {
                     self.own_given();
-                    self.step(Input::Opened { session, inner });
+                    self.feed(Input::Opened { session, inner });
                 } else {
                     let agent = self.place.agent.label().into_owned();
                     let error = AgentError::SessionIdTaken { agent, session };
-                    self.step(Input::SetupRefused { reading: ErrorMeaning::Broken, error });
+                    self.feed(Input::SetupRefused { reading: ErrorMeaning::Broken, error });
                 }
             }
             AgentResponse::Restored(Ok(inner)) => {
                 if let Some(title) = title_of(&self.first_words) {
-                    self.keeper.keep_first_title(title);
+                    self.journal.set_first_title(title);
                 }
                 self.first_words.clear();
                 self.own_given();
-                self.step(Input::Restored { inner });
+                self.feed(Input::Restored { inner });
             }
             AgentResponse::Opened(Err(error)) | AgentResponse::Restored(Err(error)) => {
-                self.step(Input::SetupRefused { reading: error.reading(), error });
+                self.feed(Input::SetupRefused { reading: error.reading(), error });
             }
             AgentResponse::Inserted(answer) => {
                 let inserted =
                     self.machine.current_turn().map(|turn| SessionAction::Inserted(turn, Some(answer)));
-                self.outward.extend(inserted);
-                self.step(Input::PromptInserted);
+                self.actions.extend(inserted);
+                self.feed(Input::PromptInserted);
             }
             AgentResponse::Prompted(answer, result) => {
                 self.prompted = result;
-                self.step(Input::PromptAnswered(answer));
+                self.feed(Input::PromptAnswered(answer));
                 self.prompted = None;
             }
             AgentResponse::Passed(pass, answer, told) => {
                 if let Some(body) = told {
                     let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Update, body };
-                    self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+                    self.journal.append_line(self.now(), self.machine.current_turn(), line);
                 }
-                self.step(match pass {
+                self.feed(match pass {
                     PassId::OURS => Input::SettingAnswered(answer.map(drop)),
                     pass => Input::PassAnswered { pass, answer },
                 });
             }
-            AgentResponse::Closed(_) => self.step(Input::CloseAnswered),
-            AgentResponse::Listed(page) => self.take_page(page.ok()),
+            AgentResponse::Closed(_) => self.feed(Input::CloseAnswered),
+            AgentResponse::Listed(page) => self.on_list_page(page.ok()),
             AgentResponse::Deleted(answer) => {
                 self.deletion = Deletion::Answered(answer);
-                self.step(Input::DeleteAnswered);
+                self.feed(Input::DeleteAnswered);
             }
             // Logins do not use the agent of a session.
             AgentResponse::Login(_) | AgentResponse::Other => {}

@@ -25,7 +25,7 @@ pub(crate) struct PromptWaiter {
     pub(crate) inserted: oneshot::Sender<TurnInsertion>,
     pub(crate) over: oneshot::Sender<TurnEnd>,
     /// The client that answers the agent's requests.
-    pub(crate) advisor: Option<ResponderSender>,
+    pub(crate) responder: Option<ResponderSender>,
 }
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Waiters {
     inserted: HashMap<TurnId, oneshot::Sender<TurnInsertion>>,
     over: HashMap<TurnId, oneshot::Sender<TurnEnd>>,
     /// The client that answers the agent's requests of each turn.
-    advisors: HashMap<TurnId, ResponderSender>,
+    responder: HashMap<TurnId, ResponderSender>,
     /// The client for turns without one.
     stand_in: Option<ResponderSender>,
     /// The names of the clients whose prompts have not begun, if they gave one.
@@ -78,10 +78,10 @@ impl Waiters {
     }
 
     pub(crate) fn tell_accepted(&mut self, request: &RequestId, turn: TurnId) {
-        if let Some(PromptWaiter { accepted, inserted, over, advisor }) = self.prompts.remove(request) {
+        if let Some(PromptWaiter { accepted, inserted, over, responder }) = self.prompts.remove(request) {
             self.inserted.insert(turn, inserted);
             self.over.insert(turn, over);
-            self.advisors.extend(advisor.map(|advisor| (turn, advisor)));
+            self.responder.extend(responder.map(|responder| (turn, responder)));
             tell(accepted, Ok(turn));
         }
     }
@@ -102,7 +102,7 @@ impl Waiters {
     pub(crate) fn tell_over(&mut self, end: TurnEnd) {
         let turn = &end.turn;
         self.inserted.remove(&turn.id);
-        self.advisors.remove(&turn.id);
+        self.responder.remove(&turn.id);
         self.askers.remove(&turn.request);
         for waiter in self.ends.extract_if(.., |waiter| !waiter.note(&end)) {
             waiter.tell();
@@ -127,17 +127,17 @@ impl Waiters {
     }
 
     /// Sets the client that answers the agent's requests of a turn.
-    pub(crate) fn advise(&mut self, turn: TurnId, advisor: ResponderSender) {
-        self.advisors.insert(turn, advisor);
+    pub(crate) fn advise(&mut self, turn: TurnId, responder: ResponderSender) {
+        self.responder.insert(turn, responder);
     }
 
     /// Sets the client for turns without one.
-    pub(crate) fn stand_in(&mut self, advisor: ResponderSender) {
-        self.stand_in = Some(advisor);
+    pub(crate) fn stand_in(&mut self, responder: ResponderSender) {
+        self.stand_in = Some(responder);
     }
 
     /// The client that answers the agent's requests of a turn.
-    pub(crate) fn advisor(&self, turn: TurnId) -> Option<&ResponderSender> {
-        self.advisors.get(&turn).or(self.stand_in.as_ref())
+    pub(crate) fn responder(&self, turn: TurnId) -> Option<&ResponderSender> {
+        self.responder.get(&turn).or(self.stand_in.as_ref())
     }
 }

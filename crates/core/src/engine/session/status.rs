@@ -39,8 +39,8 @@ impl SessionTask {
 
     /// The record's three ids, once there is a record.
     pub(crate) fn identity(&self) -> Option<SessionIdentity> {
-        self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
-            record: self.keeper.record().clone(),
+        self.machine.lineage().filter(|_| self.journal.has_record()).map(|lineage| SessionIdentity {
+            record: self.journal.record().clone(),
             session: lineage.current().session.clone(),
             agent_session: lineage.current().agent_session.clone(),
         })
@@ -53,7 +53,7 @@ impl SessionTask {
         if !Arc::ptr_eq(&self.offered, offered) {
             self.offered = offered.clone();
             let offered = settings::offered(offered, version);
-            self.step(Input::Offered(offered));
+            self.feed(Input::Offered(offered));
         }
     }
 
@@ -61,9 +61,9 @@ impl SessionTask {
     pub(crate) fn forget(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
         let wish = self.machine.wished(word);
         if let Some(wish) = &wish {
-            self.step(Input::Forget(wish.name.clone()));
+            self.feed(Input::Forget(wish.name.clone()));
         }
-        self.outward.push(SessionAction::Forgotten(wish, reply));
+        self.actions.push(SessionAction::Forgotten(wish, reply));
     }
 
     /// Publishes the agent's offer. After the agent's end it stays until another agent has loaded the session.

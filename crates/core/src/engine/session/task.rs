@@ -81,10 +81,10 @@ enum SessionEvent {
 pub(crate) struct SessionTask {
     pub(crate) shared: EngineContext,
     pub(crate) machine: SessionMachine,
-    pub(crate) keeper: SessionJournal,
+    pub(crate) journal: SessionJournal,
     pub(crate) place: LaunchSpec,
     /// The part that the session keeps from start to start.
-    pub(crate) belongings: PersistedLaunchSpec,
+    pub(crate) persisted: PersistedLaunchSpec,
     commands: mpsc::Receiver<SessionCommand>,
     pub(crate) told: StatusPublisher,
     /// How long an idle agent stays while the session has no hold, and whether a client set that time.
@@ -113,8 +113,8 @@ pub(crate) struct SessionTask {
     pub(crate) inquirers: HashMap<RpcId, oneshot::Sender<Result<AgentResponse, SessionQueryError>>>,
     pub(crate) metas: ForwardedParams,
     /// The launch values of the clients with open prompts.
-    pub(crate) given: HashMap<RequestId, RestoreSession>,
-    pub(crate) outward: Vec<SessionAction>,
+    pub(crate) launch_values: HashMap<RequestId, RestoreSession>,
+    pub(crate) actions: Vec<SessionAction>,
     pub(crate) live_id: Option<LiveId>,
     /// The agent's full result of a prompt, while it ends the turn.
     pub(crate) prompted: Option<Arc<str>>,
@@ -152,19 +152,19 @@ impl SessionTask {
     pub(crate) fn new(
         shared: EngineContext,
         machine: SessionMachine,
-        keeper: SessionJournal,
-        (place, belongings): (LaunchSpec, PersistedLaunchSpec),
+        journal: SessionJournal,
+        (place, persisted): (LaunchSpec, PersistedLaunchSpec),
         commands: mpsc::Receiver<SessionCommand>,
         told: StatusPublisher,
     ) -> Self {
         let idle = shared.settings.idle;
-        let knowledge = Knowledge::of(keeper.memory());
+        let knowledge = Knowledge::of(journal.memory());
         let mut task = Self {
             shared,
             machine,
-            keeper,
+            journal,
             place,
-            belongings,
+            persisted,
             commands,
             told,
             idle,
@@ -185,8 +185,8 @@ impl SessionTask {
             waiters: Waiters::default(),
             inquirers: HashMap::new(),
             metas: ForwardedParams::default(),
-            given: HashMap::new(),
-            outward: Vec::new(),
+            launch_values: HashMap::new(),
+            actions: Vec::new(),
             live_id: None,
             prompted: None,
             idle_meta: None,
@@ -214,7 +214,7 @@ impl SessionTask {
         // The time of prompts that were queued in an earlier host has been running since.
         self.limits.note(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
-            self.told.fate.seal(ExitReason::Failed(Arc::new(error)));
+            self.told.exit_reason.set(ExitReason::Failed(Arc::new(error)));
         }
         self.leave().await;
     }
@@ -223,7 +223,7 @@ impl SessionTask {
         while !self.over {
             let happening = self.next().await;
             self.take(happening).await?;
-            self.take_what_is_there().await?;
+            self.drain_ready().await?;
             self.settle().await?;
         }
         Ok(())
@@ -240,9 +240,9 @@ impl SessionTask {
                 self.coming = None;
                 SessionEvent::Started(Box::new(started))
             }
-            farewell = when(self.going.as_mut()) => {
+            report = when(self.going.as_mut()) => {
                 self.going = None;
-                SessionEvent::Ended(farewell.unwrap_or_default())
+                SessionEvent::Ended(report.unwrap_or_default())
             }
             ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
                 SessionEvent::Cleared(ended.unwrap_or_default())
@@ -269,72 +269,72 @@ impl SessionTask {
 
     async fn take(&mut self, happening: SessionEvent) -> Result<(), StoreError> {
         match happening {
-            SessionEvent::Command(Some(command)) => self.take_command(command).await?,
+            SessionEvent::Command(Some(command)) => self.on_command(command).await?,
             SessionEvent::Command(None) => self.over = true,
             SessionEvent::Started(started) => match *started {
                 Ok((agent, lines)) => self.take_agent(agent, lines).await?,
-                Err(failed) => self.take_failed_start(failed),
+                Err(failed) => self.on_start_failed(failed),
             },
-            SessionEvent::Ended(farewell) => self.take_ended(farewell),
-            SessionEvent::Cleared(farewell) => self.take_cleared(farewell),
-            SessionEvent::Said(Some(said)) => self.take_said(said),
-            SessionEvent::Said(None) => self.take_end().await,
-            SessionEvent::Done(done) => self.take_done(done),
-            SessionEvent::Deadline(deadline) => self.step(Input::Deadline(deadline)),
-            SessionEvent::Consulted(DecisionEvent::Said(ask, advice)) => self.take_advice(ask, advice),
-            SessionEvent::Consulted(DecisionEvent::Put(ask)) => self.keep_that_somebody_is_asked(&ask),
+            SessionEvent::Ended(report) => self.on_agent_ended(report),
+            SessionEvent::Cleared(report) => self.on_leftover_cleared(report),
+            SessionEvent::Said(Some(said)) => self.on_agent_message(said),
+            SessionEvent::Said(None) => self.on_agent_exit().await,
+            SessionEvent::Done(done) => self.on_tool_outcome(done),
+            SessionEvent::Deadline(deadline) => self.feed(Input::Deadline(deadline)),
+            SessionEvent::Consulted(DecisionEvent::Said(ask, decision)) => self.on_decision(ask, decision),
+            SessionEvent::Consulted(DecisionEvent::Put(ask)) => self.record_permission_asked(&ask),
             SessionEvent::Held => self.renew_idle_time(),
         }
         Ok(())
     }
 
-    fn take_failed_start(&mut self, failed: FailedStart) {
+    fn on_start_failed(&mut self, failed: FailedStart) {
         let FailedStart { error, lines, left, strays } = failed;
         self.forget_given();
-        if self.keeper.has_record() {
-            self.keep_lines(lines);
-            self.keep_strays(strays);
+        if self.journal.has_record() {
+            self.append_lines(lines);
+            self.record_strays(strays);
             if let Some(run) = left {
-                self.keeper.keep_run(run);
+                self.journal.set_run(run);
             }
         }
-        self.step(Input::StartFailed(error));
+        self.feed(Input::StartFailed(error));
     }
 
     async fn take_agent(&mut self, mut agent: LiveAgent, lines: Vec<RedactedLine>) -> Result<(), StoreError> {
         if let Some(settled) = agent.settled.take() {
-            self.keep_directory(*settled).await?;
+            self.persist_directory(*settled).await?;
         }
         let advertised = agent.connection.capabilities().sessions;
         let habits = agent.connection.profile().habits();
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
-        self.keeper.keep_run(run.clone());
+        self.journal.set_run(run.clone());
         self.run = Some(run);
-        self.keeper.set_protocol(agent.connection.version());
+        self.journal.set_protocol(agent.connection.version());
         self.agent = Some(agent);
         self.garbage_before = self.lost_lines().garbage;
         self.glance.begin();
         self.received = 0;
         self.dropped_before = 0;
         self.offered = Arc::default();
-        self.keep_lines(lines);
+        self.append_lines(lines);
         let (exchanges, spoken_at, carried) = self.read_history().await?;
         let on_resume = self.far.as_ref().map_or(OnResume::Nothing, RemoteHostState::on_resume);
-        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume });
+        self.feed(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume });
         Ok(())
     }
 
-    pub(crate) fn keep_lines(&mut self, lines: Vec<RedactedLine>) {
+    pub(crate) fn append_lines(&mut self, lines: Vec<RedactedLine>) {
         let now = self.now();
         for line in lines {
-            self.keeper.keep_line(now, None, line);
+            self.journal.append_line(now, None, line);
         }
     }
 
     /// Takes the messages that have arrived, so that they are committed together.
-    async fn take_what_is_there(&mut self) -> Result<(), StoreError> {
+    async fn drain_ready(&mut self) -> Result<(), StoreError> {
         for _ in 0..BATCH_MESSAGES {
-            if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
+            if self.journal.waiting_bytes() > BATCH_BYTES || self.over {
                 break;
             }
             let Some(agent) = self.agent.as_mut().filter(|agent| agent.sending.has_room()) else { break };
@@ -344,8 +344,8 @@ impl SessionTask {
         Ok(())
     }
 
-    pub(crate) async fn take_end(&mut self) {
-        self.keep_news(true);
+    pub(crate) async fn on_agent_exit(&mut self) {
+        self.persist_terminal_output(true);
         let Some(agent) = self.take_agent_away() else { return };
         let (error, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         self.lose_agent(leftover, error);
@@ -355,15 +355,15 @@ impl SessionTask {
     /// that a client that receives a reply sees the status after it.
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
-            self.keeper.commit().await?;
+            self.journal.commit().await?;
             self.limits.note(self.now(), &self.machine);
             self.glance();
             self.tell_status();
-            if self.outward.is_empty() {
+            if self.actions.is_empty() {
                 return Ok(());
             }
-            for outward in std::mem::take(&mut self.outward) {
-                self.act(outward).await?;
+            for actions in std::mem::take(&mut self.actions) {
+                self.execute(actions).await?;
             }
         }
     }

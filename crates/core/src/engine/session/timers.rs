@@ -29,9 +29,9 @@ impl SessionTimers {
     }
 
     /// A client's request was forwarded; the agent may take this long to reply.
-    pub(crate) fn passed(&mut self, pass: PassId, patience: Duration) {
+    pub(crate) fn passed(&mut self, pass: PassId, start_limit: Duration) {
         // A time beyond the clock's range is no limit.
-        self.passes.extend(Instant::now().checked_add(patience).map(|at| (pass, at)));
+        self.passes.extend(Instant::now().checked_add(start_limit).map(|at| (pass, at)));
     }
 
     /// This much of a turn's time had passed when its prompt arrived.

@@ -61,7 +61,7 @@ impl ToolAsk {
 
 impl SessionTask {
     /// Handles a file or terminal request.
-    pub(crate) fn take_tool(
+    pub(crate) fn on_tool_request(
         &mut self,
         ask: AskId,
         request: ToolRequest,
@@ -73,7 +73,7 @@ impl SessionTask {
         let kept_later = if is_poll {
             Some(line)
         } else {
-            self.keeper.keep_line(now, turn, line);
+            self.journal.append_line(now, turn, line);
             None
         };
         let path = match &request {
@@ -96,7 +96,7 @@ impl SessionTask {
         let is_too_long = params.len() + self.asks.values().map(asked).sum::<usize>() > ASKED_BYTES;
         if is_too_long || (!is_poll && !agent.tools.has_room(sort)) {
             self.asks.insert(ask.clone(), Ask::Refused(unusable("too many requests at once")));
-            return self.step(Input::Request { ask });
+            return self.feed(Input::Request { ask });
         }
         if let Some(path) = &path {
             let length = match &request {
@@ -108,52 +108,52 @@ impl SessionTask {
         let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
         if path.is_none() {
-            self.step(Input::Tool { ask, tool: None, granted: false });
+            self.feed(Input::Tool { ask, tool: None, granted: false });
         }
     }
 
     /// Handles the outcome of a request. `None` means that it is time to store terminal output.
-    pub(crate) fn take_done(&mut self, done: Option<(ToolRequestOrigin, ToolOutcome)>) {
-        let Some((errand, done)) = done else { return self.keep_news(false) };
+    pub(crate) fn on_tool_outcome(&mut self, done: Option<(ToolRequestOrigin, ToolOutcome)>) {
+        let Some((origin, done)) = done else { return self.persist_terminal_output(false) };
         match done {
-            ToolOutcome::Checked(checked) => self.take_checked(errand.ask, checked),
-            ToolOutcome::Answered(answer) => self.answer_tool(&errand, answer),
+            ToolOutcome::Checked(checked) => self.on_path_checked(origin.ask, checked),
+            ToolOutcome::Answered(answer) => self.answer_tool(&origin, answer),
             ToolOutcome::Read(answer, room) => {
-                self.answer_tool(&errand, answer);
+                self.answer_tool(&origin, answer);
                 drop(room);
             }
             ToolOutcome::Passed(result) => {
                 if let Some(agent) = &self.agent {
-                    let answer = agent.connection.pass_back(&errand.ask, &result);
-                    self.send(self.now(), self.turn_of(&errand), answer);
+                    let answer = agent.connection.pass_back(&origin.ask, &result);
+                    self.send(self.now(), self.turn_of(&origin), answer);
                 }
             }
-            ToolOutcome::Started(started) => self.take_started(&errand, *started),
+            ToolOutcome::Started(started) => self.on_terminal_started(&origin, *started),
             ToolOutcome::Ended(id, answer) => {
-                self.keep_news(false);
+                self.persist_terminal_output(false);
                 if answer == ToolAnswer::Done
                     && let Some(agent) = &mut self.agent
                 {
                     agent.tools.forget(&id);
                 }
-                self.answer_tool(&errand, Ok(answer));
+                self.answer_tool(&origin, Ok(answer));
             }
         }
     }
 
     /// The turn that the reply belongs to: the one of the request, unless it has ended.
-    fn turn_of(&self, errand: &ToolRequestOrigin) -> Option<TurnId> {
-        self.machine.current_turn().filter(|turn| errand.turn == Some(*turn))
+    fn turn_of(&self, origin: &ToolRequestOrigin) -> Option<TurnId> {
+        self.machine.current_turn().filter(|turn| origin.turn == Some(*turn))
     }
 
-    fn take_checked(&mut self, ask: AskId, checked: Result<Checked, RpcError>) {
+    fn on_path_checked(&mut self, ask: AskId, checked: Result<Checked, RpcError>) {
         let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
         let Some(Ask::Tool(tool)) = self.asks.get_mut(&ask) else { return };
         match checked {
             Ok(Checked { located, old }) => {
                 tool.located = located;
                 // The permission request belongs to no tool call that the agent has reported.
-                let call = format!("acpx.{}", self.keeper.last());
+                let call = format!("acpx.{}", self.journal.last());
                 tool.question = session.zip(self.agent.as_ref()).map(|(session, agent)| {
                     agent.connection.question(&tool.request, &session, &call, old.as_ref())
                 });
@@ -161,81 +161,82 @@ impl SessionTask {
                 let cwd = self.place.cwd.to_string();
                 let granted = self.consultations.take_grant(&tool.request, tool.old.as_ref(), &cwd);
                 let tool = tool.request.tool_use();
-                self.step(Input::Tool { ask, tool, granted });
+                self.feed(Input::Tool { ask, tool, granted });
             }
             Err(error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
-                self.step(Input::Request { ask });
+                self.feed(Input::Request { ask });
             }
         }
     }
 
     /// Executes a request, or replies why not.
     pub(crate) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
-        let errand = ToolRequestOrigin { ask: ask.clone(), turn };
+        let origin = ToolRequestOrigin { ask: ask.clone(), turn };
         match permit {
-            Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
+            Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(origin, tool),
             Permit::Cancelled | Permit::Unchosen(_) => {
-                self.answer_tool(&errand, Err(RpcError::request_cancelled()));
+                self.answer_tool(&origin, Err(RpcError::request_cancelled()));
             }
             Permit::Escalated(rule) => {
-                self.answer_tool(&errand, Err(denied(tool.request.method(), Some(rule))));
+                self.answer_tool(&origin, Err(denied(tool.request.method(), Some(rule))));
             }
             Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
-                self.answer_tool(&errand, Err(denied(tool.request.method(), None)));
+                self.answer_tool(&origin, Err(denied(tool.request.method(), None)));
             }
         }
     }
 
-    fn do_tool(&mut self, errand: ToolRequestOrigin, tool: ToolAsk) {
+    fn do_tool(&mut self, origin: ToolRequestOrigin, tool: ToolAsk) {
         match tool.request {
-            ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(errand, tool),
-            ToolRequest::Create(request) => self.start_terminal(errand, request, tool.located.as_ref()),
-            ToolRequest::Output(id) => self.show_terminal(&errand, &id, tool.line),
-            ToolRequest::WaitForExit(id) => self.wait_for_exit(errand, &id),
-            ToolRequest::Kill(id) => self.end_terminal(errand, &id, false),
-            ToolRequest::Release(id) => self.end_terminal(errand, &id, true),
+            ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(origin, tool),
+            ToolRequest::Create(request) => self.start_terminal(origin, request, tool.located.as_ref()),
+            ToolRequest::Output(id) => self.show_terminal(&origin, &id, tool.line),
+            ToolRequest::WaitForExit(id) => self.wait_for_exit(origin, &id),
+            ToolRequest::Kill(id) => self.end_terminal(origin, &id, false),
+            ToolRequest::Release(id) => self.end_terminal(origin, &id, true),
         }
     }
 
     /// Serves a file through the turn's client if it supports that, because the client may have unsaved changes.
-    fn serve_file(&mut self, errand: ToolRequestOrigin, tool: ToolAsk) {
+    fn serve_file(&mut self, origin: ToolRequestOrigin, tool: ToolAsk) {
         let question = request::RequestDetails {
             params: tool.params.clone(),
             version: ProtocolVersion::V1,
-            seq: self.keeper.last(),
-            lineage: self.keeper.lineage(),
+            seq: self.journal.last(),
+            lineage: self.journal.lineage(),
             wanted: None,
             waits: false,
             since: None,
             offer: tool.offer(),
         };
-        let client = request::put(question, errand.turn.and_then(|turn| self.waiters.advisor(turn))).answer;
+        let client = request::put(question, origin.turn.and_then(|turn| self.waiters.responder(turn))).answer;
         let ToolAsk { request, located, old: shown, .. } = tool;
         if let (Some(agent), Some(place)) = (&mut self.agent, located) {
-            agent.tools.serve_file(errand, FileWanted { request, place, shown }, client);
+            agent.tools.serve_file(origin, FileWanted { request, place, shown }, client);
         }
     }
 
     fn start_terminal(
         &mut self,
-        errand: ToolRequestOrigin,
+        origin: ToolRequestOrigin,
         request: TerminalRequest,
         place: Option<&RootedPath>,
     ) {
         // Stores the end of finished commands, which makes room.
-        self.keep_news(false);
+        self.persist_terminal_output(false);
         let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
-        if !agent.tools.make_room_for_terminal(errand.turn) {
+        if !agent.tools.make_room_for_terminal(origin.turn) {
             let words = "too many terminals; release those that are done with";
-            return self.answer_tool(&errand, Err(unusable(words)));
+            return self.answer_tool(&origin, Err(unusable(words)));
         }
         let TerminalRequest { command, args, env, output_bytes, .. } = request;
         let line = CommandLine { command, args, env, cwd: place.real_path(), output_bytes };
         let spawner = self.shared.spawner.clone();
-        let environment = self.place.environment.clone().with(RECORD_VARIABLE, self.keeper.record().as_str());
+        let environment =
+            self.place.environment.clone().with(RECORD_VARIABLE, self.journal.record().as_str());
         let (grace, changed) = (self.shared.settings.process, Arc::clone(&agent.tools.changed));
-        agent.tools.begin(errand, ToolJobKind::Start, async move {
+        agent.tools.begin(origin, ToolJobKind::Start, async move {
             match TerminalProcess::start(&spawner, &line, &environment, grace, changed).await {
                 Ok(terminal) => ToolOutcome::Started(Box::new((line.to_string(), terminal))),
                 Err(error) => ToolOutcome::Answered(Err(unusable(&error.to_string()))),
@@ -243,35 +244,39 @@ impl SessionTask {
         });
     }
 
-    fn take_started(&mut self, errand: &ToolRequestOrigin, (command, terminal): (String, TerminalProcess)) {
+    fn on_terminal_started(
+        &mut self,
+        origin: &ToolRequestOrigin,
+        (command, terminal): (String, TerminalProcess),
+    ) {
         let Some(agent) = &mut self.agent else { return };
         let id: Box<str> = crate::wire::new_uuid().to_string().into();
-        agent.tools.add(id.clone(), terminal, errand.turn);
+        agent.tools.add(id.clone(), terminal, origin.turn);
         let command = agent.connection.without_secrets(&command);
         let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };
-        self.keeper.keep_fact_in(self.now(), self.turn_of(errand), &fact);
-        self.answer_tool(errand, Ok(ToolAnswer::Created(id)));
+        self.journal.append_fact_in(self.now(), self.turn_of(origin), &fact);
+        self.answer_tool(origin, Ok(ToolAnswer::Created(id)));
     }
 
     /// Replies with a terminal's output. The output itself is already stored, so the reply is stored only once, when
     /// the command has ended.
-    fn show_terminal(&mut self, errand: &ToolRequestOrigin, id: &str, line: Option<RedactedLine>) {
-        self.keep_news(false);
+    fn show_terminal(&mut self, origin: &ToolRequestOrigin, id: &str, line: Option<RedactedLine>) {
+        self.persist_terminal_output(false);
         let (now, turn) = (self.now(), self.machine.current_turn());
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
             if let Some(line) = line {
-                self.keeper.keep_line(now, turn, line);
+                self.journal.append_line(now, turn, line);
             }
-            return self.answer_tool(errand, Err(no_terminal(id)));
+            return self.answer_tool(origin, Err(no_terminal(id)));
         };
         let TerminalView { output, is_cut: truncated, exit } = running.terminal.shown();
         let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_told, exit.is_some());
         let exit = exit.as_ref().map(status);
-        let answer = agent.connection.provide(&errand.ask, &ToolAnswer::Shown { output, truncated, exit });
+        let answer = agent.connection.provide(&origin.ask, &ToolAnswer::Shown { output, truncated, exit });
         if is_kept {
             if let Some(line) = line {
-                self.keeper.keep_line(now, turn, line);
+                self.journal.append_line(now, turn, line);
             }
             self.send(now, turn, answer);
         } else {
@@ -279,13 +284,13 @@ impl SessionTask {
         }
     }
 
-    fn wait_for_exit(&mut self, errand: ToolRequestOrigin, id: &str) {
+    fn wait_for_exit(&mut self, origin: ToolRequestOrigin, id: &str) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
-            return self.answer_tool(&errand, Err(no_terminal(id)));
+            return self.answer_tool(&origin, Err(no_terminal(id)));
         };
         let (exited, id) = (running.terminal.exited(), Box::from(id));
-        agent.tools.begin(errand, ToolJobKind::Wait, async {
+        agent.tools.begin(origin, ToolJobKind::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();
             ToolOutcome::Ended(id, ToolAnswer::Exited(exit))
         });
@@ -293,15 +298,15 @@ impl SessionTask {
 
     /// Ends a terminal's command, and removes the terminal if it is released. Releasing an unknown terminal succeeds,
     /// so an agent may release one repeatedly.
-    fn end_terminal(&mut self, errand: ToolRequestOrigin, id: &str, is_released: bool) {
+    fn end_terminal(&mut self, origin: ToolRequestOrigin, id: &str, is_released: bool) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
             let answer = if is_released { Ok(ToolAnswer::Done) } else { Err(no_terminal(id)) };
-            return self.answer_tool(&errand, answer);
+            return self.answer_tool(&origin, answer);
         };
         let (terminal, grace) = (Arc::clone(&running.terminal), self.shared.settings.process);
         let id = Box::from(id);
-        agent.tools.begin(errand, ToolJobKind::End, async move {
+        agent.tools.begin(origin, ToolJobKind::End, async move {
             let _ended: TerminationOutcome = terminal.kill(grace).await;
             if is_released {
                 ToolOutcome::Ended(id, ToolAnswer::Done)
@@ -312,13 +317,13 @@ impl SessionTask {
     }
 
     /// Replies to a file or terminal request.
-    fn answer_tool(&mut self, errand: &ToolRequestOrigin, answer: Result<ToolAnswer, RpcError>) {
+    fn answer_tool(&mut self, origin: &ToolRequestOrigin, answer: Result<ToolAnswer, RpcError>) {
         let Some(agent) = &self.agent else { return };
         let answer = match answer {
-            Ok(answer) => agent.connection.provide(&errand.ask, &answer),
-            Err(error) => agent.connection.refusal(&errand.ask, &error),
+            Ok(answer) => agent.connection.provide(&origin.ask, &answer),
+            Err(error) => agent.connection.refusal(&origin.ask, &error),
         };
-        self.send(self.now(), self.turn_of(errand), answer);
+        self.send(self.now(), self.turn_of(origin), answer);
     }
 
     /// The agent withdrew a request.
@@ -329,9 +334,9 @@ impl SessionTask {
     /// Replies immediately to requests that the agent withdrew, or that are cancelled with their turn.
     pub(crate) fn withdraw_tools(&mut self, is_meant: impl Fn(&AskId) -> bool) {
         let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw(is_meant)).unwrap_or_default();
-        for errand in withdrawn {
-            self.asks.remove(&errand.ask);
-            self.answer_tool(&errand, Err(RpcError::request_cancelled()));
+        for origin in withdrawn {
+            self.asks.remove(&origin.ask);
+            self.answer_tool(&origin, Err(RpcError::request_cancelled()));
         }
     }
 
@@ -346,19 +351,19 @@ impl SessionTask {
     }
 
     /// Stores new terminal output. With `all` nothing more will come, and all of it is stored.
-    pub(crate) fn keep_news(&mut self, all: bool) {
-        self.keep_news_of(self.machine.current_turn(), all);
+    pub(crate) fn persist_terminal_output(&mut self, all: bool) {
+        self.persist_terminal_output_of(self.machine.current_turn(), all);
     }
 
     /// Stores new terminal output as part of this turn.
-    pub(crate) fn keep_news_of(&mut self, turn: Option<TurnId>, all: bool) {
+    pub(crate) fn persist_terminal_output_of(&mut self, turn: Option<TurnId>, all: bool) {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };
         let connection = &agent.connection;
         let news = agent.tools.terminals().map(|(id, running)| running.facts(id, connection, all));
         let facts: Vec<Fact> = news.flatten().collect();
         for fact in facts {
-            self.keeper.keep_fact_in(now, turn, &fact);
+            self.journal.append_fact_in(now, turn, &fact);
         }
     }
 }

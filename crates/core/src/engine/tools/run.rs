@@ -55,7 +55,7 @@ pub(crate) type TerminalTable = HashMap<Box<str>, TerminalState>;
 
 /// A request that is being executed.
 struct Job {
-    errand: ToolRequestOrigin,
+    origin: ToolRequestOrigin,
     sort: ToolJobKind,
     abort: AbortHandle,
 }
@@ -242,8 +242,8 @@ impl Tools {
                         Err(error) => (error.id(), ToolOutcome::Answered(Err(unusable("it could not be done")))),
                     };
                     // A withdrawn job is already answered, even if it has finished.
-                    if let Some(Job { errand, .. }) = self.open.remove(&id) {
-                        return Some((errand, done));
+                    if let Some(Job { origin, .. }) = self.open.remove(&id) {
+                        return Some((origin, done));
                     }
                 }
                 () = self.changed.notified(), if due.is_none() => {
@@ -263,17 +263,17 @@ impl Tools {
     /// Starts a job.
     pub(crate) fn begin(
         &mut self,
-        errand: ToolRequestOrigin,
+        origin: ToolRequestOrigin,
         sort: ToolJobKind,
         work: impl Future<Output = ToolOutcome> + Send + 'static,
     ) {
         let abort = self.jobs.spawn(work);
-        self.open.insert(abort.id(), Job { errand, sort, abort });
+        self.open.insert(abort.id(), Job { origin, sort, abort });
     }
 
     /// Whether a request is being executed.
     pub(crate) fn is_open(&self, ask: &AskId) -> bool {
-        self.open.values().any(|job| job.errand.ask == *ask)
+        self.open.values().any(|job| job.origin.ask == *ask)
     }
 
     /// Whether any request is being executed.
@@ -283,20 +283,20 @@ impl Tools {
 
     /// Checks that a path is inside the session's directories and that `length` bytes can be written there, and with
     /// `shown` reads what they would replace.
-    pub(crate) fn check(&mut self, errand: ToolRequestOrigin, path: &str, length: usize, shown: bool) {
+    pub(crate) fn check(&mut self, origin: ToolRequestOrigin, path: &str, length: usize, shown: bool) {
         let check = self.files.clone().check(path.to_owned(), length, shown);
-        self.begin(errand, ToolJobKind::Work, async { ToolOutcome::Checked(check.await) });
+        self.begin(origin, ToolJobKind::Work, async { ToolOutcome::Checked(check.await) });
     }
 
     /// Reads or writes a file: through the client that was asked, or else here.
     pub(crate) fn serve_file(
         &mut self,
-        errand: ToolRequestOrigin,
+        origin: ToolRequestOrigin,
         wanted: FileWanted,
         client: oneshot::Receiver<ClientDecision>,
     ) {
         let files = self.files.clone();
-        self.begin(errand, ToolJobKind::Work, async move {
+        self.begin(origin, ToolJobKind::Work, async move {
             match client.await {
                 Ok(ClientDecision::Say(result)) => return ToolOutcome::Passed(result),
                 Ok(ClientDecision::Fail(error)) => return ToolOutcome::Answered(Err(error)),
@@ -324,12 +324,12 @@ impl Tools {
 
     /// Aborts the matching jobs that can be withdrawn, and returns their requests.
     pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AskId) -> bool) -> Vec<ToolRequestOrigin> {
-        let is_meant = |job: &Job| job.sort != ToolJobKind::End && is_meant(&job.errand.ask);
+        let is_meant = |job: &Job| job.sort != ToolJobKind::End && is_meant(&job.origin.ask);
         let broken_off = self.open.extract_if(|_, job| is_meant(job));
         broken_off
-            .map(|(_, Job { errand, abort, .. })| {
+            .map(|(_, Job { origin, abort, .. })| {
                 abort.abort();
-                errand
+                origin
             })
             .collect()
     }
