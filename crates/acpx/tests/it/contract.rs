@@ -79,13 +79,13 @@ fn names(value: &Value) {
 
 #[test]
 #[should_panic(expected = "sessionId")]
-fn a_foreign_name_is_found_however_deep_it_is() {
+fn foreign_member_name_is_found_at_any_depth() {
     check(&serde_json::json!({"action": "x", "acpxSessionId": "s", "rows": [{"sessionId": "s"}]}));
 }
 
 #[test]
 #[should_panic(expected = "there is a null")]
-fn a_null_is_found_in_the_data_of_an_error() {
+fn null_is_found_in_error_data() {
     check(
         &serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"data": {"acpxCode": "X", "hint": null}}}),
     );

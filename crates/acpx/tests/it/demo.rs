@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::demo_process::{RawClient, ended, prompt, said};
 
 #[tokio::test]
-async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
+async fn demo_agent_advertises_capabilities_and_omits_disabled_ones() {
     let home = TempHome::new();
     let all = ["--no-load", "--no-resume", "--no-close", "--no-list", "--no-delete", "--no-http"];
     let table: [(&[&str], Value, bool, bool); 2] = [
@@ -48,7 +48,7 @@ async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn words_in_a_prompt_steer_the_turn() {
+async fn prompt_words_control_the_demo_turn() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -118,7 +118,7 @@ async fn recall_answers_with_every_earlier_prompt() {
 }
 
 #[tokio::test]
-async fn permission_is_asked_before_the_edit_and_each_answer_is_taken_at_its_word() {
+async fn permission_is_requested_before_the_edit_and_each_outcome_is_honoured() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -156,7 +156,7 @@ async fn permission_is_asked_before_the_edit_and_each_answer_is_taken_at_its_wor
 }
 
 #[tokio::test]
-async fn a_waiting_turn_ends_when_it_is_cancelled_and_others_go_on_meanwhile() {
+async fn waiting_turn_ends_when_cancelled_and_other_sessions_continue() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let (waiting, other) = (client.new_session().await, client.new_session().await);
@@ -169,7 +169,7 @@ async fn a_waiting_turn_ends_when_it_is_cancelled_and_others_go_on_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_crash_says_one_chunk_and_dies_with_its_own_code() {
+async fn crash_sends_one_chunk_and_exits_with_its_own_code() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -180,7 +180,7 @@ async fn a_crash_says_one_chunk_and_dies_with_its_own_code() {
 }
 
 #[tokio::test]
-async fn stdin_that_ends_is_a_clean_end_and_a_waiting_turn_is_answered_first() {
+async fn closed_stdin_is_a_clean_exit_after_the_waiting_turn_is_answered() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -193,7 +193,7 @@ async fn stdin_that_ends_is_a_clean_end_and_a_waiting_turn_is_answered_first() {
 }
 
 #[tokio::test]
-async fn modes_are_told_at_setup_and_kept() {
+async fn modes_are_advertised_at_setup_and_stored() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &["--agent-session-id", "--late-commands"]).await;
     let answer = client.call("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;

@@ -27,7 +27,7 @@ fn setup() -> Value {
 }
 
 #[tokio::test]
-async fn load_replays_everything_that_was_said_before_it_answers() {
+async fn load_replays_the_whole_conversation_before_its_response() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -62,7 +62,7 @@ async fn messages_have_ids_that_are_the_same_when_they_are_replayed() {
 }
 
 #[tokio::test]
-async fn resume_replays_nothing_and_the_conversation_goes_on() {
+async fn resume_replays_nothing_and_the_conversation_continues() {
     let home = TempHome::new();
     let session = kept_session(&home).await;
     let mut client = RawClient::start(&home, &[]).await;
@@ -72,7 +72,7 @@ async fn resume_replays_nothing_and_the_conversation_goes_on() {
 }
 
 #[tokio::test]
-async fn a_kill_in_mid_turn_loses_the_answer_and_keeps_the_prompt() {
+async fn kill_in_mid_turn_loses_the_answer_and_keeps_the_prompt() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -97,7 +97,7 @@ pub(crate) fn not_found(session: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_that_was_never_prompted_is_not_kept_unless_asked() {
+async fn session_without_a_prompt_is_not_stored_unless_configured() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;
@@ -144,7 +144,7 @@ async fn a_replay_can_be_late_partial_missing_or_on_resume() {
 }
 
 #[tokio::test]
-async fn load_and_resume_fail_in_every_way_real_agents_do() {
+async fn load_and_resume_fail_in_every_way_of_real_agents() {
     let home = TempHome::new();
     let session = kept_session(&home).await;
     let error = |code: i64, message: &str, data: Option<Value>| {
@@ -227,7 +227,7 @@ async fn the_list_is_newest_first_by_directory_and_page() {
 }
 
 #[tokio::test]
-async fn a_closed_session_is_kept_and_a_deleted_one_is_gone() {
+async fn closed_session_stays_listed_and_a_deleted_one_does_not() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let session = client.new_session().await;

@@ -120,14 +120,14 @@ fn diff_of_version_2(place: &Place) -> Value {
 }
 
 #[test]
-fn a_client_of_version_1_lives_a_whole_session_with_the_demo_agent() {
+fn npm_sdk_v1_client_runs_a_session_with_the_demo_agent() {
     let place = Place::new();
     let steps = scenario(&place, "1", &["demo-agent"]);
     assert_eq!(steps, whole_life("acpx-demo", "think tool hello", &diff_of_version_1(&place)));
 }
 
 #[test]
-fn a_client_of_version_2_lives_a_whole_session_with_the_demo_agent() {
+fn npm_sdk_v2_client_runs_a_session_with_the_demo_agent() {
     let place = Place::new();
     let steps = scenario(&place, "2", &["demo-agent"]);
     assert_eq!(steps, whole_life("acpx-demo", "think tool hello", &diff_of_version_2(&place)));
@@ -137,7 +137,7 @@ fn a_client_of_version_2_lives_a_whole_session_with_the_demo_agent() {
 const BRIDGED: [&[&str]; 2] = [&["demo", "acp"], &["--protocol", "2", "demo", "acp"]];
 
 #[test]
-fn a_client_of_version_1_lives_a_whole_session_through_the_host_with_an_agent_of_either_version() {
+fn npm_sdk_v1_client_runs_sessions_through_the_host_with_both_versions() {
     for agent in BRIDGED {
         let place = Place::new();
         let steps = scenario(&place, "1", agent);
@@ -150,7 +150,7 @@ fn a_client_of_version_1_lives_a_whole_session_through_the_host_with_an_agent_of
 }
 
 #[test]
-fn a_client_of_version_2_lives_a_whole_session_through_the_host_with_an_agent_of_either_version() {
+fn npm_sdk_v2_client_runs_sessions_through_the_host_with_both_versions() {
     for agent in BRIDGED {
         let place = Place::new();
         let steps = scenario(&place, "2", agent);
@@ -163,7 +163,7 @@ fn a_client_of_version_2_lives_a_whole_session_through_the_host_with_an_agent_of
 }
 
 #[test]
-fn the_npm_sdk_runs_a_session_over_http_and_websocket_in_both_versions() {
+fn npm_sdk_runs_a_session_over_http_and_websocket_in_both_versions() {
     for is_websocket in [false, true] {
         let place = Place::new();
         let served = Served::new(&place, &[]);

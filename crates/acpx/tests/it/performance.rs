@@ -8,7 +8,7 @@ mod budgets;
 use budgets::BUDGETS;
 
 #[test]
-fn the_page_on_performance_has_every_budget_as_the_benchmark_holds_it() {
+fn performance_page_has_every_budget_of_the_benchmark() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/performance.md");
     let page = std::fs::read_to_string(page).unwrap();
     let table = page.lines().skip_while(|line| !line.starts_with("| work ")).skip(2);

@@ -130,7 +130,7 @@ fn every_reading_command_walks_up_to_the_git_root() {
 }
 
 #[test]
-fn a_record_is_told_by_the_canonical_names_and_by_no_other() {
+fn record_is_printed_with_canonical_names_only() {
     let place = Place::new();
     keep(&place, vec![record("r1", Some("api"), &place.work())]);
     let shown = json_of(&place.acpx(&["demo", "sessions", "show", "api", "--format", "json"]));
@@ -155,7 +155,7 @@ fn a_record_is_told_by_the_canonical_names_and_by_no_other() {
 }
 
 #[test]
-fn a_list_is_of_all_agents_or_of_one_and_of_all_directories_or_of_one() {
+fn list_covers_one_agent_or_all_and_one_directory_or_all() {
     let place = Place::new();
     let other = place.work().join("other");
     std::fs::create_dir(&other).unwrap();

@@ -42,7 +42,7 @@ fn the_tour_shows_the_whole_life_of_a_session() {
 }
 
 #[test]
-fn the_tour_keeps_its_files_only_where_it_is_told_to() {
+fn tour_keeps_its_files_only_on_request() {
     let home = TempHome::new();
     let kept = home.join("kept");
     let (_, _, code) = tour(&["--home", kept.to_str().unwrap()]);

@@ -14,7 +14,7 @@ fn mistake(message: &str, hint: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_mistake_ends_with_2_in_text_on_stderr_and_in_json_on_stdout() {
+fn usage_error_exits_with_2_and_prints_text_or_json() {
     let place = Place::new();
     let (message, hint) = (
         "unexpected argument '--bogus' found",
@@ -46,7 +46,7 @@ fn a_mistake_ends_with_2_in_text_on_stderr_and_in_json_on_stdout() {
 }
 
 #[test]
-fn an_unknown_word_is_never_an_agent() {
+fn unknown_word_is_never_an_agent() {
     let place = Place::new();
     let found = place.acpx(&["hepl", "--format", "json"]);
     let hint = "did you mean \"help\"? to prompt the default agent: acpx prompt hepl";
@@ -73,7 +73,7 @@ fn a_name_that_cannot_be_is_refused_with_what_would_do() {
 }
 
 #[test]
-fn strict_output_without_json_is_a_mistake_told_in_json() {
+fn strict_output_without_json_is_a_usage_error_in_json() {
     let found = Place::new().acpx(&["--json-strict", "status"]);
     let expected = mistake("--json-strict needs --format json", "add --format json");
     assert_eq!((found.json(), found.err.as_str(), found.code), (expected, "", Some(2)));
@@ -148,7 +148,7 @@ fn a_directory_that_cannot_be_worked_in_is_a_mistake() {
 }
 
 #[test]
-fn a_prompt_that_is_not_there_is_a_mistake() {
+fn empty_prompt_is_a_usage_error() {
     let place = Place::new();
     let hint = "give the prompt as words, with --file, or through a pipe";
     for (line, message) in [

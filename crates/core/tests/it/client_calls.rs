@@ -56,7 +56,7 @@ fn session() -> AcpSessionId {
 }
 
 #[tokio::test]
-async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
+async fn call_carries_the_members_of_the_protocol_and_no_others() {
     let (connection, mut agent) = connected(everything()).await;
     let (session, cwd) = (session(), AbsolutePath::new("/w").unwrap());
     let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
@@ -108,7 +108,7 @@ async fn nothing_is_sent_before_initialize_is_answered() {
 }
 
 #[tokio::test]
-async fn content_goes_out_only_where_its_type_is_advertised() {
+async fn content_is_sent_only_where_its_type_is_advertised() {
     let kinds = [
         ("image", "image", "promptCapabilities.image"),
         ("audio", "audio", "promptCapabilities.audio"),
@@ -135,7 +135,7 @@ async fn content_goes_out_only_where_its_type_is_advertised() {
 }
 
 #[tokio::test]
-async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
+async fn tool_call_without_the_read_kind_is_not_treated_as_a_read() {
     let (mut connection, agent) = connected(json!({})).await;
     let update = |update: Value| json!({"sessionId": "s", "update": update}).to_string();
     let call = |kind: Option<&str>| json!({"sessionUpdate": "tool_call", "toolCallId": "t", "kind": kind});
@@ -156,7 +156,7 @@ async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
 }
 
 #[tokio::test]
-async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
+async fn response_that_repeats_our_secrets_is_stored_without_them() {
     let secrets = Secrets::new(["s3cret-value", "s3cret-argument"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
@@ -181,7 +181,7 @@ async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
 }
 
 #[tokio::test]
-async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
+async fn agent_that_fails_to_start_does_not_leak_its_environment() {
     let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(WireLimits::default());
     let refuse = async {
         let Some(InboundMessage::Request { id, .. }) = far_incoming.recv().await else {
@@ -206,7 +206,7 @@ async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
+async fn secret_that_is_a_protocol_word_leaves_messages_readable() {
     let secrets = Secrets::new(["session-1", "sessionUpdate", "agent_message_chunk"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
@@ -229,7 +229,7 @@ async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
 }
 
 #[tokio::test]
-async fn what_is_not_advertised_cannot_be_called() {
+async fn unadvertised_method_cannot_be_called() {
     let ways = |connection: &AgentConnection| {
         [
             connection.load().is_some(),
@@ -272,7 +272,7 @@ fn server(kind: &str) -> (McpServer, Value) {
 }
 
 #[tokio::test]
-async fn each_transport_goes_out_only_where_it_may() {
+async fn each_mcp_transport_is_sent_only_where_it_is_advertised() {
     let cwd = AbsolutePath::new("/w").unwrap();
     let table: [(Value, &[&str]); 4] = [
         (json!(null), &["stdio"]),

@@ -146,7 +146,7 @@ fn text(text: &str) -> Prompt {
 }
 
 #[tokio::test]
-async fn a_deleted_session_is_closed_and_told_to_its_agent_and_does_not_come_back() {
+async fn deleted_session_is_closed_deleted_at_its_agent_and_never_restored() {
     let cases = [
         (json!({"close": {}, "delete": {}}), vec!["session/close", "session/delete"]),
         (json!({"delete": {}}), vec!["session/delete"]),
@@ -200,7 +200,7 @@ async fn a_delete_cancels_the_running_turn_and_those_that_wait() {
 }
 
 #[tokio::test]
-async fn a_delete_that_its_agent_refuses_or_leaves_unanswered_is_done_all_the_same() {
+async fn delete_succeeds_though_its_agent_refuses_or_never_answers() {
     let both = json!({"close": {}, "delete": {}});
     let start = || Script::new().initialize(json!({ "sessionCapabilities": both })).session_new("s1");
     let no = || Script::new().reply_error(json!({"code": -32603, "message": "no"}));
@@ -222,7 +222,7 @@ async fn a_delete_that_its_agent_refuses_or_leaves_unanswered_is_done_all_the_sa
 }
 
 #[tokio::test]
-async fn what_is_parked_closed_or_left_by_another_host_is_deleted_without_an_agent() {
+async fn parked_closed_and_orphaned_sessions_are_deleted_without_an_agent() {
     for left in ["parked", "closed", "left"] {
         let bench = Bench::new();
         let (session, command) = bench.open(&obliging(&json!({"delete": {}}))).await;
@@ -266,7 +266,7 @@ async fn an_agent_that_does_not_run_is_started_to_delete_its_session() {
 }
 
 #[tokio::test]
-async fn it_is_said_why_an_agent_still_has_a_session_that_is_deleted() {
+async fn delete_reports_why_an_agent_still_has_the_session() {
     let both = json!({"close": {}, "delete": {}});
     let start = || Script::new().initialize(json!({ "sessionCapabilities": both })).session_new("s1");
     let closed = || ("session/close", Script::new().reply(json!({})));
@@ -300,7 +300,7 @@ async fn it_is_said_why_an_agent_still_has_a_session_that_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_client_that_deletes_a_closed_session_has_its_agent_delete_it_or_is_told_why_not() {
+async fn delete_of_a_closed_session_reaches_its_agent_or_reports_why_not() {
     let cases = [
         (json!({"close": {}, "delete": {}}), None),
         (json!({"close": {}}), Some("the agent \"scripted\" does not offer session/delete")),
@@ -325,7 +325,7 @@ async fn a_client_that_deletes_a_closed_session_has_its_agent_delete_it_or_is_to
 }
 
 #[tokio::test]
-async fn the_prompts_that_a_dead_host_left_waiting_go_with_their_record() {
+async fn queued_prompts_of_a_dead_host_are_deleted_with_their_record() {
     let bench = Bench::new();
     let (session, command) = bench.open(&obliging(&json!({}))).await;
     let record = session.record_id().clone();
@@ -344,7 +344,7 @@ async fn the_prompts_that_a_dead_host_left_waiting_go_with_their_record() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_who_delete_close_and_restore_at_once_nobody_hangs_and_the_record_is_gone() {
+async fn concurrent_delete_close_and_restore_end_with_a_deleted_record() {
     for _ in 0..10 {
         let bench = Bench::new();
         let script = obliging(&json!({"close": {}, "delete": {}, "resume": {}}));
@@ -441,7 +441,7 @@ async fn to_every_client_of_a_host_a_deleted_session_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_client_whose_turn_runs_in_a_session_that_another_deletes_is_told_that_it_was_cancelled() {
+async fn turn_in_a_session_that_another_client_deletes_is_cancelled() {
     let bench = Bench::new();
     let (_, command) = bench.agent(&busy(&json!({}), Script::hang));
     let (mut prompting, mut deleting) = (bench.client().await, bench.client().await);

@@ -112,7 +112,7 @@ fn the_page_of_extensions_has_every_method_and_no_other() {
 }
 
 #[test]
-fn the_page_of_other_machines_has_every_method_that_a_client_from_elsewhere_has_and_no_other() {
+fn remote_page_has_every_method_a_remote_client_may_call() {
     let ours = |text: &str| -> BTreeSet<String> {
         let names =
             text.split("_acpx/").skip(1).map(|rest| rest.split(['"', '`']).next().unwrap_or_default());

@@ -75,7 +75,7 @@ async fn canonical_names_are_written() {
 }
 
 #[tokio::test]
-async fn a_record_of_npm_acpx_comes_with_its_ids_and_its_agents_name() {
+async fn npm_acpx_record_is_imported_with_its_ids_and_agent_name() {
     let home = Home::with(&["full"]);
     let report = home.import().await;
     let taken = ImportedRecord {

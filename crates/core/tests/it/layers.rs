@@ -105,7 +105,7 @@ fn every_layer_of_the_program_uses_only_the_layers_below_it() {
 }
 
 #[test]
-fn what_belongs_to_one_layer_is_named_nowhere_else() {
+fn names_of_one_layer_occur_in_no_other() {
     let program = [program("crates/core/src"), program("crates/acpx/src")].concat();
     let mut wrong = Vec::new();
     for (word, owner) in OWNED {

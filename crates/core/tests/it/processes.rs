@@ -120,7 +120,7 @@ fn an_agent_dies_with_its_holder_even_if_the_holder_is_killed() {
 }
 
 #[test]
-fn a_sweep_ends_what_a_killed_holder_left_and_nothing_else() {
+fn sweep_ends_leftovers_of_a_killed_holder_and_nothing_else() {
     let (home, foreign) = (home(), home());
     // One stays in the agent's group, one leaves it, and one stays without the tag.
     let script = "sleep 600 & echo left $!; setsid sleep 600 & echo left $!; env -i sleep 600 & echo left $!; exec cat";
@@ -162,7 +162,7 @@ fn a_sweep_ends_what_a_killed_holder_left_and_nothing_else() {
 }
 
 #[test]
-fn a_sweep_ends_the_whole_group_of_a_recorded_agent_that_still_runs() {
+fn sweep_ends_the_process_group_of_a_running_recorded_agent() {
     // An agent that was started by something else than our spawner outlives the killed.
     let mut agent = Command::new("sh");
     agent.args(["-c", "sleep 600 & echo left $!; wait"]).stdout(Stdio::piped());
@@ -198,7 +198,7 @@ fn a_sweep_kills_what_does_not_terminate() {
 }
 
 #[test]
-fn a_sweep_spares_itself_and_its_ancestors_even_if_they_carry_the_tag() {
+fn sweep_spares_itself_and_its_tagged_ancestors() {
     let home = home();
     let this = Tag::of_this_process(&*home).unwrap();
     let holder = ProcessIdentity { started: this.holder.started + 1, ..this.holder.clone() };
@@ -229,7 +229,7 @@ fn an_orphan_is_reaped_while_the_agents_own_exit_reaches_its_holder() {
 }
 
 #[test]
-fn of_a_crowd_of_orphans_none_is_left_and_no_exit_is_lost() {
+fn crowd_of_orphans_is_reaped_and_no_exit_is_lost() {
     let script = "cat; for i in 1 2 3 4 5 6 7 8 9; do (true & true & true &); done; exit 4";
     for _ in 0..10 {
         let mut holder = Holder::start("adopt", &home(), script);
@@ -239,7 +239,7 @@ fn of_a_crowd_of_orphans_none_is_left_and_no_exit_is_lost() {
 }
 
 #[tokio::test]
-async fn an_agent_carries_the_tag_of_its_holder_in_place_of_an_inherited_one() {
+async fn agent_carries_its_holders_tag_instead_of_an_inherited_one() {
     let tag = Tag::of_this_process("c0ffee").unwrap();
     for (ours, expected) in [(Some(tag.clone()), tag.to_string()), (None, "inherited".to_owned())] {
         let environment = [("ACPX_TAG".into(), "inherited".into())].into_iter().collect();
@@ -257,7 +257,7 @@ async fn an_agent_carries_the_tag_of_its_holder_in_place_of_an_inherited_one() {
 }
 
 #[tokio::test]
-async fn an_agent_is_known_by_the_identity_the_system_gives_it() {
+async fn agent_is_recognised_by_its_system_process_identity() {
     let agent = AgentSpec::new("/bin/cat", [""; 0]);
     let (cwd, environment) = (AbsolutePath::new("/").unwrap(), [].into_iter().collect());
     let spawner = Spawner::new(None);

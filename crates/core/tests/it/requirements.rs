@@ -50,7 +50,7 @@ fn is_id(cell: &str) -> bool {
 }
 
 #[test]
-fn every_statement_is_there_once_and_no_other() {
+fn every_statement_has_exactly_one_requirement_row() {
     let page = workspace::read("docs/internals/requirements.md");
     let mut found: BTreeMap<&str, usize> = BTreeMap::new();
     for statement in statements(&page) {
@@ -74,7 +74,7 @@ fn every_test_that_the_requirements_name_exists() {
 }
 
 #[test]
-fn what_is_shown_names_its_test_and_what_is_planned_its_area() {
+fn shown_requirement_names_its_test_and_a_planned_one_its_area() {
     let page = workspace::read("docs/internals/requirements.md");
     for Statement { id, status, tests } in statements(&page) {
         match status {

@@ -178,7 +178,7 @@ async fn a_new_session_carries_its_directory_and_its_servers() {
 }
 
 #[tokio::test]
-async fn a_turn_is_prompted_heard_and_answered() {
+async fn prompt_turn_is_streamed_and_answered() {
     let mut pair = Pair::start().await;
     let session = pair.open().await;
     let turn = pair.prompt(&session, "one").await;

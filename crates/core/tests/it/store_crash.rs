@@ -22,7 +22,7 @@ use expected::{APPEND, NAMES, TURN, ended_turn, event, record, running_turn, tur
 const LIVES: u64 = 250;
 
 #[tokio::test]
-async fn killed_at_any_moment_a_writer_leaves_all_it_acknowledged_and_no_half() {
+async fn writer_killed_at_any_moment_leaves_acknowledged_events_whole() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("store.db");
     let mut checked = [0; NAMES.len()];
@@ -117,7 +117,7 @@ fn many_processes_may_make_one_store_at_once() {
 }
 
 #[test]
-fn killed_while_it_makes_the_store_a_process_leaves_one_that_can_be_made() {
+fn process_killed_while_creating_the_store_leaves_it_creatable() {
     for step in 0..60 {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("new/store.db");

@@ -38,7 +38,7 @@ fn spoken(word: &str, number: u64, state: TurnState) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn the_words_of_a_deleted_record_are_in_no_file_of_the_store_and_those_of_its_neighbours_are() {
+async fn text_of_a_deleted_record_is_in_no_store_file() {
     let home = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&home.path().join("store.db"), Access::ReadWrite).unwrap();
     let mut leases = Vec::new();
@@ -70,7 +70,7 @@ async fn the_words_of_a_deleted_record_are_in_no_file_of_the_store_and_those_of_
 }
 
 #[test]
-fn a_store_whose_path_is_too_long_for_sqlite_is_an_error_that_says_so() {
+fn store_path_too_long_for_sqlite_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let long = (0..5).fold(home.path().to_owned(), |path, _| path.join("x".repeat(120)));
     let refused = SqliteStore::open(&long.join("store.db"), Access::ReadWrite).unwrap_err();

@@ -36,7 +36,7 @@ fn open(path: &Path) -> SqliteStore {
 }
 
 #[tokio::test]
-async fn a_store_is_said_to_be_whole_or_what_is_wrong_with_it_is_told() {
+async fn integrity_check_reports_a_whole_store_or_its_damage() {
     let (_home, path) = place();
     filled(&path, 200).await;
     let look = async |limit| SqliteStore::open(&path, Access::ReadOnly).unwrap().check(limit).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_new_store_is_for_its_owner_alone() {
 }
 
 #[test]
-fn the_file_says_what_it_is() {
+fn store_file_has_its_application_id() {
     let (_home, path) = place();
     drop(open(&path));
     let file = Connection::open(&path).unwrap();
@@ -177,7 +177,7 @@ async fn an_idle_store_copies_its_log_into_the_file() {
 }
 
 #[tokio::test]
-async fn an_idle_store_gives_the_pages_of_a_deleted_session_back_to_the_disk() {
+async fn idle_store_returns_pages_of_a_deleted_session_to_the_disk() {
     let (_home, path) = place();
     let options = SqliteOptions { idle: Duration::from_millis(1), ..SqliteOptions::new(Access::ReadWrite) };
     let store = SqliteStore::open_with(&path, &options).unwrap();
@@ -208,7 +208,7 @@ fn updates(first: u64, last: u64) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn a_short_append_is_kept_at_once_unless_it_would_wait() {
+async fn short_append_commits_at_once_unless_it_would_wait() {
     let (_home, path) = place();
     let store = open(&path);
     let lease = store.create(record("r", 5), Vec::new(), host("h")).await.unwrap();
@@ -248,7 +248,7 @@ fn asked_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[tokio::test]
-async fn what_one_process_knows_of_a_record_ends_when_another_writes() {
+async fn cached_record_state_is_dropped_when_another_process_writes() {
     let (_home, path) = place();
     let (one, other) = (open(&path), open(&path));
     let first = one.create(record("r", 5), Vec::new(), host("one")).await.unwrap();
@@ -265,7 +265,7 @@ async fn what_one_process_knows_of_a_record_ends_when_another_writes() {
 }
 
 #[tokio::test]
-async fn appends_that_were_kept_at_once_are_copied_into_the_file_when_the_store_is_idle() {
+async fn fast_path_appends_are_checkpointed_when_the_store_is_idle() {
     let (_home, path) = place();
     let options = SqliteOptions { idle: Duration::from_millis(1), ..SqliteOptions::new(Access::ReadWrite) };
     let store = SqliteStore::open_with(&path, &options).unwrap();
@@ -298,7 +298,7 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn reading_makes_no_store_and_changes_none() {
+async fn reading_creates_no_store_and_changes_none() {
     let (home, path) = place();
     let missing = home.path().join("not/there.db");
     match SqliteStore::open(&missing, Access::ReadOnly).unwrap_err() {
@@ -321,7 +321,7 @@ async fn reading_makes_no_store_and_changes_none() {
 }
 
 #[tokio::test]
-async fn the_empty_companions_that_a_reader_leaves_are_cleared_by_the_next_writer() {
+async fn empty_companion_files_of_a_reader_are_removed_by_the_writer() {
     let (home, path) = place();
     filled(&path, 3).await;
     drop(SqliteStore::open(&path, Access::ReadOnly).unwrap());
@@ -342,7 +342,7 @@ async fn the_empty_companions_that_a_reader_leaves_are_cleared_by_the_next_write
 }
 
 #[tokio::test]
-async fn a_reader_sees_what_a_writer_of_another_connection_has_acknowledged() {
+async fn reader_sees_what_another_connection_has_committed() {
     let (_home, path) = place();
     let writer = open(&path);
     let lease = writer.create(record("r", 5), Vec::new(), host("h")).await.unwrap();
@@ -354,7 +354,7 @@ async fn a_reader_sees_what_a_writer_of_another_connection_has_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_read_on_the_callers_thread_says_the_same() {
+async fn store_read_on_the_callers_thread_gives_equal_results() {
     let (_home, path) = place();
     let (expected, expected_events) = filled(&path, 30).await;
     for access in [Access::ReadOnly, Access::ReadWrite] {
@@ -375,7 +375,7 @@ async fn a_store_that_is_read_on_the_callers_thread_says_the_same() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_a_new_store_to_a_writer_and_none_to_a_reader() {
+async fn empty_file_is_a_new_store_to_a_writer_only() {
     let (_home, path) = place();
     fs::write(&path, "").unwrap();
     match SqliteStore::open(&path, Access::ReadOnly).unwrap_err() {
@@ -407,7 +407,7 @@ async fn a_newer_file_is_read_and_not_written() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_is_damage_and_stays_as_it_is() {
+async fn foreign_file_is_reported_as_damage_and_left_unchanged() {
     let (_home, path) = place();
     for content in
         [b"hello".to_vec(), vec![0; 4096], b"SQLite format 3\0 and then nothing of the kind".repeat(99)]
@@ -423,7 +423,7 @@ async fn what_is_no_store_is_damage_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_database_of_another_program_is_left_alone_with_its_log() {
+fn database_of_another_program_is_left_alone_with_its_log() {
     for mode in ["DELETE", "WAL"] {
         let (_home, path) = place();
         let other = Connection::open(&path).unwrap();
@@ -447,7 +447,7 @@ fn a_database_of_another_program_is_left_alone_with_its_log() {
 }
 
 #[tokio::test]
-async fn an_emptied_file_with_a_log_is_not_taken_for_a_new_store() {
+async fn emptied_file_with_a_log_is_not_a_new_store() {
     let (_home, path) = place();
     let store = open(&path);
     store.create(record("r", 5), events(1, 100), host("h")).await.unwrap();
@@ -461,7 +461,7 @@ async fn an_emptied_file_with_a_log_is_not_taken_for_a_new_store() {
 }
 
 #[tokio::test]
-async fn a_file_cut_short_is_damage_wherever_it_is_cut() {
+async fn truncated_file_is_damage_at_every_length() {
     let (_home, path) = place();
     filled(&path, 2000).await;
     let whole = fs::read(&path).unwrap();
@@ -588,7 +588,7 @@ async fn a_damaged_blob_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_held_too_long_is_said_and_nothing_is_written() {
+async fn lock_held_too_long_is_reported_and_nothing_is_written() {
     let (_home, path) = place();
     filled(&path, 3).await;
     let options =
@@ -607,7 +607,7 @@ async fn a_lock_that_is_held_too_long_is_said_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_full_store_says_so_and_keeps_what_it_has() {
+async fn full_store_reports_it_and_keeps_its_data() {
     let (_home, path) = place();
     filled(&path, 3).await;
     let options = SqliteOptions { size_limit: Some(256 * 1024), ..SqliteOptions::new(Access::ReadWrite) };
@@ -633,7 +633,7 @@ async fn a_full_store_says_so_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_is_named_with_the_reason() {
+async fn unopenable_store_is_named_with_the_reason() {
     let (home, path) = place();
     filled(&path, 3).await;
     let kinds = |path: &Path| {
@@ -655,7 +655,7 @@ async fn what_cannot_be_opened_is_named_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_writers_at_once_lose_nothing_and_a_refused_one_spoils_no_other() {
+async fn concurrent_writers_lose_nothing_and_a_refused_one_harms_no_other() {
     let (_home, path) = place();
     let store = Arc::new(open(&path));
     let tasks: Vec<_> = (0..40)

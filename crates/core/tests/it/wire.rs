@@ -142,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_stream_cut_anywhere_gives_the_same_messages(pieces in vec(piece(), 0..12), size in 1..50_usize) {
+    fn stream_split_anywhere_gives_the_same_messages(pieces in vec(piece(), 0..12), size in 1..50_usize) {
         let stream = pieces.concat();
         let cut: Vec<&[u8]> = stream.chunks(size).collect();
         prop_assert_eq!(receive(&cut, tight()), receive(&[&stream], tight()));
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_parsed_as_the_same_parts(id in id(), method in any::<String>(), params in json()) {
+    fn encoded_message_parses_to_the_same_parts(id in id(), method in any::<String>(), params in json()) {
         for params in [params.to_string(), serde_json::to_string_pretty(&params).unwrap()] {
             let one_line = params.replace('\n', " ");
             let parse = |line: String| {

@@ -76,7 +76,7 @@ fn result(id: &Value, result: &Value) -> Value {
 }
 
 #[test]
-fn a_script_is_played_step_by_step_and_what_was_received_is_kept() {
+fn script_is_played_step_by_step_and_received_messages_are_recorded() {
     let home = TempHome::new();
     let script = Script::new()
         .initialize(json!({ "loadSession": true }))
@@ -155,7 +155,7 @@ fn each_start_has_its_own_steps_and_the_last_ones_stay() {
 }
 
 #[test]
-fn bytes_lines_and_floods_are_written_as_they_stand() {
+fn bytes_lines_and_floods_are_written_verbatim() {
     let home = TempHome::new();
     let script = Script::new()
         .expect_as("session/prompt", "turn")
@@ -199,7 +199,7 @@ fn stdout_can_close_while_the_process_lives() {
 }
 
 #[test]
-fn a_stubborn_agent_outlives_the_end_of_stdin_and_a_request_to_terminate() {
+fn stubborn_agent_outlives_closed_stdin_and_sigterm() {
     let home = TempHome::new();
     let (ready, gate) = (home.join("ready"), home.join("gate"));
     let script = Script::new().touch(&ready).await_file(&gate).exit(5).ignoring_eof().ignoring_terminate();
@@ -228,7 +228,7 @@ fn a_child_outlives_its_agent() {
 }
 
 #[test]
-fn an_agent_of_version_2_replays_only_when_it_is_asked_to() {
+fn v2_agent_replays_only_on_request() {
     let home = TempHome::new();
     let script = Script::new().initialize_v2(json!({})).serve_v2("one", "hello");
     let mut agent = Agent::start(&scripted_agent_command(&script, &home));

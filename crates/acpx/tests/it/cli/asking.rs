@@ -40,7 +40,7 @@ fn edit() -> Value {
 const ASKS: &str = "[permission] Allow Edit notes.txt [edit]? (y/N) ";
 
 #[test]
-fn what_an_agent_wants_is_shown_with_its_diff_and_y_lets_it() {
+fn permission_request_shows_the_diff_and_y_approves_it() {
     let place = asking(&edit());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for("  @@ -1,2 +1,2 @@\n   one\n  -two\n  +2\n");
@@ -51,7 +51,7 @@ fn what_an_agent_wants_is_shown_with_its_diff_and_y_lets_it() {
 }
 
 #[test]
-fn enter_alone_refuses_and_what_is_no_answer_is_asked_again() {
+fn enter_alone_rejects_a_permission_request_and_an_invalid_answer_repeats_it() {
     let place = asking(&edit());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for(ASKS);
@@ -64,7 +64,7 @@ fn enter_alone_refuses_and_what_is_no_answer_is_asked_again() {
 }
 
 #[test]
-fn it_is_asked_on_the_terminal_though_stdin_is_the_prompt_and_stdout_a_file_and_in_exec_too() {
+fn permission_request_uses_the_terminal_with_redirected_stdio_and_in_exec() {
     let place = asking(&edit());
     let line =
         r#"echo "fix it" | "$0" --format quiet scripted >out && echo "then" | "$0" scripted exec >out2"#;
@@ -122,7 +122,7 @@ fn a_permission_request_outlives_its_terminal_and_is_approved_from_another() {
 }
 
 #[test]
-fn a_permission_request_of_a_turn_that_was_only_queued_on_a_terminal_stays_pending() {
+fn permission_request_of_a_turn_queued_from_a_terminal_stays_pending() {
     let place = asking(&edit());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "--no-wait", "go"]));
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
@@ -132,7 +132,7 @@ fn a_permission_request_of_a_turn_that_was_only_queued_on_a_terminal_stays_pendi
 }
 
 #[test]
-fn a_permission_request_of_a_non_interactive_run_is_denied_when_nobody_is_there() {
+fn permission_request_of_a_non_interactive_run_is_denied_without_a_responder() {
     // Without a terminal, and with one where the flag was given.
     let place = asking(&edit());
     place.ok(&["scripted", "--no-wait", "go"]);
@@ -196,7 +196,7 @@ fn a_hostile_title_reaches_the_terminal_as_plain_text_in_one_line() {
 }
 
 #[test]
-fn a_question_that_is_answered_from_a_second_shell_is_taken_back_and_what_is_typed_then_counts_for_nothing() {
+fn permission_request_answered_by_a_second_shell_ignores_later_input() {
     let place = Place::new();
     let go = place.beside("go");
     let turn = Script::new()
@@ -233,7 +233,7 @@ fn a_question_that_is_answered_from_a_second_shell_is_taken_back_and_what_is_typ
 }
 
 #[test]
-fn ctrl_c_at_a_question_cancels_the_turn_and_the_agent_is_told_so() {
+fn ctrl_c_at_a_permission_request_cancels_it_and_the_turn() {
     let place =
         place(Script::new().request("session/request_permission", question(&edit())).end("cancelled"));
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
@@ -248,7 +248,7 @@ fn ctrl_c_at_a_question_cancels_the_turn_and_the_agent_is_told_so() {
 }
 
 #[test]
-fn of_two_questions_at_once_one_is_asked_at_a_time() {
+fn two_permission_requests_are_shown_one_at_a_time() {
     let place = Place::new();
     let ask = |id: &str| {
         let tool = json!({ "toolCallId": id, "title": format!("Edit {id}"), "kind": "edit" });
@@ -277,7 +277,7 @@ fn of_two_questions_at_once_one_is_asked_at_a_time() {
 }
 
 #[test]
-fn a_permission_question_is_asked_once_when_a_usage_update_follows() {
+fn permission_request_is_shown_once_when_a_usage_update_follows() {
     let place = Place::new();
     let mut params = question(&edit());
     params["sessionId"] = json!("s1");
@@ -307,7 +307,7 @@ fn a_permission_question_is_asked_once_when_a_usage_update_follows() {
 }
 
 #[test]
-fn a_permission_question_is_asked_again_below_what_the_agent_says() {
+fn permission_request_is_shown_again_below_later_agent_output() {
     let place = Place::new();
     let mut params = question(&edit());
     params["sessionId"] = json!("s1");
@@ -334,7 +334,7 @@ fn a_permission_question_is_asked_again_below_what_the_agent_says() {
 }
 
 #[test]
-fn a_program_that_has_pipes_alone_asks_nobody_even_if_it_was_started_from_a_terminal() {
+fn program_with_pipes_only_shows_no_permission_request_on_the_terminal() {
     let place = asking(&edit());
     let line = r#""$0" scripted go </dev/null >out 2>&1"#;
     let mut terminal = OnTerminal::shell(line, &place.command(&[]));

@@ -50,7 +50,7 @@ fn cases(place: &Place) -> Vec<Case> {
 }
 
 #[test]
-fn an_agent_that_fails_is_one_clear_error_with_a_hint_and_leaves_no_session() {
+fn failed_agent_start_is_one_error_with_a_hint_and_no_session() {
     let place = Place::new();
     for Case { agent, code, says } in cases(&place) {
         let agent: Vec<&str> = agent.iter().map(String::as_str).collect();
@@ -105,7 +105,7 @@ fn an_agent_that_fails_to_come_back_loses_nothing() {
 }
 
 #[test]
-fn an_agent_that_prints_garbage_is_heard_all_the_same() {
+fn agent_that_prints_garbage_still_completes_its_turn() {
     let place = Place::new();
     let noise = Script::new().line("npm WARN deprecated").bytes(b"\xff\xfe\x00\n").line("{\"id\":");
     let script = noise
@@ -122,7 +122,7 @@ fn an_agent_that_prints_garbage_is_heard_all_the_same() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_said_beside_the_words_of_an_agent_begins_on_a_line_of_its_own() {
+fn notices_between_agent_text_begin_on_their_own_line() {
     let place = Place::new();
     let script = Script::new().initialize(json!({})).session_new("s1");
     place.scripted(&script.prompt(|turn| turn.line("noise").say("own words").end("end_turn")));
@@ -133,7 +133,7 @@ fn what_is_said_beside_the_words_of_an_agent_begins_on_a_line_of_its_own() {
 }
 
 #[test]
-fn a_slow_start_is_said_to_people_and_not_to_programs() {
+fn slow_agent_start_is_reported_to_people_and_not_to_programs() {
     let place = Place::new();
     let slow = Script::new()
         .delay(2_600)
@@ -156,7 +156,7 @@ fn a_slow_start_is_said_to_people_and_not_to_programs() {
 }
 
 #[test]
-fn an_agent_that_does_not_come_is_given_up_in_time_and_quoted() {
+fn agent_that_never_starts_times_out_and_its_stderr_is_quoted() {
     let place = Place::new();
     place.scripted(&Script::new().stderr("loading models").hang());
     for verb in [&["exec", "hi"][..], &["sessions", "new"]] {
@@ -177,7 +177,7 @@ fn an_agent_that_does_not_come_is_given_up_in_time_and_quoted() {
 }
 
 #[test]
-fn a_program_that_is_no_agent_is_said_to_be_none() {
+fn program_that_is_no_acp_agent_is_reported_as_such() {
     let place = Place::new();
     let hint = "hint: check its command: many programs speak the protocol only with a word of their own, such as acp or --acp\n";
     let rows = [
@@ -194,7 +194,7 @@ fn a_program_that_is_no_agent_is_said_to_be_none() {
 }
 
 #[test]
-fn a_prompt_whose_agent_does_not_come_back_says_what_is_missing_and_is_not_kept() {
+fn prompt_to_an_agent_that_fails_to_restart_is_not_stored() {
     let place = Place::new();
     let loads = json!({ "loadSession": true });
     let first = Script::new()
@@ -213,7 +213,7 @@ fn a_prompt_whose_agent_does_not_come_back_says_what_is_missing_and_is_not_kept(
 }
 
 #[test]
-fn a_directory_that_is_gone_is_named_and_its_sessions_are_kept() {
+fn missing_directory_is_named_and_its_sessions_stay() {
     let place = Place::new();
     let gone = place.work().join("gone");
     std::fs::create_dir(&gone).unwrap();
@@ -231,7 +231,7 @@ fn a_directory_that_is_gone_is_named_and_its_sessions_are_kept() {
 }
 
 #[test]
-fn words_of_a_hostile_agent_stay_words() {
+fn escape_sequences_of_a_hostile_agent_stay_plain_text() {
     let place = Place::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -257,7 +257,7 @@ fn on_a_terminal(place: &Place, arguments: &str) -> String {
 }
 
 #[test]
-fn an_update_for_another_session_is_kept_and_is_no_word_of_this_one() {
+fn update_for_another_session_is_stored_and_not_shown_in_this_one() {
     let place = Place::new();
     let content = json!({ "type": "text", "text": "foreign" });
     let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
@@ -280,7 +280,7 @@ fn an_update_for_another_session_is_kept_and_is_no_word_of_this_one() {
 }
 
 #[test]
-fn lines_that_are_no_messages_are_said_once_in_a_turn_and_those_of_the_start_are_not() {
+fn garbage_lines_are_reported_once_per_turn_and_not_for_the_start() {
     let place = Place::new();
     let script = Script::new()
         .line("welcome to the agent")
@@ -297,7 +297,7 @@ fn lines_that_are_no_messages_are_said_once_in_a_turn_and_those_of_the_start_are
 }
 
 #[test]
-fn a_pipe_under_the_name_of_our_files_keeps_no_command_waiting() {
+fn named_pipe_in_place_of_our_files_blocks_no_command() {
     for name in ["config.json", "host.lock"] {
         let place = Place::new();
         let pipe = place.acpx_home().join(name);

@@ -51,7 +51,7 @@ fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {
 }
 
 #[test]
-fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_says_so() {
+fn commands_that_start_no_agent_work_with_an_unreadable_configuration_and_warn() {
     let place = Place::new();
     let own = json!({ "agents": { "own": { "argv": [env!("CARGO_BIN_EXE_acpx"), "demo-agent"] } } });
     place.configure(&own.to_string());
@@ -104,7 +104,7 @@ fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_
 }
 
 #[test]
-fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
+fn env_of_an_agent_entry_reaches_only_that_agent() {
     let place = Place::new();
     let agent = |file: &str| {
         let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
@@ -133,7 +133,7 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
 }
 
 #[test]
-fn environment_values_are_masked_by_name_or_mark_and_ordinary_ones_are_stored() {
+fn environment_values_are_masked_by_name_or_pattern_and_others_are_stored() {
     let place = Place::new();
     let words = "production eu-central-1 t0ken-value l1cence-value inherited-mark url-password seven77";
     let ask = json!({
@@ -167,7 +167,7 @@ fn environment_values_are_masked_by_name_or_mark_and_ordinary_ones_are_stored() 
 }
 
 #[test]
-fn what_nobody_reads_is_said_where_a_session_is_made_and_stops_nothing() {
+fn unknown_configuration_keys_warn_when_a_session_is_created_and_stop_nothing() {
     let place = Place::new();
     let argv = json!([env!("CARGO_BIN_EXE_acpx"), "demo-agent"]);
     let config = json!({
@@ -191,7 +191,7 @@ fn what_nobody_reads_is_said_where_a_session_is_made_and_stops_nothing() {
 }
 
 #[test]
-fn an_editor_that_names_an_agent_by_its_command_line_loads_with_the_agents_own_variables() {
+fn editor_naming_an_agent_by_command_line_loads_with_configured_env() {
     let place = Place::new();
     let agent = |file: &str| {
         let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
@@ -226,7 +226,7 @@ fn an_editor_that_names_an_agent_by_its_command_line_loads_with_the_agents_own_v
 }
 
 #[test]
-fn doctor_looks_for_the_program_of_an_agent_where_its_own_variables_say() {
+fn doctor_searches_an_agents_program_in_its_configured_path() {
     let place = Place::new();
     let bin = place.work().join("bin");
     fs::create_dir(&bin).unwrap();

@@ -18,7 +18,7 @@ fn place(capabilities: &Value, turn: Script) -> (Place, Vec<String>) {
 }
 
 #[test]
-fn files_go_along_to_an_agent_that_takes_them() {
+fn files_are_sent_to_an_agent_that_accepts_them() {
     let all = json!({ "image": true, "audio": true, "embeddedContext": true });
     let (place, agent) = place(&all, Script::new().end("end_turn"));
     std::fs::write(place.work().join("a.png"), b"\x89PNG\r\n\x1a\n").unwrap();
@@ -39,7 +39,7 @@ fn files_go_along_to_an_agent_that_takes_them() {
 }
 
 #[test]
-fn an_agent_that_does_not_take_them_is_sent_nothing_and_the_capability_is_named() {
+fn content_without_its_prompt_capability_is_refused_by_the_capabilitys_name() {
     let (place, agent) = place(&json!({}), Script::new().end("end_turn"));
     std::fs::write(place.work().join("a.gif"), b"GIF89a").unwrap();
     std::fs::write(place.work().join("a.ogg"), b"OggS").unwrap();
@@ -63,7 +63,7 @@ fn an_agent_that_does_not_take_them_is_sent_nothing_and_the_capability_is_named(
 }
 
 #[test]
-fn what_went_along_is_told_in_history_and_replay_and_so_is_what_was_refused() {
+fn history_and_replay_show_attached_files_and_refused_ones() {
     let block = json!({ "type": "image", "mimeType": "image/png", "data": "x", "uri": "file:///drawn.png" });
     let turn = Script::new()
         .update(json!({ "sessionUpdate": "agent_message_chunk", "content": block }))
@@ -146,7 +146,7 @@ hi
 }
 
 #[test]
-fn a_compaction_is_told_by_status_show_and_doctor_however_long_ago_it_was() {
+fn compaction_is_shown_by_status_show_and_doctor_even_much_later() {
     let compaction =
         json!({ "sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed" });
     let turn = Script::new().update(compaction).repeat(600, |turn| turn.say("x")).end("end_turn");

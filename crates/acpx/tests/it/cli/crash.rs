@@ -40,7 +40,7 @@ fn begun() -> (Place, String) {
 }
 
 #[test]
-fn a_prompt_that_waited_when_its_host_died_is_told_to_wait_and_leaves_its_words_when_it_is_cancelled() {
+fn prompt_queued_at_a_host_crash_is_reported_and_survives_its_cancel() {
     let (place, _) = begun();
     let mut running = place.start(&["demo", "wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -66,7 +66,7 @@ fn a_prompt_that_waited_when_its_host_died_is_told_to_wait_and_leaves_its_words_
 }
 
 #[test]
-fn a_turn_that_its_killed_host_left_is_told_to_be_interrupted_and_waits_for_nobody() {
+fn turn_of_a_killed_host_is_reported_as_interrupted_and_blocks_nothing() {
     let (place, _) = begun();
     let mut running = place.start(&["demo", "wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -95,7 +95,7 @@ fn a_turn_that_its_killed_host_left_is_told_to_be_interrupted_and_waits_for_nobo
 
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "processes are found by what Linux shows of them")]
-fn killed_in_mid_turn_again_and_again_no_acknowledged_turn_is_lost_and_no_process_is_left() {
+fn repeated_kills_in_mid_turn_lose_no_acknowledged_turn_and_no_process() {
     let (place, record) = begun();
     let mut expected = Vec::new();
     for round in 0..KILLS {
@@ -134,7 +134,7 @@ fn killed_in_mid_turn_again_and_again_no_acknowledged_turn_is_lost_and_no_proces
 }
 
 #[test]
-fn a_host_killed_in_mid_turn_interrupts_it_and_the_queue_goes_on_with_the_next_prompt() {
+fn host_killed_in_mid_turn_interrupts_it_and_the_queue_continues() {
     let (place, record) = begun();
     place.ok(&["demo", "one"]);
     let mut running = place.start(&["--format", "json", "demo", "two wait"]);
@@ -158,7 +158,7 @@ fn a_host_killed_in_mid_turn_interrupts_it_and_the_queue_goes_on_with_the_next_p
 }
 
 #[test]
-fn who_finds_its_prompt_at_work_with_the_next_host_hears_its_end_there() {
+fn prompt_running_on_the_next_host_is_followed_to_its_end() {
     let (place, record) = begun();
     let mut running = place.start(&["demo", "first wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -180,7 +180,7 @@ fn who_finds_its_prompt_at_work_with_the_next_host_hears_its_end_there() {
 }
 
 #[test]
-fn who_waits_for_a_queued_prompt_when_the_host_is_killed_gets_the_answer_all_the_same() {
+fn client_of_a_queued_prompt_gets_its_answer_despite_host_kill() {
     let (place, record) = begun();
     let mut running = place.start(&["demo", "first wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -224,7 +224,7 @@ fn an_agent_killed_between_two_prompts_is_brought_back_and_remembers() {
 }
 
 #[test]
-fn a_prompt_that_meets_a_leaving_host_is_asked_again_without_a_word() {
+fn prompt_that_meets_a_stopping_host_is_sent_again_silently() {
     let (place, record) = begun();
     let answered = AtomicUsize::new(0);
     let done: Vec<Done> = thread::scope(|scope| {
@@ -279,7 +279,7 @@ fn a_prompt_that_meets_a_session_being_parked_is_answered() {
 }
 
 #[test]
-fn a_host_with_nothing_to_do_leaves_by_itself() {
+fn idle_host_exits_by_itself() {
     let (place, _) = begun();
     place.ok(&["--ttl", "0.001", "demo", "one"]);
     // Asking it would keep it: its lock says when it has left.
@@ -290,7 +290,7 @@ fn a_host_with_nothing_to_do_leaves_by_itself() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_the_turn_to_its_record() {
+fn killed_client_leaves_its_turn_running_in_the_record() {
     let (place, record) = begun();
     let mut running = place.start(&["demo", "one wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -303,7 +303,7 @@ fn a_client_that_is_killed_leaves_the_turn_to_its_record() {
 }
 
 #[test]
-fn an_exec_that_is_killed_leaves_no_agent() {
+fn killed_exec_leaves_no_agent_process() {
     let place = Place::new();
     let mut running = place.start(&["demo", "exec", "wait"]);
     running.wait_for("Waiting until cancelled.");

@@ -10,7 +10,7 @@ fn id(made: &Value) -> &str {
 }
 
 #[test]
-fn a_session_is_deleted_by_its_name_by_its_id_and_by_its_directory() {
+fn session_is_deleted_by_name_by_id_and_by_directory() {
     let place = Place::new();
     let named = place.json(&["demo", "sessions", "new", "-s", "api"]);
     let closed = place.json(&["demo", "sessions", "new", "-s", "old"]);
@@ -34,7 +34,7 @@ fn a_session_is_deleted_by_its_name_by_its_id_and_by_its_directory() {
 }
 
 #[test]
-fn an_agent_that_keeps_what_is_deleted_here_is_named() {
+fn delete_names_the_agent_that_still_stores_the_session() {
     let place = Place::new();
     place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
     let kept = "the agent \"scripted\" does not offer session/delete";
@@ -52,7 +52,7 @@ fn an_agent_that_keeps_what_is_deleted_here_is_named() {
 }
 
 #[test]
-fn what_is_deleted_is_not_found_by_any_command() {
+fn deleted_session_is_found_by_no_command() {
     let place = Place::new();
     let made = place.json(&["demo", "sessions", "new", "-s", "api"]);
     place.ok(&["demo", "-s", "api", "hello"]);
@@ -78,7 +78,7 @@ fn what_is_deleted_is_not_found_by_any_command() {
 }
 
 #[test]
-fn said_twice_without_a_name_it_takes_no_closed_session_with_it() {
+fn second_delete_without_a_name_deletes_no_closed_session() {
     let place = Place::new();
     let first = place.json(&["demo", "sessions", "new"]);
     place.ok(&["demo", "sessions", "new"]);

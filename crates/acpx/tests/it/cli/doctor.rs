@@ -32,7 +32,7 @@ fn detail<'a>(found: &'a [(String, String, String)], check: &str) -> &'a str {
 }
 
 #[test]
-fn a_home_in_order_is_said_to_be_and_nothing_is_made_by_the_look() {
+fn doctor_reports_a_healthy_home_and_creates_nothing() {
     let place = Place::new();
     let before = place.acpx(&["--format", "json", "doctor"]);
     assert_eq!(before.code, Some(0), "{before:?}");
@@ -55,7 +55,7 @@ fn a_home_in_order_is_said_to_be_and_nothing_is_made_by_the_look() {
 }
 
 #[test]
-fn what_is_broken_fails_with_what_to_do_and_the_look_goes_on() {
+fn doctor_reports_each_problem_with_a_hint_and_continues() {
     let place = Place::new();
     place.configure("{\"ttl\": \"s3cret\"}");
     fs::write(place.acpx_home().join("acpx.db"), "this is no store").unwrap();
@@ -71,7 +71,7 @@ fn what_is_broken_fails_with_what_to_do_and_the_look_goes_on() {
 }
 
 #[test]
-fn a_home_that_cannot_be_made_fails_and_one_that_can_is_not_made() {
+fn doctor_fails_for_a_home_that_cannot_be_created_and_creates_none() {
     let place = Place::new();
     let file = place.beside("file");
     fs::write(&file, "text").unwrap();
@@ -87,7 +87,7 @@ fn a_home_that_cannot_be_made_fails_and_one_that_can_is_not_made() {
 }
 
 #[test]
-fn what_a_configuration_cannot_mean_is_told_and_so_are_directories_that_are_gone() {
+fn doctor_reports_invalid_configuration_and_missing_directories() {
     let place = Place::new();
     let (old, here) = (place.work().join("old"), place.work().join("here"));
     fs::create_dir(&old).unwrap();
@@ -134,7 +134,7 @@ fn what_a_configuration_cannot_mean_is_told_and_so_are_directories_that_are_gone
 }
 
 #[test]
-fn an_agent_that_has_to_be_killed_is_told_unless_it_is_known_to_be_like_that() {
+fn doctor_reports_an_agent_killed_on_exit_unless_its_profile_says_so() {
     let place = Place::new();
     let script = Script::new().ignoring_eof().ignoring_terminate().initialize(json!({})).session_new("s1");
     let argv = place.scripted(&script.hang());
@@ -151,7 +151,7 @@ fn an_agent_that_has_to_be_killed_is_told_unless_it_is_known_to_be_like_that() {
 }
 
 #[test]
-fn an_agent_is_looked_over_without_a_prompt_and_leaves_no_record() {
+fn doctor_probes_an_agent_without_a_prompt_and_leaves_no_record() {
     let place = Place::new();
     let answer = json!({
         "protocolVersion": 1,
@@ -180,7 +180,7 @@ fn an_agent_is_looked_over_without_a_prompt_and_leaves_no_record() {
 }
 
 #[test]
-fn an_agent_that_wants_a_login_or_is_not_there_fails_with_what_to_do() {
+fn doctor_fails_with_a_hint_for_a_missing_login_or_agent() {
     let place = Place::new();
     let answer = json!({"protocolVersion": 1, "authMethods": [{"id": "key", "name": "API key"}]});
     let refusal = json!({"code": -32000, "message": "Authentication required"});
@@ -200,7 +200,7 @@ fn an_agent_that_wants_a_login_or_is_not_there_fails_with_what_to_do() {
 }
 
 #[test]
-fn an_agent_is_looked_over_with_the_credentials_that_a_session_would_have() {
+fn doctor_probes_an_agent_with_the_credentials_of_a_session() {
     let ways = json!([{"id": "key", "name": "API key"}]);
     let answer = json!({"protocolVersion": 1, "authMethods": ways});
     let script = Script::new().expect("initialize").reply(answer).expect("authenticate").reply(json!({}));
@@ -221,7 +221,7 @@ fn an_agent_is_looked_over_with_the_credentials_that_a_session_would_have() {
 }
 
 #[test]
-fn the_ways_to_log_in_of_an_agent_of_version_2_are_told() {
+fn doctor_lists_the_login_methods_of_a_version_2_agent() {
     let ways = json!([{"methodId": "key", "name": "API key", "type": "agent"}]);
     let info = json!({"name": "a", "version": "1"});
     let answer =
@@ -235,7 +235,7 @@ fn the_ways_to_log_in_of_an_agent_of_version_2_are_told() {
 }
 
 #[test]
-fn a_server_with_which_the_agent_makes_no_session_is_told_by_its_name() {
+fn doctor_names_the_mcp_server_with_which_session_new_fails() {
     let refusal = json!({"code": -32602, "message": "the server did not start"});
     let script = Script::new()
         .initialize(json!({}))
@@ -266,7 +266,7 @@ fn a_server_with_which_the_agent_makes_no_session_is_told_by_its_name() {
 }
 
 #[test]
-fn a_session_whose_directory_is_gone_or_whose_last_turn_failed_is_told_with_the_way_out() {
+fn doctor_reports_missing_session_directories_and_failed_last_turns_with_hints() {
     let place = Place::new();
     let old = place.work().join("old");
     fs::create_dir(&old).unwrap();
@@ -292,7 +292,7 @@ fn a_session_whose_directory_is_gone_or_whose_last_turn_failed_is_told_with_the_
 }
 
 #[test]
-fn an_agent_that_cannot_be_used_is_told_with_a_hint_that_helps() {
+fn doctor_reports_an_unusable_agent_with_a_useful_hint() {
     let place = Place::new();
     let hint = |done: &Done, check: &str| {
         let mut lines = done.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -318,7 +318,7 @@ fn an_agent_that_cannot_be_used_is_told_with_a_hint_that_helps() {
 }
 
 #[test]
-fn an_additional_directory_that_is_gone_is_told() {
+fn doctor_reports_a_missing_additional_directory() {
     let place = Place::new();
     let more = place.work().join("more");
     fs::create_dir(&more).unwrap();
@@ -333,7 +333,7 @@ fn an_additional_directory_that_is_gone_is_told() {
 }
 
 #[test]
-fn a_session_that_was_refused_for_want_of_a_login_is_told_afterwards() {
+fn doctor_reports_a_session_that_was_refused_for_a_missing_login() {
     let place = Place::new();
     let can = json!({"sessionCapabilities": {"resume": {}}});
     let login = json!({"code": -32000, "message": "Authentication required"});

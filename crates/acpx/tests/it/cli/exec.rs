@@ -21,7 +21,7 @@ fn is_untouched(place: &Place) -> bool {
 }
 
 #[test]
-fn exec_is_shown_in_three_formats_and_keeps_neither_record_nor_process() {
+fn exec_prints_three_formats_and_leaves_no_record_and_no_process() {
     let place = Place::new();
     let out = "You said: hi there\n\n[done] end_turn\n";
     let expected = |out: &str| Done { out: out.to_owned(), err: String::new(), code: Some(0) };
@@ -58,7 +58,7 @@ fn told_last(capabilities: &Value) -> Vec<String> {
 }
 
 #[test]
-fn exec_leaves_its_agent_no_session_as_far_as_the_agent_can_delete() {
+fn exec_deletes_its_agents_session_where_the_agent_can() {
     assert_eq!(told_last(&json!({"close": {}, "delete": {}})), ["session/close", "session/delete"]);
     assert_eq!(told_last(&json!({"close": {}})), ["session/close"]);
     assert_eq!(told_last(&json!({})), [""; 0]);
@@ -70,7 +70,7 @@ fn exec_leaves_its_agent_no_session_as_far_as_the_agent_can_delete() {
 }
 
 #[test]
-fn an_agent_that_crashes_in_exec_is_told_of_in_every_format() {
+fn agent_crash_in_exec_is_reported_in_every_format() {
     let place = Place::new();
     let message =
         "the agent \"demo\" died (exit code 70); it said: acpx demo-agent: the prompt asked for a crash";
@@ -109,7 +109,7 @@ fn an_interrupt_in_exec_cancels_the_turn_and_ends_with_130() {
 }
 
 #[test]
-fn an_exec_that_takes_too_long_is_cancelled_and_ends_with_3() {
+fn exec_over_its_timeout_is_cancelled_and_exits_with_3() {
     let place = Place::new();
     // Time enough for any agent to start, on a machine however busy.
     let done = place.acpx(&["--format", "json", "--timeout", "3", "demo", "exec", "wait"]);
@@ -133,7 +133,7 @@ fn exec_can_be_forbidden() {
 }
 
 #[test]
-fn an_agent_in_exec_gets_the_environment_of_its_caller_and_the_directory_as_typed() {
+fn agent_in_exec_gets_the_callers_environment_and_the_directory_as_typed() {
     let place = Place::new();
     let link = place.beside("link");
     std::os::unix::fs::symlink(place.work(), &link).unwrap();
@@ -144,7 +144,7 @@ fn an_agent_in_exec_gets_the_environment_of_its_caller_and_the_directory_as_type
 }
 
 #[test]
-fn without_home_the_agent_gets_the_home_of_the_password_database() {
+fn agent_without_home_gets_the_home_of_the_password_database() {
     let place = Place::new();
     let file = place.beside("home.txt");
     let acpx = env!("CARGO_BIN_EXE_acpx");

@@ -25,7 +25,7 @@ fn turns(lines: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn a_session_is_shown_again_from_any_place_with_no_host_and_no_agent() {
+fn session_is_replayed_from_any_cursor_without_host_or_agent() {
     let place = two_turns();
     place.ok(&["host", "stop"]);
     let all = place.json_lines(&["demo", "sessions", "replay"]);
@@ -70,7 +70,7 @@ fn a_session_is_shown_again_and_watched_by_its_name() {
 }
 
 #[test]
-fn whoever_watches_sees_the_prompt_that_was_cancelled_before_it_was_sent() {
+fn watch_shows_a_prompt_that_was_cancelled_before_it_was_sent() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let mut first = place.start(&["demo", "first", "wait"]);
@@ -93,7 +93,7 @@ fn whoever_watches_sees_the_prompt_that_was_cancelled_before_it_was_sent() {
 }
 
 #[test]
-fn whoever_watches_sees_what_others_do_until_it_is_interrupted_and_starts_no_agent() {
+fn watch_follows_other_clients_until_interrupted_and_starts_no_agent() {
     let place = two_turns();
     let kept = place.json_lines(&["demo", "sessions", "replay", "--from", "turn:2"]);
     let mut watching = place
@@ -122,7 +122,7 @@ fn whoever_watches_sees_what_others_do_until_it_is_interrupted_and_starts_no_age
 }
 
 #[test]
-fn whoever_watches_is_told_which_session_it_is_that_it_was_closed_and_that_it_was_deleted() {
+fn watch_names_its_session_and_reports_its_close_and_deletion() {
     let place = Place::new();
     let made = place.json(&["demo", "sessions", "new", "-s", "api"]);
     let id = made["acpxRecordId"].as_str().unwrap();
@@ -162,7 +162,7 @@ fn whoever_watches_is_told_which_session_it_is_that_it_was_closed_and_that_it_wa
 }
 
 #[test]
-fn watch_of_a_closed_session_shows_what_there_is_and_ends() {
+fn watch_of_a_closed_session_shows_its_events_and_ends() {
     let place = Place::new();
     let made = place.json(&["demo", "sessions", "new", "-s", "api"]);
     let id = made["acpxRecordId"].as_str().unwrap();

@@ -74,7 +74,7 @@ fn honest(done: &Done, command: &[&str]) {
 }
 
 #[test]
-fn no_command_writes_a_line_that_an_agent_has_made() {
+fn no_command_prints_a_line_forged_by_an_agent() {
     for login_wanted in [false, true] {
         let place = Place::new();
         place.scripted(&agent(login_wanted));

@@ -37,7 +37,7 @@ fn answer(agent: &[String]) -> Value {
 const SECRET: &str = "s3cret-typed";
 
 #[test]
-fn a_form_is_filled_in_on_the_terminal_and_what_is_secret_is_neither_shown_nor_kept() {
+fn elicitation_form_is_filled_in_on_the_terminal_without_storing_secrets() {
     let (place, agent) = asking(form());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for("[question] How shall it look?\n  1  red\n  2  blue\n");
@@ -64,7 +64,7 @@ fn a_form_is_filled_in_on_the_terminal_and_what_is_secret_is_neither_shown_nor_k
 }
 
 #[test]
-fn a_hyphen_declines_and_the_turn_goes_on() {
+fn hyphen_declines_an_elicitation_and_the_turn_continues() {
     let (place, agent) = asking(form());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for("[question] Colour");
@@ -74,7 +74,7 @@ fn a_hyphen_declines_and_the_turn_goes_on() {
 }
 
 #[test]
-fn ctrl_c_at_a_field_cancels_the_form_with_its_turn_and_asks_no_more() {
+fn ctrl_c_at_a_form_field_cancels_the_elicitation_and_its_turn() {
     let (place, agent) = asking(form());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for("[question] Colour (a number of the list, required, - to decline): ");
@@ -101,7 +101,7 @@ fn an_address_is_shown_and_agreed_to() {
 }
 
 #[test]
-fn an_address_that_the_agent_says_is_done_needs_no_word_on_the_terminal() {
+fn url_elicitation_completed_by_the_agent_needs_no_answer_on_the_terminal() {
     let params = json!({
         "sessionId": "s1", "mode": "url", "elicitationId": "e1",
         "url": "https://example.invalid/login", "message": "Log in there",
@@ -139,7 +139,7 @@ fn an_address_that_the_agent_says_is_done_needs_no_word_on_the_terminal() {
 }
 
 #[test]
-fn without_a_terminal_a_question_is_declined_and_that_is_said() {
+fn elicitation_without_a_terminal_is_declined_and_reported() {
     let (place, agent) = asking(form());
     let done = place.acpx(&["--format", "quiet", "scripted", "go"]);
     assert_eq!((done.out.as_str(), done.code), ("done\n", Some(0)), "{}", done.err);

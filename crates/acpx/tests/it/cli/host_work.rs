@@ -29,7 +29,7 @@ fn place() -> (Place, String) {
 }
 
 #[test]
-fn a_prompt_a_replay_and_the_history_say_what_was_read_written_and_run_and_what_came_of_it() {
+fn prompt_replay_and_history_show_file_and_terminal_requests_with_their_results() {
     let (place, work) = place();
     let missing = format!(
         "Resource not found: file://{work}/none (ENOENT: no such file or directory, open '{work}/none')"
@@ -79,7 +79,7 @@ fn a_prompt_a_replay_and_the_history_say_what_was_read_written_and_run_and_what_
 }
 
 #[test]
-fn what_is_refused_is_said_where_it_was_asked_for_and_at_the_end_with_what_would_have_helped() {
+fn denied_tool_requests_are_reported_in_place_and_at_the_end() {
     let (place, work) = place();
     let done = place.acpx(&["scripted", "go"]);
     let refused = format!(

@@ -101,7 +101,7 @@ fn serve(stream: UnixStream, live_sessions: u32, asked: &mut Vec<String>) -> boo
 }
 
 #[test]
-fn a_newer_host_is_not_replaced_and_says_its_version() {
+fn newer_host_is_not_replaced_and_its_version_is_printed() {
     let place = Place::new();
     let _other = Other::new(&place, 99, 0);
     for verb in [&["sessions", "new"][..], &["sessions", "ensure"]] {
@@ -119,7 +119,7 @@ fn a_newer_host_is_not_replaced_and_says_its_version() {
 }
 
 #[test]
-fn an_older_host_with_work_is_left_at_it() {
+fn older_host_with_work_keeps_running() {
     let place = Place::new();
     let _other = Other::new(&place, 0, 1);
     let (code, hint, exit) = place.acpx(&["--format", "json", "demo", "sessions", "new"]).failure();
@@ -135,7 +135,7 @@ fn store_of_format_9(place: &Place) -> Connection {
 }
 
 #[test]
-fn an_idle_host_of_an_older_store_format_is_asked_to_stop_before_the_store_is_migrated() {
+fn idle_host_of_an_older_store_format_is_stopped_before_the_migration() {
     let place = Place::new();
     drop(store_of_format_9(&place));
     let mut other = Other::new(&place, 2, 0);
@@ -202,7 +202,7 @@ fn a_host_is_shown_stopped_and_restarted() {
 }
 
 #[test]
-fn a_host_that_is_stopped_under_an_editor_is_said_to_be_followed_by_another() {
+fn stopping_a_host_under_an_editor_announces_that_another_will_start() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     editor.open(&place);
@@ -216,7 +216,7 @@ fn a_host_that_is_stopped_under_an_editor_is_said_to_be_followed_by_another() {
 }
 
 #[test]
-fn a_host_that_was_killed_leaves_no_agent_and_nothing_in_the_way() {
+fn killed_host_leaves_no_agent_and_no_stale_file() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     crate::acpx::kill_hard(place.host_pid());

@@ -114,7 +114,7 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
 }
 
 #[test]
-fn a_lost_session_can_be_told_the_conversation_so_far() {
+fn history_is_carried_into_a_fresh_session_on_request() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "My name is Ada."]);
@@ -126,7 +126,7 @@ fn a_lost_session_can_be_told_the_conversation_so_far() {
 }
 
 #[test]
-fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
+fn session_without_a_prompt_is_recreated_silently() {
     let place = Place::new();
     let new = place.json(&["demo", "sessions", "new"]);
     place.ok(&["host", "stop"]);
@@ -141,7 +141,7 @@ fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
 }
 
 #[test]
-fn a_remote_list_tells_our_records_from_sessions_we_do_not_hold() {
+fn remote_list_distinguishes_our_records_from_other_sessions() {
     let place = Place::new();
     place.demo_with(&["--materialise-early"]);
     let ours = place.json(&["demo", "sessions", "new"]);
@@ -166,7 +166,7 @@ fn a_remote_list_tells_our_records_from_sessions_we_do_not_hold() {
 }
 
 #[test]
-fn a_remote_list_of_a_directory_has_what_was_begun_by_either_of_its_names_and_each_once() {
+fn remote_list_of_a_directory_has_sessions_of_both_its_paths_once() {
     let place = Place::new();
     let link = place.beside("link");
     std::os::unix::fs::symlink(place.work(), &link).unwrap();

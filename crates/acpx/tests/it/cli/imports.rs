@@ -56,7 +56,7 @@ fn ids(rows: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn whoever_comes_first_takes_them_over_and_starts_nothing() {
+fn first_command_imports_npm_acpx_sessions_and_starts_nothing() {
     let by = [
         &["--agent", DEMO, "status", "-s", "full"][..],
         &["sessions", "list"],
@@ -110,7 +110,7 @@ fn records_of_both_forms_have_the_ids_they_had() {
 }
 
 #[test]
-fn a_running_host_takes_over_what_comes_later_and_a_prompt_goes_on_with_it() {
+fn running_host_imports_later_npm_acpx_sessions_and_a_prompt_continues_them() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let host = place.host_pid();
@@ -145,7 +145,7 @@ fn with_agent(place: &Place, arguments: &[&str]) -> Done {
 }
 
 #[test]
-fn an_npm_session_of_a_configured_agent_is_found_by_the_agents_name() {
+fn npm_acpx_session_of_a_configured_agent_is_found_by_agent_name() {
     for with_host in [false, true] {
         let place = Place::new();
         configure_mine(&place);
@@ -161,7 +161,7 @@ fn an_npm_session_of_a_configured_agent_is_found_by_the_agents_name() {
 }
 
 #[test]
-fn a_mode_chosen_in_npm_acpx_holds_after_the_takeover() {
+fn mode_set_in_npm_acpx_holds_after_the_import() {
     let place = Place::new();
     configure_mine(&place);
     let sessions = place.acpx_home().join("sessions");
@@ -202,7 +202,7 @@ fn end_npm_owners(place: &Place) {
 }
 
 #[test]
-fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
+fn session_of_real_npm_acpx_continues_with_its_ids_mode_and_option() {
     let place = Place::new();
     let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }] });
     let effort = |value| {
@@ -257,7 +257,7 @@ fn a_session_of_npm_acpx_itself_continues_with_its_ids_mode_and_option() {
 }
 
 #[test]
-fn turns_of_npm_acpx_after_the_import_are_imported_or_reported_as_separate() {
+fn npm_acpx_turns_after_the_import_are_imported_or_reported_as_separate() {
     let place = Place::new();
     let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }] });
     let script = Script::new().initialize(json!({ "loadSession": true })).serve([
@@ -299,7 +299,7 @@ fn turns_of_npm_acpx_after_the_import_are_imported_or_reported_as_separate() {
 }
 
 #[test]
-fn every_command_names_the_npm_acpx_that_holds_a_session() {
+fn every_command_names_the_npm_acpx_process_that_holds_a_session() {
     let place = Place::new();
     configure_mine(&place);
     let sessions = place.acpx_home().join("sessions");

@@ -25,7 +25,7 @@ fn begun(place: &Place, record: &str) -> Vec<u64> {
 }
 
 #[test]
-fn two_hundred_prompts_from_eight_processes_are_each_answered_once_in_queue_order() {
+fn two_hundred_prompts_from_eight_processes_are_answered_once_in_queue_order() {
     let place = Place::new();
     let record = place.json(&["demo", "sessions", "new"])["acpxRecordId"].as_str().unwrap().to_owned();
     thread::scope(|scope| {
@@ -65,7 +65,7 @@ fn two_hundred_prompts_from_eight_processes_are_each_answered_once_in_queue_orde
 }
 
 #[test]
-fn two_commands_at_once_without_a_host_get_one_host_and_both_work() {
+fn two_concurrent_commands_without_a_host_start_one_host() {
     for _ in 0..5 {
         let place = Place::new();
         let names = ["a", "b", "c", "d"];

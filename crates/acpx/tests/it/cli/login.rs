@@ -67,7 +67,7 @@ fn files_with_secret(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn a_configured_credential_logs_in_before_a_session_is_made_and_is_in_no_byte_of_the_store() {
+fn configured_credential_logs_in_before_session_new_and_is_never_stored() {
     let (place, agent) = place(&logging_in(), &json!({ "auth": { "api-key": SECRET } }));
     place.ok(&["scripted", "sessions", "new"]);
     assert_eq!(place.ok(&["--format", "quiet", "scripted", "go"]), "my key is [secret]\n");
@@ -79,7 +79,7 @@ fn a_configured_credential_logs_in_before_a_session_is_made_and_is_in_no_byte_of
 }
 
 #[test]
-fn a_credential_of_the_environment_logs_in_and_is_in_no_byte_of_the_home() {
+fn environment_credential_logs_in_and_is_never_written_to_the_home() {
     let (place, agent) = place(&logging_in(), &json!({}));
     for arguments in [&["scripted", "sessions", "new"], &["scripted", "prompt", "go"]] {
         let done = Done::of(place.command(arguments).env("ACPX_AUTH_API_KEY", SECRET));
@@ -91,7 +91,7 @@ fn a_credential_of_the_environment_logs_in_and_is_in_no_byte_of_the_home() {
 }
 
 #[test]
-fn a_project_file_gives_no_credential() {
+fn project_file_provides_no_credential() {
     let (place, agent) = place(&offering(|script| script.session_new("s1")), &json!({}));
     let project = json!({ "auth": { "api-key": SECRET }, "authPolicy": "fail" });
     std::fs::write(place.work().join(".acpxrc.json"), project.to_string()).unwrap();
@@ -100,7 +100,7 @@ fn a_project_file_gives_no_credential() {
 }
 
 #[test]
-fn without_a_credential_the_policy_says_whether_to_go_on() {
+fn auth_policy_decides_whether_to_continue_without_a_credential() {
     let (place, _) = place(&offering(|script| script.session_new("s1")), &json!({ "authPolicy": "fail" }));
     place.ok(&["--auth-policy", "skip", "scripted", "sessions", "new"]);
     let refused = place.acpx(&["--format", "json", "scripted", "exec", "go"]);
@@ -114,7 +114,7 @@ fn without_a_credential_the_policy_says_whether_to_go_on() {
 }
 
 #[test]
-fn a_login_that_is_refused_is_said_without_the_credential() {
+fn rejected_login_is_reported_without_the_credential() {
     let refusal = json!({ "code": -32603, "message": format!("bad key {SECRET}") });
     let script = offering(|script| script.refuse("authenticate", refusal));
     let (place, _) = place(&script, &json!({ "auth": { "api-key": SECRET } }));
@@ -125,7 +125,7 @@ fn a_login_that_is_refused_is_said_without_the_credential() {
 }
 
 #[test]
-fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_are() {
+fn missing_login_at_session_new_lists_the_login_methods() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
     let (place, _) = place(&offering(|script| script.refuse("session/new", refusal)), &json!({}));
     let refused = place.acpx(&["scripted", "sessions", "new"]);
@@ -137,7 +137,7 @@ fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_ar
 }
 
 #[test]
-fn ways_to_log_in_that_only_the_error_tells_are_said() {
+fn login_methods_that_only_the_error_names_are_listed() {
     let ways =
         json!([{ "id": "openai", "name": "API key" }, { "id": "tui", "name": "Pi", "type": "terminal" }]);
     let refusal =
@@ -150,7 +150,7 @@ fn ways_to_log_in_that_only_the_error_tells_are_said() {
 }
 
 #[test]
-fn a_login_that_is_missing_when_something_is_said_is_made_up_for_by_the_next_prompt() {
+fn prompt_succeeds_after_a_login_that_a_turn_had_missed() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
     let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
     let script = offers(script.next_start()).expect("authenticate").reply(json!({})).session_new("s2");
@@ -177,7 +177,7 @@ fn with_modes(id: &str) -> Value {
 }
 
 #[test]
-fn a_login_that_is_missing_when_a_mode_is_chosen_is_said_with_the_ways_there_are() {
+fn missing_login_at_set_mode_lists_the_login_methods() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
     let script = offering(|script| {
         script.expect("session/new").reply(with_modes("s1")).refuse("session/set_mode", refusal)
@@ -194,7 +194,7 @@ fn a_login_that_is_missing_when_a_mode_is_chosen_is_said_with_the_ways_there_are
 }
 
 #[test]
-fn a_login_that_is_missing_when_a_mode_is_restored_is_said_with_the_ways_there_are() {
+fn missing_login_when_a_mode_is_restored_lists_the_login_methods() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
     let script = offering(|script| {
         script.expect("session/new").reply(with_modes("s1")).expect("session/set_mode").reply(json!({}))
@@ -214,7 +214,7 @@ fn a_login_that_is_missing_when_a_mode_is_restored_is_said_with_the_ways_there_a
 }
 
 #[test]
-fn a_prompt_whose_agent_wants_a_login_before_it_is_accepted_is_said_to_be_unsent() {
+fn prompt_refused_for_a_missing_login_is_reported_as_not_sent() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
     let script = offering(|script| script.session_new("s1").prompt(|turn| turn.say("hi").end("end_turn")));
     let script = offers(script.next_start()).refuse("session/new", refusal);
@@ -230,7 +230,7 @@ fn a_prompt_whose_agent_wants_a_login_before_it_is_accepted_is_said_to_be_unsent
 }
 
 #[test]
-fn a_login_that_is_missing_in_other_words_is_told_in_those_words() {
+fn missing_login_in_the_agents_own_words_is_quoted() {
     let refusal = json!({ "code": -32603, "message": "Internal error", "data": "Missing provider" });
     let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
     let (place, _) = place(&script, &json!({}));
@@ -242,7 +242,7 @@ fn a_login_that_is_missing_in_other_words_is_told_in_those_words() {
 }
 
 #[test]
-fn an_agent_that_says_nothing_at_all_may_lack_a_login_and_that_is_said() {
+fn silent_agent_is_reported_with_a_possible_missing_login() {
     // What it reports when it is told to stop is no work on the prompt.
     let usage = json!({ "sessionUpdate": "usage_update", "used": 0, "size": 200_000 });
     let turn = |turn: Script| turn.expect("session/cancel").update(usage.clone()).end("end_turn");

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::acpx::{Place, text};
 
 #[test]
-fn a_session_whose_directory_is_gone_is_moved_to_the_new_one_and_goes_on_there() {
+fn session_with_a_missing_directory_is_moved_and_continues_there() {
     let place = Place::new();
     let (old, new) = (place.work().join("old"), place.work().join("new"));
     fs::create_dir(&old).unwrap();
@@ -35,7 +35,7 @@ fn a_session_whose_directory_is_gone_is_moved_to_the_new_one_and_goes_on_there()
 }
 
 #[test]
-fn who_asks_where_a_project_has_moved_to_or_by_its_id_is_told_how_to_bring_its_session_along() {
+fn command_in_a_moved_project_suggests_sessions_move() {
     let place = Place::new();
     let (old, new) = (place.work().join("old"), place.work().join("new"));
     fs::create_dir(&old).unwrap();
@@ -65,7 +65,7 @@ fn who_asks_where_a_project_has_moved_to_or_by_its_id_is_told_how_to_bring_its_s
 }
 
 #[test]
-fn a_session_whose_link_leads_to_another_directory_is_prompted_in_its_own_or_not_at_all() {
+fn session_with_a_changed_cwd_link_runs_in_its_directory_or_fails() {
     let place = Place::new();
     let [one, two, link] = ["one", "two", "link"].map(|name| place.work().join(name));
     fs::create_dir(&one).unwrap();
@@ -97,7 +97,7 @@ fn a_session_whose_link_leads_to_another_directory_is_prompted_in_its_own_or_not
 }
 
 #[test]
-fn what_cannot_be_moved_is_said_and_stays() {
+fn failed_move_is_reported_and_changes_nothing() {
     let place = Place::new();
     let none = place.acpx(&["--format", "json", "demo", "sessions", "move"]);
     assert_eq!((none.failure().0.as_str(), none.code), ("NO_SESSION", Some(4)), "{none:?}");

@@ -79,7 +79,7 @@ fn the_last_line_of_a_prompt_is_its_result_however_it_ended() {
 }
 
 #[test]
-fn verbose_says_what_is_done_and_nothing_is_said_without_it() {
+fn verbose_reports_each_step_and_nothing_is_reported_without_it() {
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_acpx");
     let work = place.work();
@@ -115,7 +115,7 @@ fn verbose_says_what_is_done_and_nothing_is_said_without_it() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_command_quietly() {
+fn closed_stdout_reader_ends_a_command_quietly() {
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_acpx");
     let mut shell = std::process::Command::new("sh");
@@ -143,7 +143,7 @@ fn is_over(status: &Value) -> bool {
 }
 
 #[test]
-fn a_prompt_whose_reader_goes_away_is_sent_and_its_turn_goes_on() {
+fn prompt_with_a_closed_stdout_reader_is_sent_and_its_turn_continues() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let cases = [
@@ -169,7 +169,7 @@ fn a_prompt_whose_reader_goes_away_is_sent_and_its_turn_goes_on() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_prompt_that_cannot_be_shown_is_sent_and_it_is_said_what_became_of_it() {
+fn prompt_with_unwritable_stdout_is_sent_and_its_outcome_is_reported() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let goes_on = "the turn goes on all the same; sessions watch shows it";
@@ -195,7 +195,7 @@ fn a_prompt_that_cannot_be_shown_is_sent_and_it_is_said_what_became_of_it() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn that_stdout_cannot_be_written_is_said_on_stderr_in_every_format() {
+fn unwritable_stdout_is_reported_on_stderr_in_every_format() {
     let place = Place::new();
     let said = "acpx: cannot write to stdout: No space left on device\n\
                 hint: make room where stdout goes, or send it elsewhere\n";
@@ -211,7 +211,7 @@ fn that_stdout_cannot_be_written_is_said_on_stderr_in_every_format() {
 }
 
 #[test]
-fn flags_stand_before_and_after_the_verb() {
+fn flags_are_accepted_before_and_after_the_verb() {
     let place = Place::new();
     let made = place.json(&["demo", "sessions", "new", "--name", "x"]);
     let lines: [&[&str]; 4] = [

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::acpx::Place;
 
 #[test]
-fn the_exit_code_is_that_of_the_turn_and_of_no_earlier_one() {
+fn exit_code_is_that_of_the_own_turn_not_an_earlier_one() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let table: [(&[&str], i32, &str); 8] = [
@@ -28,7 +28,7 @@ fn the_exit_code_is_that_of_the_turn_and_of_no_earlier_one() {
 }
 
 #[test]
-fn what_was_permitted_is_told_in_every_format() {
+fn permission_decisions_are_printed_in_every_format() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let text = place.acpx(&["demo", "permission"]);

@@ -38,7 +38,7 @@ fn open_question(place: &Place) -> String {
 }
 
 #[test]
-fn rules_for_single_tools_come_before_the_mode_from_a_file_or_as_json() {
+fn tool_rules_precede_the_permission_mode_from_a_file_or_as_json() {
     let place = place();
     std::fs::write(place.work().join("policy.json"), r#"{"autoApprove":["EDIT"]}"#).unwrap();
     let cases: [(&[&str], i32); 6] = [
@@ -58,7 +58,7 @@ fn rules_for_single_tools_come_before_the_mode_from_a_file_or_as_json() {
 }
 
 #[test]
-fn what_is_no_policy_is_said_with_its_member_before_anything_is_sent() {
+fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
     let place = place();
     let wrong = place.work().join("wrong.json");
     std::fs::write(&wrong, r#"{"autoDeny":[7]}"#).unwrap();
@@ -92,7 +92,7 @@ fn what_is_no_policy_is_said_with_its_member_before_anything_is_sent() {
 }
 
 #[test]
-fn what_a_rule_escalates_where_nobody_can_be_asked_is_rejected_and_the_agent_is_told_why() {
+fn escalated_permission_without_a_responder_is_rejected_with_the_reason() {
     let place = place();
     let flags = ["--format", "json", "--permission-policy", r#"{"escalate":["edit"]}"#, "--approve-all"];
     let done = place.acpx(&[&flags[..], &["scripted", "go"]].concat());
@@ -110,7 +110,7 @@ fn what_a_rule_escalates_where_nobody_can_be_asked_is_rejected_and_the_agent_is_
 }
 
 #[test]
-fn a_turn_that_is_to_fail_where_nobody_can_be_asked_fails_with_5_and_the_answer_is_no_answer() {
+fn turn_that_fails_without_a_responder_exits_with_5_and_answers_nothing() {
     let place = place();
     for verb in [&["scripted", "go"][..], &["scripted", "exec", "go"]] {
         let flags = ["--format", "json", "--non-interactive-permissions", "fail"];
@@ -139,7 +139,7 @@ fn a_turn_that_is_to_fail_where_nobody_can_be_asked_fails_with_5_and_the_answer_
 }
 
 #[test]
-fn a_question_that_waits_is_listed_and_shown_by_status_until_it_is_answered_from_anywhere() {
+fn pending_permission_request_is_listed_in_status_until_answered() {
     let place = place();
     assert_eq!(place.json(&["pending"]), json!({ "action": "pending", "questions": [] }));
     let waiting = ["--non-interactive-permissions", "wait", "scripted", "go"];
@@ -162,7 +162,7 @@ fn a_question_that_waits_is_listed_and_shown_by_status_until_it_is_answered_from
 }
 
 #[test]
-fn a_question_outlives_the_command_whose_turn_it_is_and_an_option_goes_by_its_id_its_kind_or_its_number() {
+fn pending_request_outlives_its_command_and_accepts_option_id_kind_or_number() {
     let option = |id: &str, kind: &str| json!({ "optionId": id, "name": format!("The {id}"), "kind": kind });
     let options = [option("o1", "allow_once"), option("o2", "allow_always"), option("o3", "reject_once")];
     let many = [&options[..], &[option("o4", "reject_once")]].concat();
@@ -207,7 +207,7 @@ fn a_question_outlives_the_command_whose_turn_it_is_and_an_option_goes_by_its_id
 }
 
 #[test]
-fn a_question_is_listed_with_all_that_was_told_of_its_tool_call_and_so_does_status_show_it() {
+fn pending_request_is_listed_and_shown_with_its_whole_tool_call() {
     let diff = json!({ "type": "diff", "path": "/w/x", "oldText": "a\n", "newText": "b\n" });
     let told = json!({
         "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "Look", "kind": "execute", "status": "pending",
@@ -242,7 +242,7 @@ fn a_question_is_listed_with_all_that_was_told_of_its_tool_call_and_so_does_stat
 }
 
 #[test]
-fn what_is_not_asked_cannot_be_answered_and_nothing_is_started_to_find_out() {
+fn answering_a_request_that_is_not_pending_fails_and_starts_nothing() {
     let place = Place::new();
     let gone = place.acpx(&["--format", "json", "approve", "3f9c1a7be052"]);
     let (code, hint, exit) = gone.failure();
@@ -260,7 +260,7 @@ fn what_is_not_asked_cannot_be_answered_and_nothing_is_started_to_find_out() {
 
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "only Linux tells what an agent has started")]
-fn what_an_agent_has_started_approves_nothing_and_makes_no_rules() {
+fn programs_started_by_an_agent_approve_nothing_and_set_no_policy() {
     let place = Place::new();
     let tried = ["approved", "prompted", "set", "executed"].map(|name| place.beside(name));
     let program = env!("CARGO_BIN_EXE_acpx");
@@ -296,7 +296,7 @@ fn what_an_agent_has_started_approves_nothing_and_makes_no_rules() {
 }
 
 #[test]
-fn a_queued_prompt_that_outlives_its_host_keeps_its_rules_and_waits_if_it_was_to() {
+fn queued_prompt_that_outlives_its_host_keeps_its_permission_policy() {
     let place = Place::new();
     let hold = place.beside("hold");
     let resume = json!({ "sessionCapabilities": { "resume": {} } });
@@ -336,7 +336,7 @@ fn a_queued_prompt_that_outlives_its_host_keeps_its_rules_and_waits_if_it_was_to
 }
 
 #[test]
-fn a_permission_without_options_is_cancelled_and_one_of_kinds_that_are_new_is_answered() {
+fn permission_without_options_is_cancelled_and_unknown_option_kinds_are_answered() {
     let place = Place::new();
     let ask = |options: Value| json!({ "sessionId": "{sessionId}", "toolCall": { "toolCallId": "t", "kind": "edit" }, "options": options });
     let new = json!([{ "optionId": "x", "name": "X", "kind": "allow_for_a_week" }]);

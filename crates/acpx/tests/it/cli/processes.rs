@@ -41,7 +41,7 @@ fn end(pid: u32) {
 }
 
 #[test]
-fn a_daemon_goes_with_its_agent_and_is_named_unless_the_user_keeps_its_program() {
+fn daemon_ends_with_its_agent_and_is_named_unless_kept() {
     for keep in [false, true] {
         let (place, home) = (Place::new(), TempHome::new());
         let file = place.beside("daemon");
@@ -72,7 +72,7 @@ fn a_daemon_goes_with_its_agent_and_is_named_unless_the_user_keeps_its_program()
 }
 
 #[test]
-fn a_client_or_a_daemon_that_says_it_is_a_host_is_none_by_that() {
+fn client_or_daemon_that_claims_to_be_a_host_is_not_trusted() {
     let (place, home) = (Place::new(), TempHome::new());
     let file = place.beside("daemon");
     // Neither a word nor the lock of somebody else makes it one.
@@ -116,14 +116,14 @@ fn outlives(name: &str, command: &[&str], keep: &[&str]) -> bool {
 }
 
 #[test]
-fn a_program_that_is_kept_is_kept_by_commands_that_hold_the_agent_themselves_too() {
+fn kept_programs_survive_in_commands_that_run_the_agent_directly() {
     for command in [&["auth"][..], &["doctor"], &["exec", "hello"]] {
         assert!(outlives("dozer", command, &["dozer"]), "{command:?}");
     }
 }
 
 #[test]
-fn a_browser_that_a_login_opens_stays_and_one_that_an_agent_works_with_does_not() {
+fn browser_of_a_login_survives_and_one_of_an_agent_ends() {
     assert_eq!(
         (outlives("firefox", &["auth"], &[]), outlives("firefox", &["exec", "hello"], &[])),
         (true, false)
@@ -131,7 +131,7 @@ fn a_browser_that_a_login_opens_stays_and_one_that_an_agent_works_with_does_not(
 }
 
 #[test]
-fn a_host_that_an_agents_shell_has_started_lives_on_when_the_agent_and_its_host_are_gone() {
+fn host_started_from_an_agents_shell_outlives_that_agent_and_its_host() {
     let (outer, inner, home) = (Place::new(), Place::new(), TempHome::new());
     inner.ok(&["demo", "sessions", "new"]);
     inner.ok(&["host", "stop"]);
@@ -189,7 +189,7 @@ fn left_by_a_killed_exec(place: &Place) -> [u32; 2] {
 }
 
 #[test]
-fn what_a_killed_exec_has_left_is_ended_by_the_next_one_and_what_a_living_one_has_is_not() {
+fn next_exec_ends_leftovers_of_a_killed_exec_and_spares_running_ones() {
     let (place, home) = (Place::new(), TempHome::new());
     let hang = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);
     let agent = scripted_agent_command(&hang, &home);
@@ -209,7 +209,7 @@ fn what_a_killed_exec_has_left_is_ended_by_the_next_one_and_what_a_living_one_ha
 }
 
 #[test]
-fn what_a_killed_exec_has_left_is_ended_by_the_next_host() {
+fn next_host_ends_leftovers_of_a_killed_exec() {
     let place = Place::new();
     let left = left_by_a_killed_exec(&place);
     place.ok(&["demo", "sessions", "new"]);
@@ -218,7 +218,7 @@ fn what_a_killed_exec_has_left_is_ended_by_the_next_host() {
 }
 
 #[test]
-fn whoever_does_not_wait_until_what_was_left_is_gone_ends_the_command_and_it_is_not_forgotten() {
+fn interrupt_while_leftovers_are_ended_stops_the_command_and_remembers_them() {
     let place = Place::new();
     let [script, pid, told] = ["daemon.sh", "pid", "told"].map(|name| place.beside(name));
     // It is told to go, says so, and does not.

@@ -40,7 +40,7 @@ fn a_prompt_is_shown_for_people_for_programs_and_alone() {
 }
 
 #[test]
-fn a_prompt_comes_from_words_a_file_or_stdin() {
+fn prompt_is_read_from_words_a_file_or_stdin() {
     let place = begun();
     std::fs::write(place.work().join("prompt.md"), "from a file\n").unwrap();
     let table = [
@@ -70,7 +70,7 @@ fn a_prompt_comes_from_words_a_file_or_stdin() {
 }
 
 #[test]
-fn what_the_agent_cannot_take_is_refused_before_it_is_sent() {
+fn prompt_content_the_agent_does_not_support_is_refused_before_sending() {
     let place = begun();
     let image = r#"[{"type":"image","mimeType":"image/png","data":"aGk="}]"#;
     let refused = place.acpx_told(image, &["--format", "json", "demo"]);
@@ -106,7 +106,7 @@ fn without_waiting_a_prompt_is_acknowledged_and_runs_behind_the_others() {
 }
 
 #[test]
-fn without_waiting_nothing_need_run_yet_and_the_prompt_runs_all_the_same() {
+fn prompt_with_no_wait_and_no_running_agent_still_runs() {
     let place = begun();
     place.ok(&["demo", "one"]);
     place.ok(&["host", "stop"]);
@@ -116,7 +116,7 @@ fn without_waiting_nothing_need_run_yet_and_the_prompt_runs_all_the_same() {
 }
 
 #[test]
-fn a_prompt_without_a_session_ends_with_4_and_says_how_to_make_one() {
+fn prompt_without_a_session_exits_with_4_and_names_sessions_new() {
     let place = Place::new();
     let done = place.acpx(&["demo", "hello"]);
     let err = format!(
@@ -136,7 +136,7 @@ fn a_prompt_without_a_session_ends_with_4_and_says_how_to_make_one() {
 }
 
 #[test]
-fn a_failed_turn_is_told_in_every_format_and_costs_no_later_one() {
+fn failed_turn_is_reported_in_every_format_and_the_next_one_works() {
     let place = begun();
     let died = place.acpx(&["demo", "crash"]);
     let error = "[error] AGENT_DIED: the agent \"demo\" died (exit code 70); it said: acpx demo-agent: the prompt asked for a crash\n\

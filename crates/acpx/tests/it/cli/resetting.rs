@@ -33,7 +33,7 @@ fn a_reset_session_returns_to_the_earlier_acp_session() {
 }
 
 #[test]
-fn a_load_that_fails_says_why_everywhere_and_keeps_the_session() {
+fn failed_load_reports_its_cause_everywhere_and_keeps_the_session() {
     let place = Place::new();
     let new = place.json(&["demo", "sessions", "new"]);
     place.ok(&["demo", "My name is Ada."]);

@@ -14,7 +14,7 @@ fn id(value: &Value) -> String {
 }
 
 #[test]
-fn a_session_is_found_by_the_real_path_of_its_directory() {
+fn session_is_found_by_the_real_path_of_its_directory() {
     let place = Place::new();
     let new = id(&place.json(&["demo", "sessions", "new"]));
     let link = place.beside("link");
@@ -86,7 +86,7 @@ fn a_directory_has_a_session_for_each_name_and_one_without() {
 }
 
 #[test]
-fn an_agent_whose_command_has_moved_keeps_its_sessions() {
+fn agent_whose_command_line_changed_keeps_its_sessions() {
     let place = Place::new();
     let (old, new) = (place.beside("old-agent"), place.beside("new-agent"));
     let configure = |program: &str| {
@@ -137,7 +137,7 @@ fn two_who_make_a_session_at_once_leave_one() {
 }
 
 #[test]
-fn a_closed_session_that_is_gone_on_with_has_its_name_again_unless_another_has_it() {
+fn reopened_session_has_its_name_again_unless_another_session_has_it() {
     let place = Place::new();
     let first = id(&place.json(&["demo", "sessions", "new", "-s", "api"]));
     place.ok(&["demo", "sessions", "close", "api"]);
@@ -157,7 +157,7 @@ fn a_closed_session_that_is_gone_on_with_has_its_name_again_unless_another_has_i
 }
 
 #[test]
-fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shell_finds_none() {
+fn editor_session_is_marked_in_the_list_and_suggested_by_the_shell() {
     let place = Place::new();
     let closed = id(&place.json(&["demo", "sessions", "new"]));
     place.ok(&["demo", "sessions", "close"]);
@@ -200,7 +200,7 @@ fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shel
 }
 
 #[test]
-fn whoever_looks_at_the_session_of_a_directory_is_told_of_the_one_that_an_editor_began_there() {
+fn commands_in_a_directory_mention_the_session_an_editor_began_there() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let answer = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
@@ -217,7 +217,7 @@ fn whoever_looks_at_the_session_of_a_directory_is_told_of_the_one_that_an_editor
 }
 
 #[test]
-fn an_id_that_only_the_agent_may_have_is_said_to_be_for_editors_where_the_agent_can_bring_sessions_back() {
+fn id_known_only_to_the_agent_is_reported_as_loadable_by_editors() {
     let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";
     let here = "acpx sessions list has those there are";
     let there = "one that only the agent has, which acpx demo sessions list --remote marks with [remote], is opened by \
@@ -245,7 +245,7 @@ fn an_id_that_is_unknown_is_not_offered_as_a_name() {
 }
 
 #[test]
-fn where_nothing_is_found_it_is_said_where_was_looked() {
+fn error_without_a_session_names_the_searched_directories() {
     let place = Place::new();
     let (plain, root) = (place.work().join("plain"), place.work().join("repository"));
     std::fs::create_dir_all(root.join("below")).unwrap();
@@ -261,7 +261,7 @@ fn where_nothing_is_found_it_is_said_where_was_looked() {
 }
 
 #[test]
-fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
+fn session_is_found_by_id_from_any_directory_even_when_closed() {
     let place = Place::new();
     let elsewhere = place.beside("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -297,7 +297,7 @@ fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
 }
 
 #[test]
-fn an_id_of_another_agents_session_is_refused_and_the_right_command_is_named() {
+fn session_id_of_another_agent_is_refused_with_the_right_command() {
     let place = Place::new();
     place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
     let made = place.json(&["demo", "sessions", "new"]);

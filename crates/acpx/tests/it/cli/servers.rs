@@ -45,7 +45,7 @@ fn given(agent: &[String], method: &str) -> (Vec<String>, bool) {
 }
 
 #[test]
-fn servers_are_given_had_again_from_their_file_and_their_secrets_are_never_kept_or_shown() {
+fn mcp_servers_are_restored_from_their_file_and_secrets_are_never_stored() {
     let place = Place::new();
     // The agent repeats what it was given, for as long as it has it.
     let repeated = format!("I was told {SECRET}");
@@ -86,7 +86,7 @@ fn servers_are_given_had_again_from_their_file_and_their_secrets_are_never_kept_
 }
 
 #[test]
-fn a_prompt_whose_servers_and_directories_come_too_late_for_its_agent_says_so() {
+fn prompt_with_mcp_servers_too_late_for_its_agent_warns() {
     let place = Place::new();
     let can = json!({ "sessionCapabilities": { "additionalDirectories": {} } });
     let forgetful = |script: Script| {
@@ -129,7 +129,7 @@ fn a_prompt_whose_servers_and_directories_come_too_late_for_its_agent_says_so() 
 }
 
 #[test]
-fn ensure_gives_a_session_that_is_there_its_servers_and_reads_their_file_whether_it_is_there_or_not() {
+fn ensure_gives_an_existing_session_its_mcp_servers_and_reads_their_file() {
     let place = Place::new();
     let agent = place.scripted(&saying(saying(Script::new(), "hello").next_start(), "hello"));
     let made = place.json(&["scripted", "sessions", "new"]);
@@ -147,7 +147,7 @@ fn ensure_gives_a_session_that_is_there_its_servers_and_reads_their_file_whether
 }
 
 #[test]
-fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
+fn unusable_mcp_server_file_is_named_without_its_values() {
     let place = Place::new();
     let run = |line: &[&str]| {
         place.acpx(&[&["--format", "json", "--mcp-config", "mcp.json", "demo"], line].concat())
@@ -177,7 +177,7 @@ fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
 }
 
 #[test]
-fn what_an_agent_cannot_take_is_refused_once_and_not_with_every_prompt_from_then_on() {
+fn unsupported_mcp_server_is_refused_once_and_not_for_every_prompt() {
     let place = Place::new();
     place.demo_with(&["--no-http"]);
     let far = json!({ "type": "http", "name": "far", "url": "http://127.0.0.1:9/", "headers": [] });

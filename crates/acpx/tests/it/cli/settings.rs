@@ -37,7 +37,7 @@ fn place(answered: &Value) -> Place {
 }
 
 #[test]
-fn a_mode_is_set_shown_and_refused_as_npm_acpx_says_it() {
+fn mode_is_set_shown_and_refused_in_the_words_of_npm_acpx() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let modes = place.acpx(&["demo", "set-mode", "nonsense"]);
@@ -63,7 +63,7 @@ fn a_mode_is_set_shown_and_refused_as_npm_acpx_says_it() {
 }
 
 #[test]
-fn ensure_sets_the_model_of_a_session_that_is_there_and_makes_nothing_of_one_that_is_not_offered() {
+fn ensure_sets_the_model_of_an_existing_session_and_refuses_unknown_ones() {
     let place = place(&options("m2", false));
     let made = place.json(&["scripted", "sessions", "new"]);
     let ensured = place.json(&["--model", "m2", "scripted", "sessions", "ensure"]);
@@ -74,7 +74,7 @@ fn ensure_sets_the_model_of_a_session_that_is_there_and_makes_nothing_of_one_tha
 }
 
 #[test]
-fn ensure_asks_the_agent_of_a_session_that_is_there_for_a_newer_version_unless_it_runs() {
+fn ensure_restarts_the_agent_of_an_existing_session_for_a_new_version() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "hello"]);
@@ -92,7 +92,7 @@ fn ensure_asks_the_agent_of_a_session_that_is_there_for_a_newer_version_unless_i
 }
 
 #[test]
-fn a_model_and_a_switch_are_set_by_their_names_and_listed_in_the_error_of_those_that_are_not_there() {
+fn model_and_option_are_set_by_name_and_listed_in_the_error() {
     let place = place(&options("m2", true));
     place.ok(&["scripted", "sessions", "new"]);
     assert_eq!(place.ok(&["scripted", "set", "model", "m2"]), "model set: m2\n");
@@ -124,7 +124,7 @@ fn a_model_and_a_switch_are_set_by_their_names_and_listed_in_the_error_of_those_
 }
 
 #[test]
-fn a_setting_outlives_the_host_and_is_set_on_a_parked_session_by_waking_it() {
+fn setting_outlives_the_host_and_wakes_a_parked_session() {
     let place = place(&options("m2", false));
     place.ok(&["scripted", "sessions", "new"]);
     place.ok(&["scripted", "one"]);
@@ -138,7 +138,7 @@ fn a_setting_outlives_the_host_and_is_set_on_a_parked_session_by_waking_it() {
 }
 
 #[test]
-fn what_cannot_be_restored_is_said_once_on_stderr_in_json_and_in_the_status() {
+fn setting_that_cannot_be_restored_is_reported_once_in_every_format() {
     let place = Place::new();
     let load = json!({"loadSession": true});
     let turn = |script: Script| script.prompt(|turn| turn.say("hello").end("end_turn"));
@@ -183,7 +183,7 @@ fn what_cannot_be_restored_is_said_once_on_stderr_in_json_and_in_the_status() {
 }
 
 #[test]
-fn what_the_agent_shows_after_a_choice_is_what_is_told_and_kept() {
+fn setting_shown_by_the_agent_after_set_is_the_one_stored() {
     let place = place(&options("m1", false));
     place.ok(&["scripted", "sessions", "new"]);
     let set = place.acpx(&["scripted", "set", "model", "m2"]);
@@ -196,7 +196,7 @@ fn what_the_agent_shows_after_a_choice_is_what_is_told_and_kept() {
 }
 
 #[test]
-fn an_answer_to_a_choice_that_cannot_be_read_is_the_agents_and_changes_nothing() {
+fn unreadable_answer_to_a_setting_is_the_agents_error_and_changes_nothing() {
     let place = place(&json!("x"));
     place.ok(&["scripted", "sessions", "new"]);
     let set = place.acpx(&["--format", "json", "scripted", "set", "model", "m2"]);
@@ -206,7 +206,7 @@ fn an_answer_to_a_choice_that_cannot_be_read_is_the_agents_and_changes_nothing()
 }
 
 #[test]
-fn an_agent_that_never_answers_a_choice_is_waited_for_as_long_as_was_said_and_parked_as_ever() {
+fn agent_that_never_answers_a_setting_times_out_and_is_parked() {
     let place = Place::new();
     let load = json!({"loadSession": true});
     let begun = Script::new()
@@ -248,7 +248,7 @@ fn an_agent_that_never_answers_a_choice_is_waited_for_as_long_as_was_said_and_pa
 }
 
 #[test]
-fn a_model_is_chosen_with_a_prompt_a_new_session_or_a_single_turn_and_an_unknown_one_makes_nothing() {
+fn model_is_set_with_a_prompt_a_new_session_or_exec() {
     let place = place(&options("m2", true));
     let refused = place.acpx(&["--model", "m3", "scripted", "sessions", "new"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -313,7 +313,7 @@ fn claude_reads_the_settings_of_the_project_in_a_shell_session_only() {
 }
 
 #[test]
-fn set_model_and_status_work_with_models_beside_the_options() {
+fn set_model_and_status_work_with_models_and_config_options() {
     let place = Place::new();
     let models = json!([{"modelId": "auto", "name": "Auto"}, {"modelId": "flash", "name": "Flash"}]);
     let offers = json!({"models": {"availableModels": models, "currentModelId": "auto"}});

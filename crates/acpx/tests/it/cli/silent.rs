@@ -23,7 +23,7 @@ impl Drop for Frozen {
 }
 
 #[test]
-fn a_host_that_does_not_answer_makes_no_command_deaf() {
+fn unresponsive_host_blocks_no_command() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "hello"]);

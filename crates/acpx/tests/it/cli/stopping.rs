@@ -74,7 +74,7 @@ fn a_turn_outlives_the_terminal_that_it_was_begun_in() {
 }
 
 #[test]
-fn an_interrupt_leaves_the_orphaned_turn_that_its_prompt_waits_for() {
+fn interrupt_leaves_the_orphaned_turn_before_its_queued_prompt() {
     let place = begun();
     place.ok(&["demo", "--no-wait", "wait"]);
     place.until("the first turn runs", |status| status["turn"]["number"] == 1);
@@ -127,7 +127,7 @@ fn a_prompt_that_was_cancelled_is_not_run_by_the_next_host() {
 }
 
 #[test]
-fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
+fn prompt_over_its_timeout_is_cancelled_and_exits_with_3() {
     let place = begun();
     let done = place.acpx(&["--format", "json", "--timeout", "1.5", "demo", "wait"]);
     let lines = done.lines();
@@ -151,7 +151,7 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
 }
 
 #[test]
-fn a_command_whose_time_is_over_shows_no_more_of_a_long_turn_and_says_how_to_see_the_rest() {
+fn command_over_its_timeout_stops_printing_and_names_the_command_to_continue() {
     // More than the pipes and queues between the agent and whoever reads have room for.
     const SAID: usize = 30_000;
     let place = Place::new();
@@ -207,7 +207,7 @@ fn a_prompt_whose_agent_falls_silent_is_cancelled_and_ends_with_3() {
 }
 
 #[test]
-fn a_prompt_that_waits_longer_than_its_timeout_is_never_sent_though_nobody_waits_for_it() {
+fn queued_prompt_over_its_timeout_is_never_sent() {
     let place = begun();
     let mut first = place.start(&["demo", "first", "wait"]);
     first.wait_for("Waiting until cancelled.");
@@ -226,7 +226,7 @@ fn a_prompt_that_waits_longer_than_its_timeout_is_never_sent_though_nobody_waits
 }
 
 #[test]
-fn a_prompt_that_waited_behind_another_for_too_long_says_so_and_blames_no_login() {
+fn prompt_that_waited_too_long_in_the_queue_blames_no_login() {
     let place = begun();
     let mut first = place.start(&["demo", "first", "wait"]);
     first.wait_for("Waiting until cancelled.");
@@ -242,7 +242,7 @@ fn a_prompt_that_waited_behind_another_for_too_long_says_so_and_blames_no_login(
 }
 
 #[test]
-fn cancel_stops_what_runs_or_waits_and_says_when_there_is_nothing() {
+fn cancel_ends_running_or_queued_turns_and_reports_when_there_is_none() {
     let place = Place::new();
     assert_eq!(place.ok(&["demo", "cancel"]), "nothing to cancel\n");
     assert_eq!(place.json(&["demo", "cancel"]), json!({"action": "cancel_result", "cancelled": false}));
@@ -267,7 +267,7 @@ fn cancel_stops_what_runs_or_waits_and_says_when_there_is_nothing() {
 }
 
 #[test]
-fn a_close_cancels_what_runs_and_the_session_is_out_of_the_way() {
+fn close_cancels_the_running_turn_and_hides_the_session() {
     let place = begun();
     let mut running = place.start(&["--format", "json", "demo", "wait"]);
     running.wait_for("Waiting until cancelled.");
@@ -289,7 +289,7 @@ fn a_close_cancels_what_runs_and_the_session_is_out_of_the_way() {
 }
 
 #[test]
-fn a_session_that_is_idle_for_its_time_is_parked_and_comes_back() {
+fn idle_session_is_parked_and_restored() {
     let place = begun();
     place.ok(&["--ttl", "0.01", "demo", "one"]);
     let parked = place.until("the session is parked", |status| status["status"] == "idle");

@@ -55,7 +55,7 @@ fn a_store_of_a_newer_version_is_read_and_not_written() {
 }
 
 #[test]
-fn a_store_that_is_none_is_left_as_it_is() {
+fn file_that_is_no_store_is_left_unchanged() {
     let (place, store) = begun();
     let kept = place.beside("kept.db");
     std::fs::rename(&store, &kept).unwrap();
@@ -83,7 +83,7 @@ fn a_store_that_is_none_is_left_as_it_is() {
 }
 
 #[test]
-fn a_watch_of_what_cannot_be_read_ends_with_the_error_of_the_store() {
+fn watch_of_an_unreadable_store_ends_with_its_error() {
     let (place, store) = begun();
     let file = Connection::open(&store).unwrap();
     let change = |change: &str| assert!(file.execute(change, []).unwrap() > 0);
@@ -100,7 +100,7 @@ fn a_watch_of_what_cannot_be_read_ends_with_the_error_of_the_store() {
 }
 
 #[test]
-fn a_store_that_another_process_keeps_is_told_as_locked() {
+fn store_locked_by_another_process_is_reported_as_locked() {
     let (place, store) = begun();
     let other = Connection::open(&store).unwrap();
     other.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
@@ -118,7 +118,7 @@ fn a_store_that_another_process_keeps_is_told_as_locked() {
 }
 
 #[test]
-fn a_store_that_can_no_longer_be_written_fails_the_turn_and_keeps_what_was_acknowledged() {
+fn unwritable_store_fails_the_turn_and_keeps_acknowledged_events() {
     let (place, _) = begun();
     // No file may grow beyond 128 blocks of 512 bytes, which is less than the store has already.
     let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\"";
@@ -147,7 +147,7 @@ fn a_store_that_can_no_longer_be_written_fails_the_turn_and_keeps_what_was_ackno
 }
 
 #[test]
-fn a_store_that_is_just_being_made_has_no_sessions_yet() {
+fn store_under_creation_has_no_sessions_yet() {
     let place = Place::new();
     std::fs::write(place.acpx_home().join("acpx.db"), "").unwrap();
     assert_eq!(place.json(&["demo", "status"])["status"], "no-session");
@@ -156,7 +156,7 @@ fn a_store_that_is_just_being_made_has_no_sessions_yet() {
 }
 
 #[test]
-fn whether_there_is_a_session_here_is_said_without_reading_those_that_are_elsewhere() {
+fn session_lookup_reads_no_records_of_other_directories() {
     let (place, store) = begun();
     // Who reads this record sees that it is not as it was written.
     Connection::open(&store).unwrap().execute("UPDATE records SET title = 'another'", []).unwrap();
@@ -169,7 +169,7 @@ fn whether_there_is_a_session_here_is_said_without_reading_those_that_are_elsewh
 }
 
 #[test]
-fn a_store_of_an_older_version_is_brought_up_to_date_by_whoever_comes_first() {
+fn store_of_an_older_version_is_migrated_by_the_first_command() {
     let place = Place::new();
     let store = place.acpx_home().join("acpx.db");
     let old = include_str!("../../../../core/src/store/sqlite/tests/format_1.sql");

@@ -23,7 +23,7 @@ fn titles(place: &Place) -> Vec<Value> {
 }
 
 #[test]
-fn a_session_is_called_the_same_everywhere_and_by_the_same_words_after_its_agent_was_lost() {
+fn session_title_is_the_same_everywhere_and_after_a_lost_agent() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "first words\nand more"]);
@@ -38,7 +38,7 @@ fn a_session_is_called_the_same_everywhere_and_by_the_same_words_after_its_agent
 }
 
 #[test]
-fn a_session_that_an_editor_began_is_told_from_others_by_its_title() {
+fn editor_session_is_distinguished_by_its_title() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);

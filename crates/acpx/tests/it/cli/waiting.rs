@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::acpx::{Place, eventually};
 
 #[test]
-fn status_says_what_a_turn_waits_for_with_a_host_and_without() {
+fn status_reports_the_wait_reason_with_and_without_a_host() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     assert_eq!(place.json(&["demo", "status"]).get("waitingFor"), None);
@@ -39,7 +39,7 @@ fn status_says_what_a_turn_waits_for_with_a_host_and_without() {
 }
 
 #[test]
-fn status_says_that_an_agent_whose_turn_is_over_is_still_being_ended() {
+fn status_reports_that_an_agent_is_still_being_ended_after_its_turn() {
     let place = Place::new();
     // An agent that wants a login in a turn is ended at once; this one has to be killed.
     let login = json!({ "code": -32000, "message": "log in first" });
@@ -58,7 +58,7 @@ fn status_says_that_an_agent_whose_turn_is_over_is_still_being_ended() {
 }
 
 #[test]
-fn a_prompt_says_that_an_agent_is_started_while_the_one_before_is_being_ended() {
+fn prompt_reports_the_agent_start_while_the_previous_one_is_ended() {
     let place = Place::new();
     let login = json!({ "code": -32000, "message": "log in first" });
     let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply_error(login));

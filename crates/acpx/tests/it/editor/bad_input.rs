@@ -12,7 +12,7 @@ fn error(answer: &Value) -> (&Value, &Value) {
 }
 
 #[test]
-fn garbage_is_passed_over_an_array_is_refused_and_nothing_comes_before_initialize() {
+fn garbage_is_skipped_an_array_is_refused_and_initialize_comes_first() {
     let place = Place::new();
     let mut editor = Editor::silent(&place, &["demo", "acp", "--verbose"]);
     editor.say("no JSON at all");
@@ -50,7 +50,7 @@ fn garbage_is_counted_on_stderr_and_never_on_stdout() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_person_who_types_it_is_told_that_it_is_for_an_editor() {
+fn acp_command_on_a_terminal_explains_that_it_is_for_editors() {
     let place = Place::new();
     let mut terminal = OnTerminal::start(&place.command(&["demo", "acp"]));
     terminal.wait_for("this is for an editor to start");
@@ -59,7 +59,7 @@ fn a_person_who_types_it_is_told_that_it_is_for_an_editor() {
 }
 
 #[test]
-fn a_request_that_is_longer_than_a_line_may_be_is_refused_by_its_id_and_the_connection_goes_on() {
+fn overlong_request_is_refused_by_its_id_and_the_connection_continues() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -96,7 +96,7 @@ fn a_bad_request_is_refused_by_the_field_that_is_wrong() {
 }
 
 #[test]
-fn an_unknown_or_closed_session_is_named_and_closing_one_is_no_mistake() {
+fn unknown_or_closed_session_is_named_and_closing_one_succeeds() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -113,7 +113,7 @@ fn an_unknown_or_closed_session_is_named_and_closing_one_is_no_mistake() {
 }
 
 #[test]
-fn what_is_wrong_before_the_protocol_begins_is_said_on_stderr_alone() {
+fn errors_before_the_protocol_begins_go_to_stderr_only() {
     let place = Place::new();
     place.configure("{ not JSON");
     for format in ["text", "json"] {
@@ -124,7 +124,7 @@ fn what_is_wrong_before_the_protocol_begins_is_said_on_stderr_alone() {
 }
 
 #[test]
-fn an_editor_that_says_nothing_and_leaves_leaves_nothing() {
+fn editor_that_disconnects_silently_leaves_nothing() {
     let place = Place::new();
     let editor = Editor::silent(&place, &["demo", "acp"]);
     assert_eq!(editor.leave(), (Some(0), Vec::new()));

@@ -18,7 +18,7 @@ fn initialize() -> String {
 }
 
 #[test]
-fn what_was_asked_before_stdin_ended_is_answered() {
+fn requests_before_the_end_of_stdin_are_answered() {
     let place = Place::new();
     let new = request(2, "session/new", &json!({ "cwd": place.work(), "mcpServers": [] }));
     // The second time the host is there already.
@@ -34,7 +34,7 @@ fn what_was_asked_before_stdin_ended_is_answered() {
 }
 
 #[test]
-fn a_prompt_that_was_asked_before_stdin_ended_is_run_and_its_end_is_not_waited_for() {
+fn prompt_before_the_end_of_stdin_runs_and_is_not_awaited() {
     let place = Place::new();
     let made = place.json(&["demo", "sessions", "new"]);
     let mut editor = Editor::new(&place);

@@ -12,7 +12,7 @@ fn initialized(place: &Place, agent: &str) -> serde_json::Value {
 }
 
 #[test]
-fn an_agent_that_can_do_nothing_is_offered_with_lasting_sessions_under_its_own_name() {
+fn agent_without_capabilities_is_advertised_with_durable_sessions_and_its_name() {
     let place = Place::new();
     place.demo_with(&["--no-load", "--no-resume", "--no-close", "--no-list", "--no-delete"]);
     let answer = initialized(&place, "demo");
@@ -26,7 +26,7 @@ fn an_agent_that_can_do_nothing_is_offered_with_lasting_sessions_under_its_own_n
 }
 
 #[test]
-fn a_server_that_the_agent_cannot_take_is_refused_by_its_name_and_the_capability() {
+fn unsupported_mcp_server_is_refused_by_name_and_capability() {
     let place = Place::new();
     place.demo_with(&["--no-http"]);
     let mut editor = Editor::new(&place);
@@ -38,7 +38,7 @@ fn a_server_that_the_agent_cannot_take_is_refused_by_its_name_and_the_capability
 }
 
 #[test]
-fn an_agent_that_was_asked_once_is_not_started_to_be_asked_again() {
+fn cached_initialize_result_needs_no_agent_start() {
     let place = Place::new();
     let seen = place.beside("started");
     let program = place.beside("agent.sh");
@@ -89,7 +89,7 @@ fn an_agent_that_cannot_be_started_is_a_clear_error_of_initialize() {
 }
 
 #[test]
-fn an_editor_whose_session_wants_a_login_is_told_the_ways_to_log_in() {
+fn editor_session_that_needs_a_login_gets_the_login_methods() {
     let place = Place::new();
     let answer = json!({
         "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{ "id": "key", "name": "Key" }],
@@ -108,7 +108,7 @@ fn an_editor_whose_session_wants_a_login_is_told_the_ways_to_log_in() {
 }
 
 #[test]
-fn an_editor_logs_in_and_out_where_the_agent_has_it_and_hears_the_agents_own_error() {
+fn editor_logs_in_and_out_and_gets_the_agents_own_error() {
     let place = Place::new();
     let answer = json!({
         "protocolVersion": 1,

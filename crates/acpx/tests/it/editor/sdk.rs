@@ -36,21 +36,21 @@ fn lives_a_whole_life(version: &str, agent: &[&str]) {
 }
 
 #[test]
-fn the_official_client_of_version_1_lives_a_whole_session_with_an_agent_of_version_1() {
+fn official_v1_client_runs_a_session_with_a_v1_agent() {
     lives_a_whole_life("1", &["demo", "acp"]);
 }
 
 #[test]
-fn the_official_client_of_version_1_lives_a_whole_session_with_an_agent_of_version_2() {
+fn official_v1_client_runs_a_session_with_a_v2_agent() {
     lives_a_whole_life("1", &["--protocol", "2", "demo", "acp"]);
 }
 
 #[test]
-fn the_official_client_of_version_2_lives_a_whole_session_with_an_agent_of_version_1() {
+fn official_v2_client_runs_a_session_with_a_v1_agent() {
     lives_a_whole_life("2", &["demo", "acp"]);
 }
 
 #[test]
-fn the_official_client_of_version_2_lives_a_whole_session_with_an_agent_of_version_2() {
+fn official_v2_client_runs_a_session_with_a_v2_agent() {
     lives_a_whole_life("2", &["--protocol", "2", "demo", "acp"]);
 }

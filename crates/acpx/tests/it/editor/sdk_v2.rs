@@ -180,11 +180,11 @@ async fn lives_a_whole_session(arguments: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_client_of_version_2_does_everything_with_sessions_of_an_agent_of_version_1() {
+async fn official_v2_client_uses_every_session_method_with_a_v1_agent() {
     lives_a_whole_session(&["demo", "acp"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_client_of_version_2_does_everything_with_sessions_of_an_agent_of_version_2() {
+async fn official_v2_client_uses_every_session_method_with_a_v2_agent() {
     lives_a_whole_session(&["--protocol", "2", "demo", "acp"]).await;
 }

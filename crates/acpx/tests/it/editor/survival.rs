@@ -8,7 +8,7 @@ use super::{Editor, wanting_error_data};
 use crate::acpx::{Place, eventually, kill_hard};
 
 #[test]
-fn an_editor_that_is_killed_in_mid_turn_leaves_the_turn_to_the_next_load() {
+fn turn_of_an_editor_killed_in_mid_turn_is_replayed_by_load() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -26,7 +26,7 @@ fn an_editor_that_is_killed_in_mid_turn_leaves_the_turn_to_the_next_load() {
 }
 
 #[test]
-fn an_editor_restarted_in_mid_turn_cancels_its_next_prompt_and_the_turn_it_left() {
+fn restarted_editor_cancels_its_new_prompt_and_the_orphaned_turn() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -63,7 +63,7 @@ fn a_permission_request_of_a_killed_editor_stays_pending_for_the_next() {
 }
 
 #[test]
-fn a_host_that_is_killed_in_mid_turn_ends_the_prompt_clearly_and_the_next_one_works() {
+fn host_kill_in_mid_turn_fails_only_the_running_prompt() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let (session, other) = (editor.open(&place), editor.open(&place));
@@ -86,7 +86,7 @@ fn a_host_that_is_killed_in_mid_turn_ends_the_prompt_clearly_and_the_next_one_wo
 }
 
 #[test]
-fn an_editor_is_not_told_its_own_words_when_the_host_is_killed_before_the_agent_spoke() {
+fn editor_gets_no_echo_of_its_prompt_after_a_host_kill() {
     let place = Place::new();
     let asked = place.beside("asked");
     place.scripted(&Script::new().initialize(json!({})).serve([
@@ -105,7 +105,7 @@ fn an_editor_is_not_told_its_own_words_when_the_host_is_killed_before_the_agent_
 }
 
 #[test]
-fn a_prompt_that_waited_when_the_host_was_killed_runs_on_the_next() {
+fn prompt_queued_when_the_host_was_killed_runs_on_the_next_host() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -121,7 +121,7 @@ fn a_prompt_that_waited_when_the_host_was_killed_runs_on_the_next() {
 }
 
 #[test]
-fn a_host_that_is_stopped_in_mid_turn_is_followed_by_another_on_the_same_connection() {
+fn host_stopped_in_mid_turn_is_replaced_on_the_same_connection() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -161,7 +161,7 @@ fn a_question_that_was_open_when_the_host_was_killed_is_withdrawn() {
 }
 
 #[test]
-fn what_was_said_while_the_bridge_had_no_host_reaches_the_editor_once() {
+fn updates_sent_while_the_bridge_had_no_host_reach_the_editor_once() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -179,7 +179,7 @@ fn what_was_said_while_the_bridge_had_no_host_reaches_the_editor_once() {
 }
 
 #[test]
-fn an_agent_that_dies_ends_the_prompt_clearly_and_is_restored_by_the_next() {
+fn agent_crash_fails_the_prompt_and_the_next_prompt_restores_it() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -191,7 +191,7 @@ fn an_agent_that_dies_ends_the_prompt_clearly_and_is_restored_by_the_next() {
 }
 
 #[test]
-fn where_no_host_can_be_started_each_request_says_so_and_tries_again() {
+fn each_request_fails_and_retries_when_no_host_can_start() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -211,7 +211,7 @@ fn where_no_host_can_be_started_each_request_says_so_and_tries_again() {
 }
 
 #[test]
-fn a_bridge_ends_with_its_editor_and_by_a_signal_and_the_turn_goes_on() {
+fn bridge_ends_with_its_editor_or_a_signal_and_the_turn_continues() {
     let place = Place::new();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut editor = Editor::new(&place);

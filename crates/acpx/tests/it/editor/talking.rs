@@ -6,7 +6,7 @@ use super::{Editor, words};
 use crate::acpx::Place;
 
 #[test]
-fn an_editor_makes_a_session_and_the_shell_has_it_too() {
+fn session_of_an_editor_is_visible_in_the_shell() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -41,7 +41,7 @@ fn two_sessions_on_one_connection_do_not_mix() {
 }
 
 #[test]
-fn sessions_that_are_asked_for_at_once_in_one_directory_are_all_made() {
+fn concurrent_session_new_requests_in_one_directory_all_succeed() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let params = json!({ "cwd": place.work(), "mcpServers": [] });
@@ -79,7 +79,7 @@ fn a_permission_is_the_editors_to_give() {
 }
 
 #[test]
-fn ids_come_back_as_they_were_written_and_two_prompts_at_once_are_queued_in_order() {
+fn request_ids_are_returned_verbatim_and_concurrent_prompts_queue_in_order() {
     let place = Place::new();
     let mut editor = Editor::new(&place);
     let session = editor.open(&place);
@@ -115,7 +115,7 @@ fn a_mode_is_in_the_answers_and_can_be_set() {
 }
 
 #[test]
-fn an_update_has_no_member_of_ours_unless_the_editor_asked_for_it() {
+fn update_has_no_acpx_member_unless_the_editor_requested_it() {
     let place = Place::new();
     let mut quiet = Editor::new(&place);
     let session = quiet.open(&place);

@@ -34,7 +34,7 @@ fn permissions(editor: &mut Editor, place: &Place, meta: &Value) -> (bool, Value
 }
 
 #[test]
-fn a_policy_before_acp_holds_for_every_turn_that_has_none_of_its_own() {
+fn policy_before_acp_applies_to_every_turn_without_its_own() {
     let place = Place::new();
     let (none, own) = (json!({}), json!({ "policy": "approve-all" }));
     let rules = r#"{"autoDeny":["execute","edit","other"]}"#;
@@ -52,7 +52,7 @@ fn a_policy_before_acp_holds_for_every_turn_that_has_none_of_its_own() {
 }
 
 #[test]
-fn a_configured_policy_holds_for_editors_and_a_typed_one_before_it() {
+fn configured_policy_applies_to_editors_after_a_typed_one() {
     let place = Place::new();
     place.configure(r#"{"defaultPermissions":"deny-all"}"#);
     let none = json!({});

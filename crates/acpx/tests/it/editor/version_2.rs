@@ -52,7 +52,7 @@ fn open(editor: &mut Editor, place: &Place) -> String {
 }
 
 #[test]
-fn a_host_that_is_killed_in_mid_turn_ends_it_with_a_state_and_the_next_one_works() {
+fn host_kill_in_mid_turn_ends_it_with_a_state_update() {
     for agent in AGENTS {
         let place = Place::new();
         let mut editor = editor(&place, agent);
@@ -81,7 +81,7 @@ fn a_host_that_is_killed_in_mid_turn_ends_it_with_a_state_and_the_next_one_works
 }
 
 #[test]
-fn a_prompt_that_waited_when_the_host_was_killed_is_answered_once_and_runs_on_the_next() {
+fn prompt_queued_at_a_host_kill_is_answered_once_and_runs_next() {
     for agent in AGENTS {
         let place = Place::new();
         let mut editor = editor(&place, agent);
@@ -102,7 +102,7 @@ fn a_prompt_that_waited_when_the_host_was_killed_is_answered_once_and_runs_on_th
 }
 
 #[test]
-fn an_agent_that_dies_ends_its_turn_with_an_error_and_is_restored_by_the_next_prompt() {
+fn agent_crash_ends_its_turn_with_an_error_and_prompt_restores_it() {
     for agent in AGENTS {
         let place = Place::new();
         let mut editor = editor(&place, agent);
@@ -119,7 +119,7 @@ fn an_agent_that_dies_ends_its_turn_with_an_error_and_is_restored_by_the_next_pr
 }
 
 #[test]
-fn the_end_of_a_turn_tells_its_place_and_no_other_update_does_unless_it_is_asked_for() {
+fn turn_end_has_its_cursor_and_other_updates_only_on_request() {
     let place = Place::new();
     let mut editor = editor(&place, AGENTS[0]);
     let session = open(&mut editor, &place);
@@ -132,7 +132,7 @@ fn the_end_of_a_turn_tells_its_place_and_no_other_update_does_unless_it_is_asked
 }
 
 #[test]
-fn the_shell_shows_what_an_agent_of_version_2_says() {
+fn shell_prints_the_messages_of_a_version_2_agent() {
     let place = Place::new();
     place.ok(&["--protocol", "2", "demo", "sessions", "new"]);
     assert_eq!(place.ok(&["--format", "quiet", "demo", "hello"]), "You said: hello\n");

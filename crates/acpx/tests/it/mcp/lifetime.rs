@@ -93,7 +93,7 @@ async fn failed_mcp_servers_are_named_right_after_the_answer_to_every_setup() {
 }
 
 #[tokio::test]
-async fn load_and_resume_have_the_mcp_servers_of_their_request_and_no_others() {
+async fn load_and_resume_use_only_the_mcp_servers_of_their_request() {
     let home = TempHome::new();
     let [one, two] = [saying("one"), saying("two")].map(|script| scripted_agent_command(&script, &home));
     let (first, second) = (program("one", &one), program("two", &two));
@@ -178,7 +178,7 @@ async fn an_mcp_servers_process_group_ends_with_its_session_and_its_agent() {
 }
 
 #[tokio::test]
-async fn a_load_that_is_withdrawn_leaves_no_mcp_server() {
+async fn cancelled_load_leaves_no_mcp_server() {
     let home = TempHome::new();
     let began = home.join("began");
     let mut client = RawClient::start(&home, &[]).await;

@@ -117,7 +117,7 @@ async fn a_relative_mcp_command_is_refused_by_its_field() {
 }
 
 #[tokio::test]
-async fn an_mcp_tool_call_asks_permission_and_reports_content_and_raw_output() {
+async fn mcp_tool_call_requests_permission_and_reports_content_and_raw_output() {
     let home = TempHome::new();
     let link = json!({ "type": "resource_link", "name": "n", "uri": "file:///n" });
     let result =
@@ -206,7 +206,7 @@ async fn cancelling_a_turn_withdraws_its_mcp_tool_call() {
 }
 
 #[tokio::test]
-async fn the_mcp_word_lists_servers_and_names_them_for_an_unknown_one() {
+async fn mcp_command_word_lists_servers_and_names_them_for_an_unknown_one() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;
     let none = client.session_with(&[]).await;
@@ -264,7 +264,7 @@ async fn an_mcp_server_without_initialize_is_connected_by_discovery() {
 }
 
 #[tokio::test]
-async fn an_mcp_tool_call_is_asked_for_and_reported_in_version_2() {
+async fn mcp_tool_call_is_requested_and_reported_in_version_2() {
     let home = TempHome::new();
     let mut client = RawClient::speaking(2, &home, &[]).await;
     let session = client.session_with(&[scripted("s", &saying("hello"), &home)]).await;

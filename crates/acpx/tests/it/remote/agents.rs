@@ -83,12 +83,12 @@ fn misses_nothing(url: impl Fn(&Served) -> String) {
 }
 
 #[test]
-fn a_turn_goes_on_over_the_next_websocket_with_all_that_was_missed() {
+fn turn_continues_over_the_next_websocket_with_all_missed_updates() {
     misses_nothing(|served| served.websocket.clone());
 }
 
 #[test]
-fn a_turn_goes_on_over_the_next_http_connection_with_all_that_was_missed() {
+fn turn_continues_over_the_next_http_connection_with_all_missed_updates() {
     misses_nothing(|served| served.url.clone());
 }
 
@@ -103,7 +103,7 @@ fn a_session_with_an_agent_on_another_machine_outlives_its_http_connection() {
 }
 
 #[test]
-fn a_turn_whose_far_host_dies_is_interrupted_here_too_and_not_refused_by_its_agent() {
+fn turn_whose_remote_host_dies_is_interrupted_and_not_failed() {
     let (far, near) = (Place::new(), Place::new());
     let served = Served::new(&far, &[]);
     let agent = ["--agent", served.websocket.as_str()];
@@ -127,7 +127,7 @@ fn a_turn_whose_far_host_dies_is_interrupted_here_too_and_not_refused_by_its_age
 }
 
 #[test]
-fn an_agent_elsewhere_is_configured_with_its_token_in_a_file_and_the_token_is_nowhere_else() {
+fn remote_agent_token_is_read_from_its_file_and_stored_nowhere() {
     let (far, near) = (Place::new(), Place::new());
     let secret = far.ok(&["token", "new"]);
     let served = Served::new(&far, &[]);
@@ -153,7 +153,7 @@ fn an_agent_elsewhere_is_configured_with_its_token_in_a_file_and_the_token_is_no
 }
 
 #[test]
-fn an_agent_that_is_not_reached_is_said_to_be_lost_and_not_to_have_ended() {
+fn unreachable_remote_agent_is_reported_as_unreachable_and_not_as_exited() {
     let (far, near) = (Place::new(), Place::new());
     let served = Served::new(&far, &[]);
     far.ok(&["token", "new"]);

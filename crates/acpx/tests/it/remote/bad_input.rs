@@ -3,7 +3,7 @@
 use crate::acpx::{Place, text};
 
 #[test]
-fn a_public_address_needs_a_token_and_tls_or_the_words_that_it_does_not() {
+fn public_address_needs_a_token_and_tls_or_explicit_flags() {
     let place = Place::new();
     let failure = |flags: &[&str]| {
         let done =
@@ -24,7 +24,7 @@ fn a_public_address_needs_a_token_and_tls_or_the_words_that_it_does_not() {
 }
 
 #[test]
-fn what_is_wrong_with_the_way_is_said_before_anything_is_started() {
+fn invalid_url_is_reported_before_anything_starts() {
     let place = Place::new();
     let failure = |arguments: &[&str]| {
         let (code, hint, exit) = place.acpx(&[&["--format", "json"], arguments].concat()).failure();
@@ -50,7 +50,7 @@ fn what_is_wrong_with_the_way_is_said_before_anything_is_started() {
 }
 
 #[test]
-fn where_nobody_can_be_served_it_is_said_what_to_do() {
+fn server_that_cannot_listen_fails_with_a_hint() {
     let place = Place::new();
     let failure = |address: &str, flags: &[&str]| {
         let done = place.acpx(&[&["--format", "json", "demo", "serve", "--listen", address], flags].concat());
@@ -76,7 +76,7 @@ fn where_nobody_can_be_served_it_is_said_what_to_do() {
 }
 
 #[test]
-fn tokens_that_cannot_be_read_let_nobody_in() {
+fn unreadable_token_file_admits_no_client() {
     let place = Place::new();
     let served = super::Served::new(&place, &[]);
     std::fs::write(place.acpx_home().join("tokens.json"), "{").unwrap();

@@ -49,7 +49,7 @@ fn prompts(place: &Place, mut relay: Command) -> (bool, Value) {
 }
 
 #[test]
-fn a_program_that_an_agent_started_answers_no_question_of_its_agent_through_a_server() {
+fn program_started_by_an_agent_answers_no_pending_request_through_a_server() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let relay = || place.command(&["remote-agent", &served.websocket]);
@@ -60,7 +60,7 @@ fn a_program_that_an_agent_started_answers_no_question_of_its_agent_through_a_se
 }
 
 #[test]
-fn a_program_that_an_agent_started_makes_no_token() {
+fn program_started_by_an_agent_creates_no_token() {
     let place = Place::new();
     place.ok(&["token", "new"]);
     let mut inside = place.command(&["--format", "json", "token", "new"]);
@@ -70,7 +70,7 @@ fn a_program_that_an_agent_started_makes_no_token() {
 }
 
 #[test]
-fn a_program_that_an_agent_started_approves_nothing_without_the_host_either_and_lets_nobody_in() {
+fn program_started_by_an_agent_approves_and_serves_nothing_without_a_host() {
     let place = Place::new();
     place.ok(&["demo", "exec", "hello", "--approve-all"]);
     let rules = r#"{"autoApprove":["*"]}"#;

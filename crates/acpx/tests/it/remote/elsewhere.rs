@@ -33,7 +33,7 @@ fn odd_requests(place: &Place, mark: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_name_of_a_member_switches_off_what_keeps_a_client_from_starting_programs() {
+fn no_member_name_bypasses_the_ban_on_remote_clients_starting_programs() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mark = place.beside("mark");
@@ -85,7 +85,7 @@ fn no_name_of_a_member_does_so_over_http() {
 }
 
 #[test]
-fn a_client_says_only_once_and_through_its_server_that_it_is_from_elsewhere() {
+fn client_is_marked_as_remote_only_once_and_only_by_its_server() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::silent(&served, None).unwrap();
@@ -99,7 +99,7 @@ fn a_client_says_only_once_and_through_its_server_that_it_is_from_elsewhere() {
 }
 
 #[test]
-fn the_records_of_another_agent_are_not_there() {
+fn records_of_another_agent_are_invisible_to_a_remote_client() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);
@@ -134,7 +134,7 @@ fn the_records_of_another_agent_are_not_there() {
 }
 
 #[test]
-fn one_who_is_elsewhere_has_so_many_sessions_at_work() {
+fn remote_client_has_a_quota_of_working_sessions() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);
@@ -153,7 +153,7 @@ fn one_who_is_elsewhere_has_so_many_sessions_at_work() {
 }
 
 #[test]
-fn one_who_is_elsewhere_prompts_no_more_sessions_than_may_be_at_work_however_slowly_their_agents_start() {
+fn remote_client_quota_holds_for_prompts_to_slowly_starting_agents() {
     let place = Place::new();
     let hold = place.beside("hold");
     let program = env!("CARGO_BIN_EXE_acpx");
@@ -198,7 +198,7 @@ fn one_who_is_elsewhere_prompts_no_more_sessions_than_may_be_at_work_however_slo
 }
 
 #[test]
-fn one_who_is_elsewhere_deletes_a_session_that_only_the_agent_has() {
+fn remote_client_deletes_a_session_that_only_the_agent_has() {
     let place = Place::new();
     let mark = place.beside("deleted");
     let script = Script::new()
@@ -212,7 +212,7 @@ fn one_who_is_elsewhere_deletes_a_session_that_only_the_agent_has() {
 }
 
 #[test]
-fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_allows_it() {
+fn extension_methods_of_remote_clients_are_forwarded_where_the_user_allows() {
     for (flags, is_passed) in [(&[][..], false), (&["--allow-meta"], true)] {
         let place = Place::new();
         let script = Script::new().initialize(json!({ "mcpCapabilities": { "http": true } })).serve([
@@ -243,7 +243,7 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
 }
 
 #[test]
-fn what_is_typed_for_a_server_holds_for_its_clients_whatever_they_ask_for() {
+fn options_of_serve_override_what_remote_clients_request() {
     let place = Place::new();
     let served = Served::new(&place, &["--deny-all"]);
     let mut socket = Socket::new(&served);
@@ -287,7 +287,7 @@ fn the_directories_of_a_session_are_its_makers_to_change() {
 }
 
 #[test]
-fn mcp_servers_that_are_programs_are_offered_where_they_are_allowed_and_their_refusal_names_the_flag() {
+fn stdio_mcp_servers_are_advertised_where_allowed_and_refused_with_the_flag() {
     for (flags, allowed) in [(&[][..], false), (&["--allow-stdio-servers"][..], true)] {
         let place = Place::new();
         let served = Served::new(&place, flags);

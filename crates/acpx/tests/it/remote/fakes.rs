@@ -80,7 +80,7 @@ fn a_server_that_repeats_the_token_does_not_have_it_shown() {
 }
 
 #[test]
-fn a_token_file_that_has_no_token_or_is_not_there_is_said() {
+fn missing_or_empty_token_file_is_reported() {
     let place = Place::new();
     let empty = place.beside("empty");
     std::fs::write(&empty, "\n").unwrap();
@@ -95,7 +95,7 @@ fn a_token_file_that_has_no_token_or_is_not_there_is_said() {
 }
 
 #[test]
-fn the_end_of_a_sessions_stream_is_a_loss_and_cookies_are_sent_back() {
+fn end_of_a_session_stream_is_a_disconnect_and_cookies_are_returned() {
     let place = Place::new();
     let port = server(|asked, stream| {
         let is_session = asked.header("acp-session-id").is_some();

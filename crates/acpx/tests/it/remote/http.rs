@@ -163,7 +163,7 @@ fn a_client_over_http_lives_a_session_on_two_streams() {
 }
 
 #[test]
-fn a_stream_that_is_opened_before_its_session_is_loaded_has_the_whole_replay() {
+fn stream_opened_before_session_load_gets_the_whole_replay() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let session = {
@@ -197,7 +197,7 @@ fn a_stream_that_is_opened_before_its_session_is_loaded_has_the_whole_replay() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_its_status() {
+fn invalid_http_request_is_answered_with_its_status() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let poster = Poster::new(&served, None);
@@ -262,7 +262,7 @@ fn an_initialize_that_the_host_refuses_begins_no_connection() {
 }
 
 #[test]
-fn clients_that_only_send_initialize_do_not_keep_an_honest_client_out() {
+fn clients_that_only_send_initialize_do_not_exhaust_the_server() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let body = initialize();

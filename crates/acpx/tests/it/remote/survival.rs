@@ -8,7 +8,7 @@ use crate::acpx::Place;
 use crate::editor::words;
 
 #[test]
-fn after_the_server_was_killed_in_mid_turn_a_client_goes_on_after_the_last_number_it_knows() {
+fn websocket_client_continues_from_its_cursor_after_a_server_kill() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);
@@ -47,7 +47,7 @@ fn whole(heard: &[String]) -> String {
 }
 
 #[test]
-fn after_the_server_was_killed_in_mid_turn_a_client_over_http_goes_on_after_the_last_number_it_knows() {
+fn http_client_continues_from_its_cursor_after_a_server_kill() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let poster = Poster::new(&served, None);
@@ -82,7 +82,7 @@ fn after_the_server_was_killed_in_mid_turn_a_client_over_http_goes_on_after_the_
 }
 
 #[test]
-fn a_host_that_is_killed_leaves_the_clients_of_a_server_connected() {
+fn killed_host_leaves_the_servers_clients_connected() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);

@@ -76,7 +76,7 @@ impl Homes {
 }
 
 #[test]
-fn what_was_said_there_while_no_host_ran_here_is_told_once_when_the_session_is_taken_up() {
+fn updates_of_a_remote_host_while_offline_are_replayed_once_on_restore() {
     let homes = Homes::new();
     homes.lose_host();
     homes.open();
@@ -87,7 +87,7 @@ fn what_was_said_there_while_no_host_ran_here_is_told_once_when_the_session_is_t
 }
 
 #[test]
-fn the_rest_of_a_turn_that_still_runs_there_is_a_turn_of_its_own_and_the_next_prompt_waits_for_it() {
+fn rest_of_a_running_remote_turn_runs_before_new_prompts() {
     let homes = Homes::new();
     homes.lose_host();
     let second = homes.near.start(&homes.with(&["--format", "quiet", "second"]));
@@ -105,12 +105,12 @@ fn the_rest_of_a_turn_that_still_runs_there_is_a_turn_of_its_own_and_the_next_pr
 }
 
 #[test]
-fn what_was_cancelled_here_while_the_way_there_was_gone_is_cancelled_there() {
+fn turn_cancelled_while_disconnected_is_cancelled_on_the_remote_host() {
     is_cancelled_there(&[]);
 }
 
 #[test]
-fn it_is_likewise_where_version_2_is_spoken_with_it() {
+fn remote_restore_works_the_same_in_version_2() {
     is_cancelled_there(&["--protocol", "2"]);
 }
 

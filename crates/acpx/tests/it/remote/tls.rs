@@ -4,7 +4,7 @@ use super::Served;
 use crate::acpx::{Done, Place, text};
 
 #[test]
-fn by_tls_a_session_is_lived_over_a_websocket_and_over_http_and_a_stranger_is_not_trusted() {
+fn tls_session_runs_over_websocket_and_http_and_untrusted_certificates_fail() {
     let (far, near) = (Place::new(), Place::new());
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (far.beside("cert.pem"), far.beside("key.pem"));
@@ -27,7 +27,7 @@ fn by_tls_a_session_is_lived_over_a_websocket_and_over_http_and_a_stranger_is_no
 }
 
 #[test]
-fn whoever_wants_tls_of_a_server_that_has_none_is_told_to_go_without() {
+fn tls_client_of_a_plain_server_gets_a_hint_for_plain_http() {
     let (far, near) = (Place::new(), Place::new());
     let served = Served::new(&far, &[]);
     for scheme in ["wss", "https"] {

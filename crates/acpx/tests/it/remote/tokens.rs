@@ -25,7 +25,7 @@ fn status(kept_out: Result<Socket, tungstenite::Error>) -> u16 {
 }
 
 #[test]
-fn once_there_is_a_token_nobody_comes_in_without_and_a_revoked_one_ends_what_it_began() {
+fn with_a_token_every_client_needs_one_and_revoking_ends_its_connections() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut open = Socket::new(&served);
@@ -78,7 +78,7 @@ fn a_token_is_shown_once_and_listed_without_its_secret() {
 }
 
 #[test]
-fn what_is_said_on_a_websocket_is_a_use_of_its_token() {
+fn websocket_messages_count_as_use_of_their_token() {
     let place = Place::new();
     let (secret, _) = make(&place, "laptop");
     let served = Served::new(&place, &[]);
@@ -106,7 +106,7 @@ fn what_is_said_on_a_websocket_is_a_use_of_its_token() {
 }
 
 #[test]
-fn a_page_of_another_origin_and_a_name_that_leads_here_stay_outside() {
+fn foreign_origin_and_rebound_host_name_are_refused() {
     let place = Place::new();
     let served = Served::new(&place, &["--allow-origin", "https://page.example"]);
     let knock = |headers: &[(&'static str, &str)]| {
@@ -133,7 +133,7 @@ fn a_page_of_another_origin_and_a_name_that_leads_here_stay_outside() {
 }
 
 #[test]
-fn a_page_may_ask_a_server_that_has_a_name_before_it_shows_its_token() {
+fn page_may_send_preflight_to_a_named_server_before_its_token() {
     let place = Place::new();
     place.ok(&["token", "new"]);
     let served = Served::new(&place, &["--allow-origin", "https://page.example"]);

@@ -9,7 +9,7 @@ use super::{Served, Socket};
 use crate::acpx::Place;
 
 #[test]
-fn a_client_on_a_websocket_lives_a_session_that_the_shell_has_too() {
+fn websocket_client_runs_a_session_that_the_shell_sees() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);
@@ -50,7 +50,7 @@ fn a_text_frame_is_a_message_however_it_is_broken_into_lines() {
 }
 
 #[test]
-fn a_client_that_says_that_it_goes_is_answered_likewise() {
+fn websocket_close_of_a_client_is_answered_with_a_close() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     for mut socket in [Socket::silent(&served, None).unwrap(), Socket::new(&served)] {
@@ -61,7 +61,7 @@ fn a_client_that_says_that_it_goes_is_answered_likewise() {
 }
 
 #[test]
-fn a_client_from_elsewhere_is_asked_unless_the_user_lets_it_approve_everything() {
+fn remote_client_gets_permission_requests_unless_the_user_approves_all() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);
@@ -88,7 +88,7 @@ fn a_client_from_elsewhere_is_asked_unless_the_user_lets_it_approve_everything()
 }
 
 #[test]
-fn a_client_from_elsewhere_names_no_agent_and_starts_nothing_here() {
+fn remote_client_names_no_agent_and_starts_nothing_here() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);

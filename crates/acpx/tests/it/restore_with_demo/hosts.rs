@@ -13,7 +13,7 @@ fn prompt(text: &str) -> Prompt {
 }
 
 #[tokio::test]
-async fn what_a_host_leaves_in_order_the_next_one_takes_up() {
+async fn sessions_of_a_stopped_host_are_restored_by_the_next() {
     let bench = Bench::new("");
     let session = bench.open().await;
     say(&session, "one").await;

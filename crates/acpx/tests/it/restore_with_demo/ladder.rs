@@ -12,7 +12,7 @@ async fn a_live_session_is_attached_to_as_it_is() {
 }
 
 #[tokio::test]
-async fn after_a_kill_resume_brings_it_back_and_the_conversation_goes_on() {
+async fn resume_restores_a_killed_agent_and_the_conversation_continues() {
     let bench = Bench::new("");
     let session = bench.killed().await;
     let ids = session.identity();
@@ -32,7 +32,7 @@ async fn the_next_prompt_brings_it_back_by_itself() {
 }
 
 #[tokio::test]
-async fn where_resume_is_withheld_load_brings_it_back_and_its_replay_is_not_kept_again() {
+async fn load_restores_without_resume_and_its_replay_is_not_stored_again() {
     let bench = Bench::new("--no-resume --late-commands");
     let session = bench.killed().await;
     assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Same));
@@ -98,7 +98,7 @@ async fn assert_end(flags: &str, end: Result<WakeOutcome, &'static str>) {
 }
 
 #[tokio::test]
-async fn after_a_failed_resume_load_is_tried_unless_the_session_is_not_lost() {
+async fn load_is_tried_after_a_failed_resume_unless_the_session_exists() {
     for (kind, means) in FAILURES {
         let end = match means {
             Means::Lost | Means::Unclear => Ok(loaded(ReplayVerdict::Same)),
@@ -109,7 +109,7 @@ async fn after_a_failed_resume_load_is_tried_unless_the_session_is_not_lost() {
 }
 
 #[tokio::test]
-async fn only_a_load_that_does_not_find_the_session_is_a_fresh_one() {
+async fn only_a_load_that_finds_no_session_creates_a_fresh_one() {
     for (kind, means) in FAILURES {
         let end = match means {
             Means::Lost => Ok(fresh(LineageReason::AgentLost)),
@@ -135,12 +135,12 @@ async fn when_resume_and_load_fail_the_later_answer_decides() {
 }
 
 #[tokio::test]
-async fn an_agent_that_offers_neither_rung_gets_a_fresh_session_openly() {
+async fn agent_without_load_and_resume_gets_an_announced_fresh_session() {
     assert_end("--no-resume --no-load", Ok(fresh(LineageReason::CannotRestore))).await;
 }
 
 #[tokio::test]
-async fn a_session_nothing_was_said_in_is_made_again_in_silence_however_its_agent_says_so() {
+async fn session_without_a_prompt_is_recreated_silently_for_every_error() {
     let kinds = FAILURES.iter().filter(|(_, means)| !matches!(means, Means::Error(_)));
     let flags = kinds.map(|(kind, _)| format!("--resume-fails {kind} --load-fails {kind}"));
     let silent = WakeOutcome::Fresh { reason: LineageReason::NotMaterialised, announced: false };
@@ -161,7 +161,7 @@ async fn a_session_nothing_was_said_in_is_made_again_in_silence_however_its_agen
 }
 
 #[tokio::test]
-async fn an_agent_that_keeps_a_session_from_its_first_moment_restores_it() {
+async fn agent_that_stores_a_session_at_once_restores_it() {
     let table = [
         ("--materialise-early", RESUMED),
         ("--materialise-early --no-resume", WakeOutcome::Restored { rung: Rung::Load, replay: None }),
@@ -176,7 +176,7 @@ async fn an_agent_that_keeps_a_session_from_its_first_moment_restores_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_lost_for_good_goes_on_afresh_under_the_same_record() {
+async fn lost_session_continues_afresh_under_the_same_record() {
     for flags in ["", "--no-resume", "--no-load"] {
         let bench = Bench::new(flags);
         let session = bench.killed().await;
@@ -196,7 +196,7 @@ async fn a_session_that_is_lost_for_good_goes_on_afresh_under_the_same_record() 
 }
 
 #[tokio::test]
-async fn without_a_fallback_a_loss_is_an_error_and_what_comes_back_is_restored() {
+async fn lost_session_without_fallback_is_an_error_until_the_agent_has_it() {
     let bench = Bench::new("");
     let session = bench.killed().await;
     let (memory, hidden) = (bench.memory(&session), bench.home.join("hidden"));
@@ -210,7 +210,7 @@ async fn without_a_fallback_a_loss_is_an_error_and_what_comes_back_is_restored()
 }
 
 #[tokio::test]
-async fn a_fresh_session_is_told_the_conversation_when_that_is_asked() {
+async fn fresh_session_gets_the_conversation_on_request() {
     let bench = Bench::new("");
     let session = bench.killed().await;
     fs::remove_file(bench.memory(&session)).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn ours_stays_whatever_the_agent_replays() {
+async fn record_stays_the_same_for_every_replay_of_the_agent() {
     let table = [
         ("--no-resume --replay full", loaded(ReplayVerdict::Same)),
         ("--no-resume --replay partial", loaded(ReplayVerdict::Shorter)),
@@ -23,7 +23,7 @@ async fn ours_stays_whatever_the_agent_replays() {
 }
 
 #[tokio::test]
-async fn a_rich_turn_comes_back_as_it_was() {
+async fn turn_with_all_kinds_of_content_is_restored_unchanged() {
     let bench = Bench::new("--no-resume");
     let session = bench.open().await;
     say(&session, "think plan tool permission mode code").await;
@@ -34,7 +34,7 @@ async fn a_rich_turn_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_replay_that_comes_late_is_not_shown_as_new() {
+async fn late_replay_is_not_shown_as_new() {
     let bench = Bench::new("--no-resume --replay late");
     let session = bench.killed().await;
     assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Shorter));
@@ -50,7 +50,7 @@ async fn a_replay_that_comes_late_is_not_shown_as_new() {
 }
 
 #[tokio::test]
-async fn an_agent_that_remembers_another_conversation_is_told_and_ours_stays() {
+async fn agent_with_another_conversation_is_reported_and_ours_stays() {
     let bench = Bench::new("--no-resume");
     let session = bench.killed().await;
     let memory = fs::read_to_string(bench.memory(&session)).unwrap();
@@ -78,7 +78,7 @@ fn an_hour_ago() -> Timestamp {
 }
 
 #[tokio::test]
-async fn what_was_said_elsewhere_is_found_by_the_agents_list_and_kept() {
+async fn changes_made_outside_are_found_by_the_agents_list_and_stored() {
     let bench = Bench::with("", EngineSettings { clock: an_hour_ago, ..quick() });
     let session = bench.killed().await;
     prompt_elsewhere(&bench, &session, "elsewhere").await;
@@ -93,7 +93,7 @@ async fn what_was_said_elsewhere_is_found_by_the_agents_list_and_kept() {
 }
 
 #[tokio::test]
-async fn what_was_said_elsewhere_is_kept_where_load_is_the_only_rung() {
+async fn changes_made_outside_are_stored_where_only_load_exists() {
     let bench = Bench::new("--no-resume");
     let session = bench.killed().await;
     prompt_elsewhere(&bench, &session, "think elsewhere").await;

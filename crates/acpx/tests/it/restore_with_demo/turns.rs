@@ -20,7 +20,7 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_ends_when_it_is_cancelled_and_the_agent_stays() {
+async fn waiting_turn_ends_when_cancelled_and_the_agent_stays() {
     let bench = Bench::new("");
     let session = bench.open().await;
     let pid = session.status().agent_pid;
@@ -48,7 +48,7 @@ async fn a_cancelled_turn_is_remembered_and_a_load_finds_nothing_new() {
 }
 
 #[tokio::test]
-async fn an_agent_that_crashes_in_mid_turn_is_told_kept_and_restored_by_the_next_prompt() {
+async fn agent_crash_in_mid_turn_is_reported_stored_and_restored_by_prompt() {
     for (flags, by) in [("", "session/resume"), ("--no-resume", "session/load")] {
         let bench = Bench::new(flags);
         let session = bench.open().await;

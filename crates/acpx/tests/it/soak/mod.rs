@@ -33,7 +33,7 @@ struct Soak {
 }
 
 #[test]
-fn two_editors_and_a_shell_end_with_the_conversation_that_is_kept_whoever_is_killed() {
+fn two_editors_and_a_shell_agree_with_the_record_after_random_kills() {
     let place = Place::new();
     place.scripted(&agent());
     soak(place, Soak { seed: seed(), agent: 1, turns: 1000, kills_of_a_kind: 14 });

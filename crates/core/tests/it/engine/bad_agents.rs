@@ -78,7 +78,7 @@ fn tool(kind: &str, id: &str, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_update_for_a_session_that_nobody_knows_is_kept_and_is_no_part_of_the_conversation() {
+async fn update_for_an_unknown_session_is_stored_outside_the_conversation() {
     let stranger = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"nobody","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"stranger"}}}}"#;
     let pair = Pair::new(quick(), |turn| turn.line(stranger).say("mine").end("end_turn")).await;
     pair.ends_well().await;
@@ -88,7 +88,7 @@ async fn an_update_for_a_session_that_nobody_knows_is_kept_and_is_no_part_of_the
 }
 
 #[tokio::test]
-async fn an_agent_that_answers_twice_and_answers_what_it_was_not_asked_is_heard_once() {
+async fn duplicate_and_unsolicited_responses_are_ignored() {
     let pair = Pair::new(quick(), |turn| {
         turn.line(r#"{"jsonrpc":"2.0","id":4711,"result":{"stopReason":"refusal"}}"#)
             .line(r#"{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no"}}"#)
@@ -100,7 +100,7 @@ async fn an_agent_that_answers_twice_and_answers_what_it_was_not_asked_is_heard_
 }
 
 #[tokio::test]
-async fn requests_that_share_an_id_with_each_other_or_with_ours_are_all_answered() {
+async fn requests_that_share_an_id_are_all_answered() {
     let ask = |id: &str| {
         let params = json!({
             "sessionId": "bad",
@@ -136,7 +136,7 @@ async fn requests_that_share_an_id_with_each_other_or_with_ours_are_all_answered
 }
 
 #[tokio::test]
-async fn a_permission_request_without_options_is_answered_cancelled_since_nothing_can_be_chosen() {
+async fn permission_request_without_options_is_answered_cancelled() {
     let params = json!({ "sessionId": "bad", "toolCall": { "toolCallId": "t" }, "options": [] });
     let pair =
         Pair::new(quick(), |turn| turn.request("session/request_permission", params).end("end_turn")).await;
@@ -154,7 +154,7 @@ async fn an_agent_that_streams_without_end_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_line_of_a_hundred_megabytes_is_dropped_and_told() {
+async fn line_of_a_hundred_megabytes_is_dropped_and_reported() {
     let open = br#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"bad","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""#;
     let pair = Pair::new(quick(), |turn| {
         turn.bytes(open)
@@ -174,7 +174,7 @@ async fn a_line_of_a_hundred_megabytes_is_dropped_and_told() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_text_and_one_that_is_nested_without_end_are_passed_over() {
+async fn non_utf8_and_endlessly_nested_lines_are_skipped() {
     let broken = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"bad\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"\xff\xfe\"}}}}\n";
     let nest = |open: &str, close: &str| format!("{}{}", open.repeat(200_000), close.repeat(200_000));
     let update = |deep: &str| {
@@ -203,7 +203,7 @@ async fn a_line_that_is_no_text_and_one_that_is_nested_without_end_are_passed_ov
 }
 
 #[tokio::test]
-async fn what_an_agent_prints_and_what_it_says_at_too_great_length_is_counted_in_the_turn_that_it_dies_in() {
+async fn garbage_and_overlong_lines_are_counted_in_the_turn_the_agent_dies() {
     let wire = WireLimits { line_bytes: 10_000, ..quick().wire };
     let pair = Pair::new(EngineSettings { wire, ..quick() }, |turn| {
         let turn = turn.line("thread 'main' panicked").line("note: run with RUST_BACKTRACE=1");
@@ -221,7 +221,7 @@ async fn what_an_agent_prints_and_what_it_says_at_too_great_length_is_counted_in
 }
 
 #[tokio::test]
-async fn what_an_agent_says_after_its_turn_belongs_to_no_turn() {
+async fn updates_after_the_turn_belong_to_no_turn() {
     let pair = Pair::new(quick(), |turn| turn.say("in time").end("end_turn").say("late")).await;
     assert_eq!(stop_reason(&pair.turn().await), "end_turn");
     let mut follower = pair.bad.follow(Seq::FIRST);
@@ -233,7 +233,7 @@ async fn what_an_agent_says_after_its_turn_belongs_to_no_turn() {
 }
 
 #[tokio::test]
-async fn a_tool_call_that_is_only_updated_or_begun_twice_is_one_tool_call() {
+async fn tool_call_updated_without_begin_or_begun_twice_is_one_tool_call() {
     let pair = Pair::new(quick(), |turn| {
         turn.update(tool("tool_call_update", "never begun", "completed"))
             .update(tool("tool_call", "twice", "pending"))
@@ -247,7 +247,7 @@ async fn a_tool_call_that_is_only_updated_or_begun_twice_is_one_tool_call() {
 }
 
 #[tokio::test]
-async fn tool_calls_that_have_other_ids_when_they_are_replayed_are_the_same_conversation() {
+async fn tool_calls_replayed_with_other_ids_are_the_same_conversation() {
     let bench = Bench::new();
     let (good, _) = bench.open(&faithful(everything())).await;
     let capabilities = json!({ "loadSession": true });
@@ -275,7 +275,7 @@ async fn tool_calls_that_have_other_ids_when_they_are_replayed_are_the_same_conv
 }
 
 #[tokio::test]
-async fn a_prompt_that_an_agent_with_closed_stdin_cannot_read_fails_at_once() {
+async fn prompt_to_an_agent_with_closed_stdin_fails_at_once() {
     let bench = Bench::with(quick());
     let closed = bench.home.join("closed");
     let close = |turn: Script| turn.end("end_turn").step(ScriptStep::CloseStdin).touch(&closed).hang();

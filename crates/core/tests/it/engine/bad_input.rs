@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_command_that_is_not_there() {
+async fn missing_command_fails_the_start() {
     let bench = Bench::new();
     let new = bench.new_session(AgentSpec::new("no-such-agent-here", [""; 0]), Vec::new());
     let error = bench.engine.open(new).await.err().unwrap();
@@ -22,7 +22,7 @@ async fn a_command_that_may_not_be_run() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_not_there() {
+async fn missing_directory_fails_the_start() {
     let bench = Bench::new();
     let (agent, _) = bench.agent(&Script::new());
     let mut new = bench.new_session(agent, Vec::new());
@@ -31,7 +31,7 @@ async fn a_directory_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn an_agent_that_exits_at_once_with_its_last_words() {
+async fn agent_that_exits_at_once_is_quoted_with_its_stderr() {
     let bench = Bench::new();
     let error =
         bench.open_error(&Script::new().stderr("first").stderr("no API key, giving up").exit(7)).await;
@@ -40,7 +40,7 @@ async fn an_agent_that_exits_at_once_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn an_agent_that_prints_garbage_is_heard_all_the_same() {
+async fn agent_that_prints_garbage_still_works() {
     let bench = Bench::new();
     let script =
         Script::new().line("npm WARN deprecated").bytes(b"\xff\xfe\x00\n").line("{\"id\":").line("[1,2]");
@@ -72,7 +72,7 @@ async fn an_agent_that_is_slow_to_answer_initialize() {
 }
 
 #[tokio::test]
-async fn an_agent_of_a_version_we_do_not_speak() {
+async fn agent_with_an_unsupported_protocol_version_fails() {
     for (version, text) in [(json!(2), "2"), (json!(99), "99"), (json!("1"), "\"1\""), (json!(1.5), "1.5")] {
         let bench = Bench::new();
         let error = bench
@@ -109,7 +109,7 @@ async fn a_login_that_is_needed() {
 }
 
 #[tokio::test]
-async fn an_answer_to_nothing_and_an_answer_given_twice_are_kept_and_change_nothing() {
+async fn unsolicited_and_duplicate_responses_are_stored_and_change_nothing() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -130,7 +130,7 @@ async fn an_answer_to_nothing_and_an_answer_given_twice_are_kept_and_change_noth
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_in_mid_turn_keeps_what_it_said_and_is_restored_by_the_next_prompt() {
+async fn agent_crash_in_mid_turn_keeps_its_updates_and_prompt_restores() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -150,7 +150,7 @@ async fn an_agent_that_dies_in_mid_turn_keeps_what_it_said_and_is_restored_by_th
 }
 
 #[tokio::test]
-async fn an_agent_that_floods_without_end_is_stopped_and_the_session_goes_on() {
+async fn endless_flood_of_an_agent_is_stopped_and_the_session_continues() {
     let bench = Bench::with(EngineSettings { turn_bytes: 300_000, ..quick() });
     let script = Script::new()
         .initialize(everything())
@@ -199,7 +199,7 @@ async fn an_agent_that_sends_garbage_without_end_before_it_initializes() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_fits_into_no_line_is_refused_and_the_session_goes_on() {
+async fn prompt_too_long_for_a_line_is_refused_and_the_session_continues() {
     let wire = acpx_core::wire::WireLimits { line_bytes: 100_000, ..acpx_core::wire::WireLimits::default() };
     let bench = Bench::with(EngineSettings { wire, ..quick() });
     let (session, _) = bench.open(&faithful(everything())).await;
@@ -209,7 +209,7 @@ async fn a_prompt_that_fits_into_no_line_is_refused_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn content_the_agent_does_not_take_ends_the_turn_and_nothing_is_sent() {
+async fn content_the_agent_does_not_accept_ends_the_turn_unsent() {
     let bench = Bench::new();
     let (session, command) = bench.open(&faithful(everything())).await;
     let image = Prompt::blocks(r#"[{"type":"image","data":"","mimeType":"image/png"}]"#).unwrap();
@@ -221,7 +221,7 @@ async fn content_the_agent_does_not_take_ends_the_turn_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_directory_that_has_gone_is_named_when_the_session_is_restored() {
+async fn missing_directory_is_named_when_the_session_is_restored() {
     let bench = Bench::new();
     let place = bench.home.join("project");
     std::fs::create_dir(&place).unwrap();
@@ -249,7 +249,7 @@ fn an_environment_is_printed_without_its_values() {
 }
 
 #[tokio::test]
-async fn lines_of_the_agent_that_are_too_long_are_counted_in_the_end_of_their_turn() {
+async fn overlong_agent_lines_are_counted_in_the_end_of_their_turn() {
     let wire = acpx_core::wire::WireLimits { line_bytes: 10_000, ..acpx_core::wire::WireLimits::default() };
     let bench = Bench::with(EngineSettings { wire, ..quick() });
     let long = "x".repeat(20_000);
@@ -271,7 +271,7 @@ async fn lines_of_the_agent_that_are_too_long_are_counted_in_the_end_of_their_tu
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_cancelled_while_it_waits_takes_no_count_of_lines_from_the_turn_that_runs() {
+async fn cancelled_queued_prompt_takes_no_dropped_lines_of_the_running_turn() {
     let wire = acpx_core::wire::WireLimits { line_bytes: 10_000, ..acpx_core::wire::WireLimits::default() };
     let bench = Bench::with(EngineSettings { wire, ..quick() });
     let go = bench.home.join("go");

@@ -15,7 +15,7 @@ pub(super) fn is_alive(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn close_is_sent_where_it_is_advertised_and_an_unknown_session_counts_as_closed() {
+async fn session_close_is_sent_where_advertised_and_unknown_session_counts_as_closed() {
     for answer in
         [Script::new().reply(json!({})), Script::new().reply_error(json!({"code": -32002, "message": "x"}))]
     {
@@ -62,7 +62,7 @@ async fn a_closed_record_can_be_restored_by_its_id() {
 }
 
 #[tokio::test]
-async fn a_parked_session_has_no_agent_and_comes_back_with_the_next_prompt() {
+async fn parked_session_has_no_agent_and_the_next_prompt_restores_it() {
     let bench = Bench::new();
     let (session, command) = bench.open(&faithful(everything())).await;
     prompt(&session, "one").await;
@@ -88,7 +88,7 @@ async fn an_agent_that_ignores_eof_and_terminate_is_killed_with_its_children() {
 }
 
 #[tokio::test]
-async fn what_a_dead_agent_leaves_in_its_group_is_ended() {
+async fn process_group_of_a_dead_agent_is_ended() {
     let bench = Bench::new();
     let child = ScriptStep::Child { seconds: 600, holds_stdout: false, own_group: false };
     let script =
@@ -127,7 +127,7 @@ async fn an_agent_that_talks_on_stderr_without_end_is_not_blocked() {
 }
 
 #[tokio::test]
-async fn shutdown_leaves_no_process_and_the_record_can_be_restored() {
+async fn shutdown_leaves_no_process_and_a_restorable_record() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     prompt(&session, "one").await;
@@ -175,7 +175,7 @@ async fn a_session_that_is_being_opened_does_not_outlive_a_shutdown() {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_for_what_a_dead_agent_left_even_if_another_is_coming() {
+async fn shutdown_waits_for_leftovers_of_a_dead_agent_while_another_starts() {
     let bench = Bench::new();
     let child = ScriptStep::Child { seconds: 600, holds_stdout: false, own_group: false };
     let script = Script::new()
@@ -193,7 +193,7 @@ async fn a_shutdown_waits_for_what_a_dead_agent_left_even_if_another_is_coming()
 }
 
 #[tokio::test]
-async fn a_shutdown_says_that_it_interrupted_the_turn_and_the_next_host_does_not_send_it_again() {
+async fn shutdown_interrupts_the_turn_and_the_next_host_does_not_resend_it() {
     let bench = Bench::new();
     let script =
         Script::new().initialize(everything()).session_new("s1").prompt(|turn| turn.say("busy").hang());
@@ -210,7 +210,7 @@ async fn a_shutdown_says_that_it_interrupted_the_turn_and_the_next_host_does_not
 }
 
 #[tokio::test]
-async fn what_an_agent_says_while_it_is_being_ended_is_kept() {
+async fn updates_of_an_agent_that_is_being_ended_are_stored() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -225,7 +225,7 @@ async fn what_an_agent_says_while_it_is_being_ended_is_kept() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_waits_for_any_more_ends_with_its_agent_and_leaves_no_record() {
+async fn session_new_without_waiting_callers_ends_its_agent_and_leaves_no_record() {
     let bench = Bench::new();
     let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
     let script =
@@ -248,7 +248,7 @@ async fn a_session_that_nobody_waits_for_any_more_ends_with_its_agent_and_leaves
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_claimed_is_deleted_here_and_at_its_agent() {
+async fn unclaimed_session_is_deleted_here_and_at_its_agent() {
     for is_awaited in [true, false] {
         let bench = Bench::new();
         let can_delete = json!({ "sessionCapabilities": { "close": {}, "delete": {} } });
@@ -288,7 +288,7 @@ async fn an_unclaimed_session_that_another_client_has_prompted_stays() {
 }
 
 #[tokio::test]
-async fn a_session_gives_its_scope_to_another_as_it_closes_or_keeps_both() {
+async fn closing_session_passes_its_scope_to_its_successor_or_keeps_it() {
     let bench = Bench::new();
     let (agent, _) = bench.agent(&faithful(everything()));
     let scope = Scope { agent: agent.key(), name: None };

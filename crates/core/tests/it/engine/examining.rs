@@ -14,7 +14,7 @@ async fn examine(bench: &Bench, script: &Script) -> (Result<Examination, Session
 }
 
 #[tokio::test]
-async fn an_agent_is_asked_what_it_can_do_and_for_a_session_and_nothing_is_left_of_it() {
+async fn probe_reads_capabilities_and_a_session_and_leaves_nothing() {
     let bench = Bench::new();
     // One that wants to read a file first is told that it cannot, and does not wait for ever.
     let script = Script::new()
@@ -45,7 +45,7 @@ async fn an_agent_is_asked_what_it_can_do_and_for_a_session_and_nothing_is_left_
 }
 
 #[tokio::test]
-async fn an_agents_session_list_is_read_to_its_last_page_by_one_process() {
+async fn agents_session_list_is_read_to_its_last_page_by_one_process() {
     let bench = Bench::new();
     let pages = 25;
     let can = json!({ "sessionCapabilities": { "list": {} } });
@@ -75,7 +75,7 @@ async fn an_agents_session_list_is_read_to_its_last_page_by_one_process() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_wanted_and_an_agent_that_dies_are_what_came_of_the_trial() {
+async fn probe_reports_a_missing_login_and_an_agent_crash() {
     let bench = Bench::new();
     let login = Script::new()
         .initialize(json!({}))

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_follower_sees_every_event_once_from_wherever_it_begins_while_the_agent_streams() {
+async fn follower_gets_every_event_once_from_any_cursor_while_streaming() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())

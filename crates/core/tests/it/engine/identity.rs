@@ -55,7 +55,7 @@ async fn fallback_keeps_record_id_and_changes_session_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_ids_are_there_as_soon_as_the_session_is() {
+async fn ids_are_available_as_soon_as_the_session_exists() {
     let bench = Bench::new();
     // Whoever opens waits on a thread of its own, so that it may look before the task has gone on.
     for _ in 0..50 {
@@ -82,7 +82,7 @@ async fn everything_works_without_inner_id() {
 }
 
 #[tokio::test]
-async fn an_inner_id_is_learnt_on_restore_kept_when_absent_and_replaced_openly() {
+async fn inner_id_is_learnt_on_restore_kept_when_absent_and_replaced_visibly() {
     let told = |id: &str| json!({"_meta": {"agentSessionId": id}});
     let start = |script: Script, answer: Value| {
         script

@@ -127,7 +127,7 @@ impl Store for GatedStore {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_or_sent_before_it_is_kept() {
+async fn nothing_is_published_or_sent_before_its_commit() {
     let gate = GatedStore::new();
     let store: Arc<dyn Store> = gate.clone();
     let engine = Engine::new(store.clone(), HostId::new("host").unwrap(), quick());
@@ -175,7 +175,7 @@ async fn nothing_is_shown_or_sent_before_it_is_kept() {
 }
 
 #[tokio::test]
-async fn what_was_promised_sent_or_answered_is_synced_and_a_chunk_is_not() {
+async fn acknowledged_sent_and_answered_events_are_synced_and_chunks_are_not() {
     let gate = GatedStore::new();
     let store: Arc<dyn Store> = gate.clone();
     let engine = Engine::new(store.clone(), HostId::new("host").unwrap(), quick());

@@ -53,7 +53,7 @@ async fn resume_brings_the_session_back() {
 }
 
 #[tokio::test]
-async fn load_brings_it_back_where_resume_is_not_advertised_and_its_replay_is_not_kept_again() {
+async fn load_restores_without_resume_and_its_replay_is_not_stored_again() {
     let bench = Bench::new();
     let replay = |script: Script| script.session_load(|replay| replay.user_said("one").say("first"));
     let (session, command) = after_a_kill(&bench, load_only(), replay).await;
@@ -112,7 +112,7 @@ async fn a_lost_session_falls_back_to_a_fresh_one_openly() {
 }
 
 #[tokio::test]
-async fn an_agent_that_can_neither_load_nor_resume_gets_a_fresh_session_and_never_an_unadvertised_call() {
+async fn agent_without_load_and_resume_gets_a_fresh_session() {
     let bench = Bench::new();
     let (session, command) = after_a_kill(&bench, json!({}), |script| script.session_new("s2")).await;
     let how = session.wake(restore()).await.unwrap();
@@ -121,7 +121,7 @@ async fn an_agent_that_can_neither_load_nor_resume_gets_a_fresh_session_and_neve
 }
 
 #[tokio::test]
-async fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
+async fn session_without_a_prompt_is_recreated_silently() {
     let bench = Bench::new();
     let no_rollout =
         json!({"code": -32603, "message": "Internal error", "data": {"details": "no rollout found"}});
@@ -139,7 +139,7 @@ async fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
 }
 
 #[tokio::test]
-async fn without_a_fallback_the_loss_is_an_error_and_the_record_stays_as_it_is() {
+async fn lost_session_without_fallback_is_an_error_and_keeps_the_record() {
     let bench = Bench::new();
     let (session, _) =
         after_a_kill(&bench, load_only(), |script| script.refuse("session/load", lost())).await;
@@ -151,7 +151,7 @@ async fn without_a_fallback_the_loss_is_an_error_and_the_record_stays_as_it_is()
 }
 
 #[tokio::test]
-async fn busy_elsewhere_and_login_needed_are_not_lost() {
+async fn session_busy_and_login_needed_are_not_session_lost() {
     let busy =
         json!({"code": -32600, "message": "Invalid request", "data": {"reason": "thread_active_writer"}});
     let login = json!({"code": -32000, "message": "Authentication required"});
@@ -170,7 +170,7 @@ async fn busy_elsewhere_and_login_needed_are_not_lost() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_while_it_restores_is_an_error_and_loses_nothing() {
+async fn agent_crash_while_restoring_is_an_error_and_loses_nothing() {
     let bench = Bench::new();
     let dies = |script: Script| {
         let again = script.expect("session/load").stderr("corrupt file").exit(3).next_start();
@@ -224,7 +224,7 @@ async fn a_reset_on_purpose_begins_afresh_without_trying() {
 }
 
 #[tokio::test]
-async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
+async fn conversation_is_carried_into_a_fresh_session_on_request() {
     let bench = Bench::new();
     let fresh = |script: Script| {
         script.session_new("s2").prompt(|turn| turn.end("end_turn")).prompt(|turn| turn.end("end_turn"))
@@ -255,7 +255,7 @@ async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
 }
 
 #[tokio::test]
-async fn a_replay_that_comes_late_is_not_shown_as_new() {
+async fn late_replay_is_not_shown_as_new() {
     let bench = Bench::new();
     let late = |script: Script| {
         script
@@ -272,7 +272,7 @@ async fn a_replay_that_comes_late_is_not_shown_as_new() {
 }
 
 #[tokio::test]
-async fn an_answer_that_begins_like_the_one_that_was_cut_off_is_shown_whole() {
+async fn answer_that_repeats_an_interrupted_one_is_shown_whole() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(load_only())

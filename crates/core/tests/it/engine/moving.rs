@@ -41,7 +41,7 @@ async fn a_moved_record_is_restored_in_its_new_directory() {
 }
 
 #[tokio::test]
-async fn additional_directories_inside_the_project_move_with_it_and_the_others_are_told() {
+async fn additional_directories_inside_the_project_move_and_others_are_reported() {
     let bench = Bench::new();
     let elsewhere = TempHome::new();
     let (inside, outside) =
@@ -63,7 +63,7 @@ async fn additional_directories_inside_the_project_move_with_it_and_the_others_a
 }
 
 #[tokio::test]
-async fn an_agent_that_refuses_another_directory_keeps_the_session() {
+async fn agent_that_refuses_another_directory_keeps_the_session() {
     // The last one calls the session unknown there, as if it had lost it.
     let refusals = [
         ("claude-code", -32603, None),
@@ -114,7 +114,7 @@ async fn a_record_with_a_running_turn_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_directory_where_another_has_the_scope_is_refused_and_the_record_stays_whole() {
+async fn directory_with_a_taken_scope_is_refused_and_the_record_stays() {
     let bench = Bench::new();
     let (cwd, real) = directory(&bench, "new");
     let (agent, _) = bench.agent(&faithful(load_only()));
@@ -214,7 +214,7 @@ async fn a_cwd_that_leads_to_another_directory_starts_no_agent() {
 }
 
 #[tokio::test]
-async fn a_session_asked_for_by_its_real_directory_takes_the_real_path_for_its_cwd() {
+async fn session_requested_by_real_directory_gets_the_real_path_as_cwd() {
     let linked = Linked::new();
     let (session, command) = linked.parked().await;
     let Linked { link, one, .. } = &linked;

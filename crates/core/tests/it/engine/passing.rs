@@ -29,7 +29,7 @@ fn error_of(result: Result<Arc<str>, SessionError>) -> (&'static str, String) {
 }
 
 #[tokio::test]
-async fn a_request_reaches_the_agent_while_a_turn_runs_and_is_kept_with_its_answer() {
+async fn request_is_forwarded_during_a_turn_and_stored_with_its_response() {
     let bench = Bench::new();
     let go = bench.home.join("go");
     let script = Script::new()
@@ -64,7 +64,7 @@ async fn a_request_reaches_the_agent_while_a_turn_runs_and_is_kept_with_its_answ
 }
 
 #[tokio::test]
-async fn what_a_session_offers_is_what_its_agent_told_last_wherever_it_told_it() {
+async fn session_offer_is_the_last_one_its_agent_advertised() {
     let bench = Bench::new();
     let commands = json!([{"name": "plan", "description": "Plan"}]);
     let options = |model: &str| json!([{"id": "model", "currentValue": model}]);
@@ -104,7 +104,7 @@ async fn what_a_session_offers_is_what_its_agent_told_last_wherever_it_told_it()
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_offered_is_never_sent_and_an_extensions_method_always_is() {
+async fn unadvertised_method_is_not_sent_and_an_extension_method_is() {
     let bench = Bench::new();
     let refusal = json!({"code": -32050, "message": "not today", "data": {"why": "rain"}});
     let script = Script::new()
@@ -126,7 +126,7 @@ async fn a_method_that_is_not_offered_is_never_sent_and_an_extensions_method_alw
 }
 
 #[tokio::test]
-async fn a_request_wakes_a_parked_agent_and_one_that_dies_over_it_is_an_error() {
+async fn forwarded_request_wakes_a_parked_agent_and_fails_if_it_dies() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -150,7 +150,7 @@ async fn a_request_wakes_a_parked_agent_and_one_that_dies_over_it_is_an_error() 
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_is_withdrawn() {
+async fn forwarded_request_without_a_waiting_client_is_cancelled() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -174,7 +174,7 @@ async fn a_request_that_nobody_waits_for_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn the_meta_of_a_client_goes_to_the_agent_with_its_request() {
+async fn meta_of_a_client_request_is_forwarded_to_the_agent() {
     let bench = Bench::new();
     let script = faithful(everything());
     let (agent, command) = bench.agent(&script);
@@ -195,7 +195,7 @@ async fn the_meta_of_a_client_goes_to_the_agent_with_its_request() {
 }
 
 #[tokio::test]
-async fn a_choice_that_the_agent_never_answers_ends_in_bounded_time_and_keeps_nothing() {
+async fn setting_the_agent_never_answers_times_out_and_is_not_stored() {
     let bench = Bench::new();
     let script = Script::new().initialize(json!({})).serve([
         ("session/new", Script::new().reply(offering())),

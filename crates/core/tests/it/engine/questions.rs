@@ -29,7 +29,7 @@ fn script() -> Script {
 }
 
 #[tokio::test]
-async fn the_clients_choice_reaches_the_agent_and_no_word_of_anybodys_is_no_to_an_edit() {
+async fn decision_of_the_client_reaches_the_agent_and_silence_rejects_an_edit() {
     let bench = Bench::new();
     let (session, command) = bench.open(&script()).await;
     let (ticket, mut questions) = asking(&session).await;
@@ -58,7 +58,7 @@ async fn the_clients_choice_reaches_the_agent_and_no_word_of_anybodys_is_no_to_a
 }
 
 #[tokio::test]
-async fn an_answer_to_a_question_of_an_earlier_turn_is_no_answer_to_its_namesake() {
+async fn answer_to_an_earlier_turns_request_does_not_answer_its_namesake() {
     let bench = Bench::new();
     let ask = r#"{"jsonrpc":"2.0","id":"a","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t1","kind":"edit"},"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"},{"optionId":"no","name":"No","kind":"reject_once"}]}}"#;
     let go = bench.home.join("go");
@@ -89,7 +89,7 @@ async fn an_answer_to_a_question_of_an_earlier_turn_is_no_answer_to_its_namesake
 }
 
 #[tokio::test]
-async fn a_yes_where_no_option_is_known_to_approve_is_a_no_and_counted_so() {
+async fn approval_without_an_approving_option_is_a_rejection_and_counted_so() {
     let bench = Bench::new();
     let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
     let ask = json!({
@@ -114,7 +114,7 @@ async fn a_yes_where_no_option_is_known_to_approve_is_a_no_and_counted_so() {
 }
 
 #[tokio::test]
-async fn what_nobody_is_there_to_be_asked_is_decided_as_if_reads_were_approved() {
+async fn permission_without_a_responder_follows_approve_reads() {
     let bench = Bench::new();
     let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
     let ask = |kind: &str| {
@@ -137,7 +137,7 @@ async fn what_nobody_is_there_to_be_asked_is_decided_as_if_reads_were_approved()
 }
 
 #[tokio::test]
-async fn whoever_joins_a_turn_to_advise_is_asked_from_then_on_and_a_turn_that_is_over_is_told() {
+async fn responder_that_joins_a_turn_gets_its_later_permission_requests() {
     let bench = Bench::new();
     let [one, two] = ["one", "two"].map(|name| bench.home.join(name));
     let turn = Script::new().await_file(&one).ask_permission("t1");
@@ -166,7 +166,7 @@ fn form() -> Value {
 }
 
 #[tokio::test]
-async fn what_is_no_permission_is_put_to_the_turns_client_and_declined_where_nobody_answers() {
+async fn elicitation_goes_to_the_turns_client_and_is_declined_without_answer() {
     let bench = Bench::new();
     let turn = Script::new().request("elicitation/create", form()).end("end_turn");
     let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
@@ -196,7 +196,7 @@ async fn what_is_no_permission_is_put_to_the_turns_client_and_declined_where_nob
 }
 
 #[tokio::test]
-async fn a_question_is_withdrawn_when_its_agent_takes_it_back_or_its_turn_is_cancelled() {
+async fn permission_request_is_withdrawn_by_its_agent_or_a_cancelled_turn() {
     let bench = Bench::new();
     let ask =
         json!({"jsonrpc": "2.0", "id": "a", "method": "elicitation/create", "params": form()}).to_string();
@@ -230,7 +230,7 @@ async fn a_question_is_withdrawn_when_its_agent_takes_it_back_or_its_turn_is_can
 }
 
 #[tokio::test]
-async fn a_question_that_was_taken_back_before_it_was_put_is_not_asked_by_the_name_of_the_next() {
+async fn permission_request_withdrawn_before_dispatch_does_not_affect_the_next() {
     let bench = Bench::new();
     let ask = |call: &str| {
         let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });

@@ -38,7 +38,7 @@ fn load_only() -> Value {
 }
 
 #[tokio::test]
-async fn a_session_without_a_prompt_is_not_asked_for_where_its_agent_has_not_written_it_down() {
+async fn session_without_a_prompt_is_not_loaded_from_an_agent_without_it() {
     let unwritten = [
         "claude",
         "claude-code",
@@ -77,7 +77,7 @@ async fn a_session_without_a_prompt_is_not_asked_for_where_its_agent_has_not_wri
 }
 
 #[tokio::test]
-async fn a_prompt_that_was_cut_off_is_replayed_without_its_answer_or_not_at_all() {
+async fn interrupted_prompt_is_replayed_without_its_answer_or_not_at_all() {
     for replays_it in [true, false] {
         let bench = Bench::new();
         let first = Script::new()
@@ -102,7 +102,7 @@ async fn a_prompt_that_was_cut_off_is_replayed_without_its_answer_or_not_at_all(
 }
 
 #[tokio::test]
-async fn a_turn_that_went_on_without_us_is_kept_when_its_words_come_after_the_load() {
+async fn turn_that_continued_without_us_is_stored_after_the_load() {
     let bench = Bench::new();
     let goes_on = |script: Script| {
         script
@@ -157,7 +157,7 @@ async fn gemini_is_not_loaded_in_the_minute_it_began() {
 }
 
 #[tokio::test]
-async fn what_a_user_says_of_an_agent_comes_before_what_is_known_of_it() {
+async fn agent_profile_of_the_user_precedes_the_built_in_one() {
     let bench = Bench::new();
     let first = Script::new().initialize(load_only()).session_new("s1");
     let script = first.next_start().initialize(load_only()).session_load(|replay| replay);
@@ -172,7 +172,7 @@ async fn what_a_user_says_of_an_agent_comes_before_what_is_known_of_it() {
 }
 
 #[tokio::test]
-async fn an_agent_is_known_by_what_it_calls_itself_where_nothing_else_tells() {
+async fn agent_profile_is_chosen_by_agent_info_without_other_evidence() {
     let bench = Bench::new();
     let answer = json!({
         "protocolVersion": 1,
@@ -188,7 +188,7 @@ async fn an_agent_is_known_by_what_it_calls_itself_where_nothing_else_tells() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_model_is_told_as_the_agent_told_it_whatever_its_code() {
+async fn model_error_is_reported_in_the_agents_words_for_any_code() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -207,7 +207,7 @@ async fn an_error_of_the_model_is_told_as_the_agent_told_it_whatever_its_code() 
 }
 
 #[tokio::test]
-async fn a_tool_call_is_one_however_it_is_introduced_and_whatever_its_replay_calls_it() {
+async fn tool_call_is_one_for_every_introduction_and_replay_id() {
     let bench = Bench::new();
     let tool = |kind: &str, id: &str, status: &str| json!({"sessionUpdate": kind, "toolCallId": id, "title": "Read", "kind": "read", "status": status});
     let first = Script::new().initialize(load_only()).session_new("s1").prompt(|turn| {
@@ -242,7 +242,7 @@ async fn a_tool_call_is_one_however_it_is_introduced_and_whatever_its_replay_cal
 }
 
 #[tokio::test]
-async fn a_rejection_that_ends_the_turn_as_cancelled_is_a_rejection_and_the_session_goes_on() {
+async fn rejection_that_ends_the_turn_as_cancelled_keeps_the_session() {
     // The only way to reject that both agents for Codex offer is to abort the turn.
     for name in ["codex", "zed-codex"] {
         let bench = Bench::new();
@@ -261,7 +261,7 @@ async fn a_rejection_that_ends_the_turn_as_cancelled_is_a_rejection_and_the_sess
 }
 
 #[tokio::test]
-async fn a_question_that_is_taken_back_after_our_cancel_has_answered_it_is_answered_once() {
+async fn permission_request_withdrawn_after_our_cancel_is_answered_once() {
     for name in ["claude", "codex"] {
         let bench = Bench::new();
         let options = json!([{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }]);
@@ -294,8 +294,7 @@ async fn a_question_that_is_taken_back_after_our_cancel_has_answered_it_is_answe
 }
 
 #[tokio::test]
-async fn an_agent_that_never_answers_for_want_of_a_login_is_ended_by_its_turns_limit_and_can_be_asked_again()
-{
+async fn agent_silent_for_a_missing_login_is_ended_by_the_turn_limit() {
     for name in ["opencode", "kilocode"] {
         let bench = Bench::new();
         let silent = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);
@@ -311,7 +310,7 @@ async fn an_agent_that_never_answers_for_want_of_a_login_is_ended_by_its_turns_l
 }
 
 #[tokio::test]
-async fn a_resume_that_replays_is_taken_as_a_replay_before_its_answer_and_after() {
+async fn replay_during_resume_is_a_replay_before_and_after_its_response() {
     let resumes = json!({"sessionCapabilities": {"resume": {}}});
     for is_late in [false, true] {
         let bench = Bench::new();
@@ -330,7 +329,7 @@ async fn a_resume_that_replays_is_taken_as_a_replay_before_its_answer_and_after(
 }
 
 #[tokio::test]
-async fn a_complaint_about_garbage_a_strange_request_and_a_strange_notification_end_no_turn() {
+async fn error_notice_and_unknown_requests_and_notifications_end_no_turn() {
     let bench = Bench::new();
     let complaint = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#;
     let status = r#"{"jsonrpc":"2.0","method":"_auth/status_update","params":{"loggedIn":true}}"#;
@@ -349,7 +348,7 @@ async fn a_complaint_about_garbage_a_strange_request_and_a_strange_notification_
 }
 
 #[tokio::test]
-async fn what_an_agent_tells_after_its_load_was_answered_is_kept_and_is_no_replay() {
+async fn updates_after_the_load_response_are_stored_and_are_no_replay() {
     let bench = Bench::new();
     let commands = json!({"sessionUpdate": "available_commands_update", "availableCommands": []});
     let usage = json!({"sessionUpdate": "usage_update", "used": 7, "size": 9});
@@ -370,7 +369,7 @@ async fn what_an_agent_tells_after_its_load_was_answered_is_kept_and_is_no_repla
 }
 
 #[tokio::test]
-async fn an_agent_that_is_known_to_stay_is_not_waited_for_at_each_step_of_its_end() {
+async fn agent_known_to_ignore_eof_is_not_waited_for_at_shutdown() {
     let patient = EngineSettings {
         process: GracePeriods { eof: Duration::from_mins(5), term: Duration::from_mins(5) },
         ..quick()

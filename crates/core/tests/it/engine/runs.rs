@@ -18,7 +18,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn the_process_of_an_agent_is_kept_from_the_answer_to_new_on() {
+async fn agent_process_is_recorded_from_the_response_to_session_new() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     let pid = session.status().agent_pid.unwrap();
@@ -29,7 +29,7 @@ async fn the_process_of_an_agent_is_kept_from_the_answer_to_new_on() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_asked_for_is_kept_as_such_and_every_other_in_words() {
+async fn requested_agent_exit_is_recorded_as_such_and_others_with_reason() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     session.park().await.unwrap();
@@ -45,7 +45,7 @@ async fn an_end_that_was_asked_for_is_kept_as_such_and_every_other_in_words() {
 }
 
 #[tokio::test]
-async fn a_shutdown_leaves_no_run_without_an_end() {
+async fn shutdown_leaves_no_agent_run_without_an_end() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     let (busy, _) = bench.open(&Script::new().initialize(json!({})).session_new("s2").hang()).await;
@@ -56,7 +56,7 @@ async fn a_shutdown_leaves_no_run_without_an_end() {
 }
 
 #[tokio::test]
-async fn an_agent_with_nothing_to_do_is_parked_unless_somebody_holds_its_session() {
+async fn idle_agent_is_parked_unless_a_client_holds_its_session() {
     let bench = Bench::new();
     let (session, command) = bench.open(&faithful(everything())).await;
     let hold = session.hold();
@@ -79,7 +79,7 @@ async fn an_agent_with_nothing_to_do_is_parked_unless_somebody_holds_its_session
 }
 
 #[tokio::test]
-async fn what_only_an_agents_process_remembers_is_parked_for_an_idle_time_that_was_asked_for_and_no_other() {
+async fn agent_with_the_only_memory_is_parked_only_on_request() {
     let bench = Bench::with(EngineSettings { idle: Some(Duration::ZERO), ..quick() });
     let (session, command) = bench.open(&faithful(json!({}))).await;
     // Nothing has been said that it could remember.
@@ -96,7 +96,7 @@ async fn what_only_an_agents_process_remembers_is_parked_for_an_idle_time_that_w
 }
 
 #[tokio::test]
-async fn an_agent_that_restores_sessions_is_parked_after_the_idle_time_of_its_engine() {
+async fn agent_that_restores_sessions_is_parked_after_the_default_idle_time() {
     let bench = Bench::with(EngineSettings { idle: Some(Duration::ZERO), ..quick() });
     let (session, command) = bench.open(&faithful(everything())).await;
     prompt(&session, "one").await;
@@ -116,7 +116,7 @@ async fn a_session_has_its_ids_from_the_moment_it_is_attached() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_there_can_be_given_a_scope_and_keeps_it() {
+async fn existing_session_can_be_given_a_scope_and_keeps_it() {
     let bench = Bench::new();
     let (agent, _) = bench.agent(&faithful(everything()));
     let scope = Scope { agent: agent.key(), name: Some(SessionName::new("work").unwrap()) };
@@ -134,7 +134,7 @@ async fn a_session_that_is_there_can_be_given_a_scope_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn a_reserved_record_has_no_session_until_it_is_free_and_no_other_record_waits() {
+async fn reserved_record_opens_no_session_until_released() {
     let bench = Bench::new();
     let (one, _) = bench.open(&faithful(everything())).await;
     let (two, _) = bench.open(&Script::new().initialize(everything()).session_new("s2")).await;
@@ -157,7 +157,7 @@ async fn a_reserved_record_has_no_session_until_it_is_free_and_no_other_record_w
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn an_agent_starts_for_whoever_waits_first_when_another_has_died() {
+async fn agent_starts_for_the_first_waiting_client_after_a_crash() {
     let bench = Bench::new();
     let script = Script::new().initialize(json!({})).session_new("s1").hang().next_start();
     let script = script.initialize(json!({})).session_new("s2").prompt(|turn| turn.end("end_turn")).hang();
@@ -181,7 +181,7 @@ async fn an_agent_starts_for_whoever_waits_first_when_another_has_died() {
 }
 
 #[tokio::test]
-async fn a_parked_session_that_nobody_uses_is_freed_and_restored_by_the_next_prompt() {
+async fn unused_parked_session_is_freed_and_the_next_prompt_restores_it() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     let record = session.record_id().clone();

@@ -75,7 +75,7 @@ fn last_methods(command: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_set_is_set_again_before_the_prompt_after_the_agent_was_killed() {
+async fn settings_are_restored_before_the_prompt_after_an_agent_kill() {
     let bench = Bench::new();
     let (session, command) = bench.open(&obedient()).await;
     prompt(&session, "one").await;
@@ -90,7 +90,7 @@ async fn what_was_set_is_set_again_before_the_prompt_after_the_agent_was_killed(
 }
 
 #[tokio::test]
-async fn another_host_sets_a_fresh_session_as_the_last_one_was_the_model_first_and_the_mode_last() {
+async fn next_host_sets_a_fresh_sessions_model_first_and_mode_last() {
     let bench = Bench::new();
     let begun = Script::new()
         .initialize(json!({}))
@@ -130,7 +130,7 @@ async fn another_host_sets_a_fresh_session_as_the_last_one_was_the_model_first_a
 }
 
 #[tokio::test]
-async fn what_a_loaded_session_shows_already_is_not_set_again() {
+async fn settings_that_a_loaded_session_already_has_are_not_set_again() {
     let bench = Bench::new();
     let mut loaded = offering("s1");
     loaded["modes"] = modes("plan");
@@ -152,7 +152,7 @@ async fn what_a_loaded_session_shows_already_is_not_set_again() {
 }
 
 #[tokio::test]
-async fn a_setting_that_the_agent_refuses_is_said_and_the_prompt_goes_on() {
+async fn setting_the_agent_refuses_is_reported_and_the_prompt_continues() {
     let bench = Bench::new();
     let refusal = json!({"code": -32602, "message": "not in this directory"});
     let script = Script::new()
@@ -189,7 +189,7 @@ async fn a_setting_that_the_agent_refuses_is_said_and_the_prompt_goes_on() {
 }
 
 #[tokio::test]
-async fn an_agent_that_has_left_a_mode_by_itself_is_not_pushed_back_into_it() {
+async fn mode_that_the_agent_left_by_itself_is_not_restored() {
     let bench = Bench::new();
     let leaves = json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"});
     let script = Script::new().initialize(json!({"loadSession": true})).serve([

@@ -29,7 +29,7 @@ fn http_server() -> McpServer {
 }
 
 #[tokio::test]
-async fn everything_exchanged_is_kept_in_order() {
+async fn all_messages_are_stored_in_order() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     prompt(&session, "hi").await;
@@ -53,7 +53,7 @@ async fn everything_exchanged_is_kept_in_order() {
 }
 
 #[tokio::test]
-async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says_who_we_are() {
+async fn initialize_advertises_files_and_terminals_to_a_v1_agent() {
     let bench = Bench::new();
     let (_, command) = bench.open(&faithful(everything())).await;
     let (_, params) = &received(&command)[0];
@@ -71,7 +71,7 @@ async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says
 }
 
 #[tokio::test]
-async fn an_agent_works_in_its_sessions_directory_wherever_we_were_started() {
+async fn agent_runs_in_its_sessions_directory_wherever_we_started() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
@@ -81,7 +81,7 @@ async fn an_agent_works_in_its_sessions_directory_wherever_we_were_started() {
 }
 
 #[tokio::test]
-async fn new_load_and_resume_carry_the_same_cwd_and_servers_byte_for_byte() {
+async fn session_new_load_and_resume_carry_identical_cwd_and_mcp_servers() {
     let bench = Bench::new();
     let capabilities = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
     let script = Script::new().initialize(capabilities).serve([
@@ -113,7 +113,7 @@ async fn new_load_and_resume_carry_the_same_cwd_and_servers_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn mcp_servers_are_always_there_even_when_there_are_none() {
+async fn mcp_servers_member_is_always_sent_even_when_empty() {
     let bench = Bench::new();
     let (_, command) = bench.open(&faithful(everything())).await;
     assert_eq!(received(&command)[1].1["mcpServers"], json!([]));
@@ -131,7 +131,7 @@ async fn an_http_server_is_refused_by_name_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn an_http_server_goes_out_where_it_is_advertised_and_its_secrets_are_never_kept() {
+async fn http_mcp_server_is_sent_where_advertised_and_its_secrets_never_stored() {
     let bench = Bench::new();
     let (agent, command) = bench.agent(&faithful(json!({"mcpCapabilities": {"http": true}})));
     let session =
@@ -149,7 +149,7 @@ async fn an_http_server_goes_out_where_it_is_advertised_and_its_secrets_are_neve
 }
 
 #[tokio::test]
-async fn servers_whose_values_cannot_be_had_are_left_out_and_named() {
+async fn mcp_servers_with_unavailable_values_are_left_out_and_named() {
     let bench = Bench::new();
     let (agent, command) = bench.agent(&faithful(everything()));
     let session = bench.engine.open(bench.new_session(agent, vec![stdio_server()])).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_restore_of_an_acp_session_that_another_record_has_is_refused() {
 }
 
 #[tokio::test]
-async fn unknown_updates_requests_and_notifications_are_kept_as_they_came() {
+async fn unknown_updates_requests_and_notifications_are_stored_verbatim() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| {
         turn.line(r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"from_the_future","n":1e3}}}"#)
@@ -240,7 +240,7 @@ async fn unknown_updates_requests_and_notifications_are_kept_as_they_came() {
 }
 
 #[tokio::test]
-async fn an_update_for_another_session_is_kept_and_is_no_part_of_the_conversation() {
+async fn update_for_another_session_is_stored_outside_the_conversation() {
     let bench = Bench::new();
     let foreign = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"child","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not yours"}}}}"#;
     let script = Script::new()
@@ -254,7 +254,7 @@ async fn an_update_for_another_session_is_kept_and_is_no_part_of_the_conversatio
 }
 
 #[tokio::test]
-async fn what_an_agent_can_do_is_remembered_for_the_day_it_was_told_on_and_a_start_refreshes_it() {
+async fn capabilities_are_cached_for_a_day_and_refreshed_by_a_start() {
     static NOW: AtomicI64 = AtomicI64::new(0);
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let clock = || Timestamp::from_millis(NOW.load(Ordering::Relaxed)).unwrap();

@@ -11,7 +11,7 @@ fn over(store: SqliteStore) -> Bench {
 }
 
 #[tokio::test]
-async fn a_full_disk_ends_the_session_with_an_error_and_what_was_acknowledged_is_there() {
+async fn full_disk_ends_the_session_with_an_error_and_keeps_acknowledged_events() {
     let home = TempHome::new();
     let path = home.join("acpx.db");
     let options = SqliteOptions { size_limit: Some(200 * 1024), ..SqliteOptions::new(Access::ReadWrite) };
@@ -42,7 +42,7 @@ async fn a_full_disk_ends_the_session_with_an_error_and_what_was_acknowledged_is
 }
 
 #[tokio::test]
-async fn a_store_that_may_only_be_read_opens_no_session_and_leaves_no_agent() {
+async fn read_only_store_opens_no_session_and_leaves_no_agent() {
     let home = TempHome::new();
     let path = home.join("acpx.db");
     drop(SqliteStore::open(&path, Access::ReadWrite).unwrap());

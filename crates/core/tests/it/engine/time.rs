@@ -26,7 +26,7 @@ async fn until_said(session: &Session, words: &str) {
 }
 
 #[tokio::test]
-async fn a_turn_without_limits_is_ended_by_no_clock_of_ours_however_long_it_takes() {
+async fn turn_without_limits_never_times_out() {
     let bench = Bench::new();
     let (go, later) = (bench.home.join("go"), bench.home.join("later"));
     let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| {
@@ -52,7 +52,7 @@ async fn a_turn_without_limits_is_ended_by_no_clock_of_ours_however_long_it_take
 }
 
 #[tokio::test]
-async fn a_turn_that_takes_too_long_is_cancelled_though_its_agent_goes_on_talking() {
+async fn turn_over_its_timeout_is_cancelled_though_its_agent_streams() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -78,7 +78,7 @@ async fn a_turn_that_takes_too_long_is_cancelled_though_its_agent_goes_on_talkin
 }
 
 #[tokio::test]
-async fn time_that_was_spent_before_the_prompt_counts_and_the_limit_is_said_as_it_was_given() {
+async fn time_before_the_prompt_counts_and_the_timeout_is_reported_as_given() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -93,7 +93,7 @@ async fn time_that_was_spent_before_the_prompt_counts_and_the_limit_is_said_as_i
 }
 
 #[tokio::test]
-async fn the_run_of_an_agent_that_ignores_a_cancel_says_why_it_was_ended() {
+async fn agent_that_ignores_cancel_has_its_exit_reason_recorded() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -113,7 +113,7 @@ async fn the_run_of_an_agent_that_ignores_a_cancel_says_why_it_was_ended() {
 }
 
 #[tokio::test]
-async fn an_agent_that_answers_a_cancel_as_if_it_had_finished_has_been_cancelled_all_the_same() {
+async fn cancelled_turn_that_the_agent_ends_normally_counts_as_cancelled() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -139,7 +139,7 @@ async fn an_agent_that_answers_a_cancel_as_if_it_had_finished_has_been_cancelled
 }
 
 #[tokio::test]
-async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_anew() {
+async fn pending_permission_request_stops_the_silence_timeout_and_an_answer_restarts_it() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({}))
@@ -162,7 +162,7 @@ async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_an
 }
 
 #[tokio::test]
-async fn a_command_that_prints_on_and_that_nobody_waits_for_is_no_word_of_the_agent() {
+async fn output_of_a_background_terminal_does_not_reset_the_silence_timeout() {
     let bench = Bench::new();
     let endless = json!({ "sessionId": "{sessionId}", "command": "while echo on; do sleep 0.05; done" });
     let script = Script::new()
@@ -205,7 +205,7 @@ fn narrow() -> EngineSettings {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_slow_to_read_is_heard_meanwhile_and_ended_by_no_clock_of_ours() {
+async fn agent_that_reads_slowly_is_still_received_and_never_timed_out() {
     let bench = Bench::with(narrow());
     let (session, command, ticket) = with_unread_answers(&bench).await;
     tokio::time::pause();
@@ -221,7 +221,7 @@ async fn an_agent_that_is_slow_to_read_is_heard_meanwhile_and_ended_by_no_clock_
 }
 
 #[tokio::test]
-async fn a_session_whose_agent_reads_nothing_is_cancelled_and_parked_in_bounded_time() {
+async fn session_whose_agent_reads_nothing_is_cancelled_and_parked_in_time() {
     let bench = Bench::with(narrow());
     let (session, _, ticket) = with_unread_answers(&bench).await;
     session.cancel(None).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_session_whose_agent_reads_nothing_is_cancelled_and_parked_in_bounded_
 }
 
 #[tokio::test]
-async fn what_waits_for_an_agent_that_reads_nothing_is_bounded_also_where_nobody_waits_for_its_answer() {
+async fn send_queue_of_an_agent_that_reads_nothing_is_bounded() {
     let bench = Bench::new();
     let script =
         Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.say("begun").hang());
@@ -257,7 +257,7 @@ async fn what_waits_for_an_agent_that_reads_nothing_is_bounded_also_where_nobody
 }
 
 #[tokio::test]
-async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its_time_is_over() {
+async fn queued_prompt_that_outlives_its_host_keeps_its_timeouts() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())

@@ -140,7 +140,7 @@ async fn the_policy_of_the_turn_governs_files_and_terminals() {
 }
 
 #[tokio::test]
-async fn a_write_that_needs_asking_is_put_as_a_question_and_done_when_allowed() {
+async fn write_that_needs_permission_is_requested_and_done_when_approved() {
     let bench = Bench::new();
     let file = bench.home.join("file");
     std::fs::write(&file, "old").unwrap();
@@ -181,7 +181,7 @@ async fn a_write_that_needs_asking_is_put_as_a_question_and_done_when_allowed() 
 }
 
 #[tokio::test]
-async fn what_the_turns_client_says_of_a_file_goes_to_the_agent_as_it_is() {
+async fn client_response_to_a_file_request_reaches_the_agent_verbatim() {
     let bench = Bench::new();
     let file = bench.home.join("file");
     std::fs::write(&file, "saved").unwrap();
@@ -239,7 +239,7 @@ async fn a_command_runs_is_shown_is_waited_for_and_is_released() {
 }
 
 #[tokio::test]
-async fn of_what_a_command_shows_an_agent_gets_as_much_as_it_asked_for_and_no_half_character() {
+async fn terminal_output_is_limited_as_requested_without_split_characters() {
     let bench = Bench::new();
     let (method, mut params) = create("printf 'abcä1234567'");
     params["outputByteLimit"] = 8.into();
@@ -259,7 +259,7 @@ async fn of_what_a_command_shows_an_agent_gets_as_much_as_it_asked_for_and_no_ha
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_a_terminal_again_and_again_fills_no_store() {
+async fn polling_a_terminal_does_not_grow_the_store() {
     let bench = Bench::new();
     let (go, poll) = (bench.home.join("go"), terminal("terminal/output"));
     let waiting = format!("echo ready; while ! test -e {}; do sleep 0.05; done", go.display());
@@ -281,7 +281,7 @@ async fn an_agent_that_asks_a_terminal_again_and_again_fills_no_store() {
 }
 
 #[tokio::test]
-async fn what_a_command_is_given_in_confidence_reaches_it_and_is_not_kept() {
+async fn secret_environment_of_a_terminal_reaches_it_and_is_not_stored() {
     let bench = Bench::new();
     let (file, out) = (bench.home.join("config"), bench.home.join("out"));
     let script = format!("echo $API_TOKEN $PLAIN; echo $API_TOKEN > {}", out.display());
@@ -330,7 +330,7 @@ async fn with_terminal(bench: &Bench) -> (Session, Vec<ProcessIdentity>) {
 }
 
 #[tokio::test]
-async fn no_command_outlives_the_session_however_that_ends_and_its_end_is_kept() {
+async fn terminals_end_with_their_session_and_their_exit_is_stored() {
     for way in ["closed", "parked", "its agent died", "its engine stopped"] {
         let bench = Bench::new();
         let (session, processes) = with_terminal(&bench).await;
@@ -374,7 +374,7 @@ async fn an_agent_may_read_before_it_has_a_session_but_not_write() {
 }
 
 #[tokio::test]
-async fn additional_directories_go_to_an_agent_that_takes_them_and_belong_to_the_session() {
+async fn additional_directories_are_sent_to_a_supporting_agent_and_are_roots() {
     let (bench, more) = (Bench::new(), TempHome::new());
     let file = more.join("file");
     std::fs::write(&file, "more").unwrap();
@@ -410,7 +410,7 @@ async fn additional_directories_go_to_an_agent_that_takes_them_and_belong_to_the
 }
 
 #[tokio::test]
-async fn an_agent_that_takes_no_additional_directories_is_given_none_and_it_is_said() {
+async fn agent_without_additional_directories_gets_none_and_this_is_reported() {
     let bench = Bench::new();
     let (agent, command) = bench.agent(&faithful(json!({})));
     let new =
@@ -432,7 +432,7 @@ async fn until_answered(command: &[String], count: usize) {
 }
 
 #[tokio::test]
-async fn a_request_with_the_id_of_an_open_one_is_refused_and_the_word_on_the_first_counts_for_it_alone() {
+async fn request_with_an_open_id_is_refused_and_keeps_the_first_decision() {
     let bench = Bench::new();
     let (harmless, harmful) = (bench.home.join("harmless"), bench.home.join("harmful"));
     let create = |file: &Path| {
@@ -489,7 +489,7 @@ async fn an_agent_that_waits_for_its_command_is_not_silent() {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_command_shows_in_pieces_or_an_error_repeats_is_not_kept() {
+async fn secret_in_split_terminal_output_or_errors_is_not_stored() {
     let bench = Bench::new();
     let (go, poll) = (bench.home.join("go"), terminal("terminal/output"));
     let waiting =
@@ -521,7 +521,7 @@ async fn a_secret_that_a_command_shows_in_pieces_or_an_error_repeats_is_not_kept
 }
 
 #[tokio::test]
-async fn the_error_of_a_turn_that_fails_for_want_of_an_answer_has_no_secret_and_is_short() {
+async fn error_of_a_turn_without_a_responder_is_short_and_secret_free() {
     let bench = Bench::new();
     let line = format!("curl -H hunter2secret {}", "x".repeat(2000));
     let (agent, _) = bench.agent(&requesting([create(&line)]));
@@ -545,7 +545,7 @@ async fn the_error_of_a_turn_that_fails_for_want_of_an_answer_has_no_secret_and_
 }
 
 #[tokio::test]
-async fn however_many_waits_there_are_a_command_can_be_killed() {
+async fn terminal_with_many_waiters_can_be_killed() {
     let bench = Bench::new();
     let wait = terminal("terminal/wait_for_exit").1;
     let line = |id: usize| {
@@ -566,7 +566,7 @@ async fn however_many_waits_there_are_a_command_can_be_killed() {
 }
 
 #[tokio::test]
-async fn a_file_that_has_changed_since_somebody_was_asked_about_it_is_not_written() {
+async fn file_changed_since_its_permission_request_is_not_written() {
     let bench = Bench::new();
     let file = bench.home.join("file");
     std::fs::write(&file, "old").unwrap();
@@ -588,8 +588,7 @@ async fn a_file_that_has_changed_since_somebody_was_asked_about_it_is_not_writte
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_long_to_be_written_is_refused_before_anybody_is_asked_and_whatever_the_policy_is()
-{
+async fn overlong_write_is_refused_before_any_permission_request() {
     let bench = Bench::new();
     let (file, elsewhere) = (bench.home.join("file"), std::env::temp_dir());
     let long = "x".repeat((10 << 20) + 1);
@@ -608,7 +607,7 @@ async fn a_text_that_is_too_long_to_be_written_is_refused_before_anybody_is_aske
 }
 
 #[tokio::test]
-async fn what_a_command_has_shown_waits_for_the_agent_in_its_turn_and_makes_room_in_the_next() {
+async fn terminal_output_waits_in_its_turn_and_is_released_in_the_next() {
     let bench = Bench::new();
     let wait = || terminal("terminal/wait_for_exit");
     let run = |turn: Script| turn.request("terminal/create", create("true").1).request(wait().0, wait().1);
@@ -624,7 +623,7 @@ async fn what_a_command_has_shown_waits_for_the_agent_in_its_turn_and_makes_room
 }
 
 #[tokio::test]
-async fn commands_whose_output_was_read_make_room_for_others_and_those_that_run_do_not() {
+async fn finished_terminals_make_room_for_others_and_running_ones_do_not() {
     let bench = Bench::new();
     let turn = Script::new()
         .repeat(70, |turn| {
@@ -650,7 +649,7 @@ async fn commands_whose_output_was_read_make_room_for_others_and_those_that_run_
 }
 
 #[tokio::test]
-async fn commands_that_are_asked_for_at_once_have_room_for_as_many_as_there_may_be() {
+async fn concurrent_terminals_are_allowed_up_to_the_limit() {
     let bench = Bench::new();
     let go = bench.home.join("go");
     let at_once = |turn: Script, id: u64| {

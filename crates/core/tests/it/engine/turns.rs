@@ -33,7 +33,7 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
 }
 
 #[tokio::test]
-async fn after_cancel_a_permission_is_answered_cancelled_and_the_turn_is_over_when_the_agent_says_so() {
+async fn after_cancel_permission_is_cancelled_and_the_agent_ends_the_turn() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -54,7 +54,7 @@ async fn after_cancel_a_permission_is_answered_cancelled_and_the_turn_is_over_wh
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_answer_cancel_is_ended_and_the_next_prompt_restores() {
+async fn agent_that_ignores_cancel_is_ended_and_the_next_prompt_restores() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -99,7 +99,7 @@ async fn a_queued_turn_can_be_cancelled_while_another_runs() {
 }
 
 #[tokio::test]
-async fn a_request_id_is_taken_once() {
+async fn request_id_is_accepted_once() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     let named = || Prompt::text("hi").unwrap().with_request(RequestId::new("mine").unwrap());
@@ -110,7 +110,7 @@ async fn a_request_id_is_taken_once() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_agent_ends_the_turn_with_its_words_and_the_session_goes_on() {
+async fn agent_error_ends_the_turn_with_its_message_and_the_session_continues() {
     let bench = Bench::new();
     let error = json!({"code": 400, "message": "bad model", "data": {"errorKind": "x"}});
     let script = Script::new()
@@ -126,7 +126,7 @@ async fn an_error_of_the_agent_ends_the_turn_with_its_words_and_the_session_goes
 }
 
 #[tokio::test]
-async fn after_a_crash_of_the_host_a_dispatched_turn_is_interrupted_and_a_queued_one_still_runs() {
+async fn after_a_host_crash_sent_turns_are_interrupted_and_queued_ones_run() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -167,7 +167,7 @@ async fn after_a_crash_of_the_host_a_dispatched_turn_is_interrupted_and_a_queued
 }
 
 #[tokio::test]
-async fn a_waiting_prompt_that_wants_nothing_lost_is_not_sent_to_a_fresh_session_by_the_next_host() {
+async fn queued_prompt_without_fallback_is_not_sent_to_a_fresh_session() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())
@@ -198,7 +198,7 @@ async fn a_waiting_prompt_that_wants_nothing_lost_is_not_sent_to_a_fresh_session
 }
 
 #[tokio::test]
-async fn a_host_that_lost_its_lease_says_so_and_writes_nothing_more() {
+async fn host_that_lost_its_lease_reports_it_and_stops_writing() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     prompt(&session, "one").await;

@@ -24,7 +24,7 @@ fn prompted() -> Script {
 }
 
 #[tokio::test]
-async fn a_prompt_to_an_agent_that_lost_the_session_is_answered_in_it() {
+async fn prompt_to_an_agent_that_lost_the_session_restores_and_answers() {
     let bench = Bench::new();
     let script = prompted()
         .refuse("session/prompt", unknown())
@@ -72,7 +72,7 @@ async fn verdict(bench: &Bench, session: &Session) -> Option<ReplayVerdict> {
 }
 
 #[tokio::test]
-async fn a_setting_of_an_agent_that_lost_the_session_is_set_after_a_restore() {
+async fn setting_for_an_agent_that_lost_the_session_restores_first() {
     let bench = Bench::new();
     let modes = json!({"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]});
     let script = Script::new()
@@ -98,7 +98,7 @@ async fn a_setting_of_an_agent_that_lost_the_session_is_set_after_a_restore() {
 }
 
 #[tokio::test]
-async fn a_temporary_failure_keeps_the_session_and_a_later_prompt_restores_it() {
+async fn temporary_failure_keeps_the_session_and_a_later_prompt_restores_it() {
     let bench = Bench::new();
     let script = prompted()
         .next_start()
@@ -140,7 +140,7 @@ async fn a_restore_result_of_another_shape_is_a_restored_session() {
 }
 
 #[tokio::test]
-async fn a_record_returns_to_the_session_that_a_reset_left() {
+async fn record_returns_to_the_session_that_a_reset_left() {
     let bench = Bench::new();
     let script = prompted()
         .next_start()
@@ -177,7 +177,7 @@ async fn a_record_returns_to_the_session_that_a_reset_left() {
 }
 
 #[tokio::test]
-async fn a_restore_that_fails_leaves_the_mcp_servers_of_the_record() {
+async fn failed_restore_leaves_the_mcp_servers_of_the_record() {
     let bench = Bench::new();
     let script = prompted()
         .next_start()

@@ -24,7 +24,7 @@ fn opened() -> Script {
 }
 
 #[tokio::test]
-async fn a_turn_goes_from_its_insertion_to_idle_and_its_lines_are_kept_as_version_2() {
+async fn v2_turn_lasts_from_its_insertion_to_idle_and_is_stored() {
     let bench = Bench::new();
     let (session, command) =
         bench.open_v2(&Script::new().initialize_v2(json!({})).serve_v2("one", "hello")).await;
@@ -66,7 +66,7 @@ async fn a_turn_goes_from_its_insertion_to_idle_and_its_lines_are_kept_as_versio
 }
 
 #[tokio::test]
-async fn an_idle_that_comes_before_the_prompts_answer_ends_the_turn_with_it() {
+async fn idle_before_the_prompt_response_ends_the_turn_with_it() {
     let bench = Bench::new();
     let script =
         opened().prompt(|turn| turn.state("running").idle("refusal").reply(json!({"messageId": "m"})));
@@ -75,7 +75,7 @@ async fn an_idle_that_comes_before_the_prompts_answer_ends_the_turn_with_it() {
 }
 
 #[tokio::test]
-async fn an_idle_of_a_session_that_is_ready_ends_no_turn_that_has_not_begun() {
+async fn idle_of_a_ready_session_ends_no_turn_that_has_not_begun() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize_v2(json!({}))
@@ -95,7 +95,7 @@ async fn an_idle_of_a_session_that_is_ready_ends_no_turn_that_has_not_begun() {
 }
 
 #[tokio::test]
-async fn an_agent_that_never_says_it_is_idle_has_its_turn_until_it_is_cancelled_or_dies() {
+async fn v2_agent_without_idle_keeps_its_turn_until_cancelled_or_dead() {
     let bench = Bench::new();
     let script = opened()
         .prompt(|turn| turn.insert("one").state("_resting").expect("session/cancel").idle("cancelled"))
@@ -127,7 +127,7 @@ async fn an_agent_that_never_says_it_is_idle_has_its_turn_until_it_is_cancelled_
 }
 
 #[tokio::test]
-async fn a_prompt_that_was_dropped_is_cancelled_and_one_that_failed_says_why() {
+async fn dropped_prompt_is_cancelled_and_a_failed_one_reports_its_error() {
     let bench = Bench::new();
     let error = json!({"code": -32603, "message": "the model is down"});
     let idle =
@@ -150,7 +150,7 @@ async fn a_prompt_that_was_dropped_is_cancelled_and_one_that_failed_says_why() {
 }
 
 #[tokio::test]
-async fn permissions_are_asked_for_in_the_words_of_version_2() {
+async fn permission_requests_use_the_version_2_format() {
     let bench = Bench::new();
     let turn = |script: Script| script.insert("edit").ask_permission_v2("t1").idle("end_turn");
     let (session, command) = bench.open_v2(&opened().prompt(turn).prompt(turn)).await;
@@ -169,7 +169,7 @@ async fn permissions_are_asked_for_in_the_words_of_version_2() {
 }
 
 #[tokio::test]
-async fn what_an_agent_does_unasked_is_a_turn_of_its_own_and_prompts_wait_behind_it() {
+async fn unprompted_v2_work_is_its_own_turn_and_prompts_queue_behind_it() {
     let bench = Bench::new();
     let [go, done] = ["go", "done"].map(|name| bench.home.join(name));
     let script = opened()
@@ -197,7 +197,7 @@ async fn what_an_agent_does_unasked_is_a_turn_of_its_own_and_prompts_wait_behind
 }
 
 #[tokio::test]
-async fn a_session_comes_back_by_resume_without_a_replay_and_with_one_after_a_change_elsewhere() {
+async fn v2_session_is_resumed_without_replay_and_with_one_after_changes() {
     let bench = Bench::new();
     let row = |updated: &str| json!({"sessions": [{"sessionId": "s1", "cwd": "/", "updatedAt": updated}]});
     let served = |script: Script, updated: &str| {
@@ -232,7 +232,7 @@ async fn a_session_comes_back_by_resume_without_a_replay_and_with_one_after_a_ch
 }
 
 #[tokio::test]
-async fn an_agent_that_works_when_it_is_resumed_goes_on_in_a_turn_of_its_own() {
+async fn v2_agent_that_works_when_resumed_continues_in_its_own_turn() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize_v2(json!({}))
@@ -259,7 +259,7 @@ async fn an_agent_that_works_when_it_is_resumed_goes_on_in_a_turn_of_its_own() {
 }
 
 #[tokio::test]
-async fn closing_over_a_turn_is_idle_then_the_answer_and_a_deleted_session_is_told() {
+async fn v2_close_during_a_turn_sends_idle_before_its_response() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize_v2(json!({"delete": {}}))
@@ -278,7 +278,7 @@ async fn closing_over_a_turn_is_idle_then_the_answer_and_a_deleted_session_is_to
 }
 
 #[tokio::test]
-async fn an_agent_that_knows_only_version_1_is_spoken_to_in_it_on_the_same_connection() {
+async fn agent_with_only_version_1_is_used_on_the_same_connection() {
     let bench = Bench::new();
     let (session, command) = bench.open_v2(&faithful(everything())).await;
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
@@ -290,7 +290,7 @@ async fn an_agent_that_knows_only_version_1_is_spoken_to_in_it_on_the_same_conne
 }
 
 #[tokio::test]
-async fn an_agent_that_speaks_no_version_so_old_or_has_no_sessions_is_a_typed_error() {
+async fn agent_with_no_common_version_or_sessions_is_a_typed_error() {
     let bench = Bench::new();
     let data = json!({"requested": 1, "supported": [2, 3]});
     let error = json!({"code": -32022, "message": "Unsupported protocol version", "data": data});
@@ -331,7 +331,7 @@ async fn servers_are_tagged_and_sent_only_over_transports_that_are_advertised() 
 }
 
 #[tokio::test]
-async fn an_agent_with_work_in_the_background_is_not_parked_before_that_is_over() {
+async fn agent_with_background_work_is_parked_only_after_it() {
     let bench = Bench::new();
     let idle = |background: Value| json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", "background": background});
     let build = json!([{"type": "tool_call", "toolCallId": "t1"}]);

@@ -35,7 +35,7 @@ async fn is_well(bench: &Bench, client: &mut HostClient, record: &str) {
 }
 
 #[tokio::test]
-async fn garbage_and_half_a_line_hurt_nobody_and_what_follows_garbage_is_served() {
+async fn garbage_and_torn_lines_are_skipped_and_later_requests_served() {
     let bench = Bench::new();
     let (mut client, record) = served(&bench).await;
     for garbage in [&b"\0\xff\xfe no JSON\n\n{}\n[1,2\n"[..], b"null\n\"x\"\n{\"jsonrpc\":\"2.0\"}\n", b"\n"]
@@ -53,7 +53,7 @@ async fn garbage_and_half_a_line_hurt_nobody_and_what_follows_garbage_is_served(
 }
 
 #[tokio::test]
-async fn ten_thousand_connections_that_say_nothing_hurt_nobody() {
+async fn ten_thousand_silent_connections_do_not_disturb_the_host() {
     let bench = Bench::new();
     let (mut client, record) = served(&bench).await;
     let socket = published(&bench.place).unwrap().socket;
@@ -67,7 +67,7 @@ async fn ten_thousand_connections_that_say_nothing_hurt_nobody() {
 }
 
 #[tokio::test]
-async fn two_thousand_requests_of_somebody_who_does_not_read_hurt_nobody() {
+async fn two_thousand_requests_of_a_client_that_never_reads_disturb_no_other() {
     let bench = Bench::new();
     let (mut client, record) = served(&bench).await;
     let mut stream = bench.raw().await;
@@ -101,7 +101,7 @@ async fn two_thousand_requests_of_somebody_who_does_not_read_hurt_nobody() {
 }
 
 #[tokio::test]
-async fn many_who_stay_leave_room_for_agents_and_whoever_waits_comes_in_when_they_go() {
+async fn connection_limit_leaves_room_for_agents_and_admits_waiting_clients() {
     let bench = Bench::new().with_files(120);
     let (mut client, record) = served(&bench).await;
     let mut crowd = Vec::new();
@@ -120,7 +120,7 @@ async fn many_who_stay_leave_room_for_agents_and_whoever_waits_comes_in_when_the
 }
 
 #[tokio::test]
-async fn clients_of_an_agent_that_reads_nothing_are_refused_when_too_much_waits_for_it_and_told_why() {
+async fn requests_for_an_agent_that_reads_nothing_are_bounded_and_refused() {
     let bench = Bench::new();
     let mode = json!({ "id": "code", "name": "Code" });
     let modes = json!({ "currentModeId": "code", "availableModes": [mode] });

@@ -86,7 +86,7 @@ async fn session_list_has_our_records_and_those_of_the_agent_each_once() {
 }
 
 #[tokio::test]
-async fn an_agent_is_asked_for_a_directory_by_its_real_name_and_as_it_is_written_where_that_is_another() {
+async fn session_list_asks_the_agent_for_real_and_given_directory_paths() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
@@ -113,7 +113,7 @@ async fn an_agent_is_asked_for_a_directory_by_its_real_name_and_as_it_is_written
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
+async fn broken_session_list_of_an_agent_does_not_hide_our_records() {
     let bench = Bench::new();
     // It is asked what it can do, makes a session, and is broken from then on.
     let asked = Script::new().initialize(capabilities()).next_start();
@@ -137,7 +137,7 @@ async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_agents_own_becomes_a_record_with_its_history_and_keeps_its_id() {
+async fn agents_own_session_becomes_a_record_with_its_history_and_id() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
@@ -166,7 +166,7 @@ async fn a_session_of_the_agents_own_becomes_a_record_with_its_history_and_keeps
 }
 
 #[tokio::test]
-async fn two_who_ask_for_one_session_at_once_get_one_record() {
+async fn two_concurrent_loads_of_one_session_create_one_record() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let (mut one, mut two) = (bench.editor(&argv).await, bench.editor(&argv).await);
@@ -179,7 +179,7 @@ async fn two_who_ask_for_one_session_at_once_get_one_record() {
 }
 
 #[tokio::test]
-async fn a_session_of_an_agent_that_is_called_by_its_command_line_here_is_not_made_a_second_record() {
+async fn session_of_an_agent_named_by_command_line_has_one_record() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut client = bench.client().await;
@@ -204,7 +204,7 @@ async fn a_session_of_an_agent_that_is_called_by_its_command_line_here_is_not_ma
 }
 
 #[tokio::test]
-async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() {
+async fn session_unknown_to_the_agent_is_unknown_and_leaves_nothing() {
     let bench = Bench::new();
     let refuse = || Script::new().reply_error(json!({ "code": -32602, "message": "no such session" }));
     let unknowing = Script::new()
@@ -228,7 +228,7 @@ async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() 
 }
 
 #[tokio::test]
-async fn a_load_that_fails_for_now_is_not_reported_as_an_unknown_session() {
+async fn temporary_load_failure_is_not_reported_as_an_unknown_session() {
     let bench = Bench::new();
     let refuse = || Script::new().reply_error(json!({ "code": -32603, "message": "the disk is busy" }));
     let script = Script::new()
@@ -245,7 +245,7 @@ async fn a_load_that_fails_for_now_is_not_reported_as_an_unknown_session() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_wanted_first_is_said_and_not_hidden() {
+async fn missing_login_during_adoption_is_reported() {
     let bench = Bench::new();
     let refuse =
         || Script::new().reply_error(json!({ "code": -32000, "message": "Authentication required" }));
@@ -256,7 +256,7 @@ async fn a_login_that_is_wanted_first_is_said_and_not_hidden() {
 }
 
 #[tokio::test]
-async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_words() {
+async fn adopted_session_has_the_agents_title_or_its_first_message() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
@@ -275,7 +275,7 @@ async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_w
 }
 
 #[tokio::test]
-async fn an_adopted_session_is_as_old_as_the_agent_says_until_something_is_said_in_it() {
+async fn adopted_session_has_the_agents_time_until_its_first_turn() {
     let bench = Bench::new();
     let row = json!({ "sessionId": "old", "cwd": bench.home.path(), "updatedAt": "2020-01-02T03:04:05Z" });
     let commands = json!({ "sessionUpdate": "available_commands_update", "availableCommands": [] });
@@ -307,7 +307,7 @@ async fn an_adopted_session_is_as_old_as_the_agent_says_until_something_is_said_
 }
 
 #[tokio::test]
-async fn the_last_turns_of_an_adopted_session_are_so_many_exchanges_and_its_own_turns_are_those_since() {
+async fn last_turns_of_an_adopted_session_count_exchanges_and_own_turns() {
     let bench = Bench::new();
     let replay = Script::new().user_said("A?").say("a").user_said("B?").say("b").user_said("C?").say("c");
     let script = Script::new().initialize(json!({ "loadSession": true })).serve([
@@ -339,7 +339,7 @@ async fn the_last_turns_of_an_adopted_session_are_so_many_exchanges_and_its_own_
 }
 
 #[tokio::test]
-async fn a_session_is_not_adopted_in_another_directory_than_the_agent_says() {
+async fn session_is_not_adopted_in_another_directory_than_the_agents() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
@@ -350,7 +350,7 @@ async fn a_session_is_not_adopted_in_another_directory_than_the_agent_says() {
 }
 
 #[tokio::test]
-async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_there_is_none() {
+async fn session_list_uses_a_running_agent_and_is_absent_without_one() {
     let bench = Bench::new();
     let argv = bench.agent(&with_history(&bench));
     let mut editor = bench.editor(&argv).await;
@@ -371,7 +371,7 @@ async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_t
 }
 
 #[tokio::test]
-async fn an_agent_that_does_one_thing_after_the_other_is_asked_in_another_process_while_it_is_at_work() {
+async fn session_list_of_a_busy_serial_agent_uses_another_process() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let capabilities = json!({ "sessionCapabilities": { "list": {}, "delete": {} } });
@@ -394,7 +394,7 @@ async fn an_agent_that_does_one_thing_after_the_other_is_asked_in_another_proces
 }
 
 #[tokio::test]
-async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again() {
+async fn delete_of_a_session_only_the_agent_has_deletes_or_hides_it() {
     let bench = Bench::new();
     let row = json!({ "sessionId": "theirs", "cwd": bench.home.path() });
     let list = Script::new().reply(json!({ "sessions": [row] }));
@@ -424,7 +424,7 @@ async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again(
 }
 
 #[tokio::test]
-async fn a_session_delete_is_remembered_when_the_agents_list_has_no_last_page() {
+async fn session_delete_is_remembered_for_an_agent_list_without_a_last_page() {
     let bench = Bench::new();
     let unread = Script::new().reply(json!({ "sessions": [], "nextCursor": "again" }));
     let capabilities = json!({ "loadSession": true, "sessionCapabilities": { "list": {} } });

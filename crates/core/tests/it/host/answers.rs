@@ -48,7 +48,7 @@ async fn end_of(editor: &mut Editor, prompt: u64) {
 }
 
 #[tokio::test]
-async fn an_outcome_that_nobody_here_knows_is_passed_on_in_version_2_and_is_no_choice_elsewhere() {
+async fn unknown_permission_outcome_is_forwarded_in_v2_and_selects_nothing_in_v1() {
     let later = json!({ "outcome": { "outcome": "_later", "until": 5 }, "_meta": { "k": 1 } });
     let dismissed = json!({ "outcome": { "outcome": "cancelled", "why": "x" }, "_meta": { "k": 1 } });
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "n" }, "_meta": { "k": 1 } });
@@ -67,7 +67,7 @@ async fn an_outcome_that_nobody_here_knows_is_passed_on_in_version_2_and_is_no_c
 }
 
 #[tokio::test]
-async fn what_version_1_has_no_answer_for_is_cancelled_unasked_and_what_it_was_not_offered_is_no_answer() {
+async fn v2_request_without_a_v1_answer_is_cancelled_and_unoffered_options_rejected() {
     let bench = Bench::new();
     let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
     let argv = bench.agent(&asking(2, &[("o", "_perhaps"), ("w", "reject_all_week")]));
@@ -96,7 +96,7 @@ async fn what_version_1_has_no_answer_for_is_cancelled_unasked_and_what_it_was_n
 }
 
 #[tokio::test]
-async fn a_form_that_was_filled_in_is_no_refusal_whatever_stands_in_it() {
+async fn completed_form_is_never_counted_as_a_rejection() {
     let params = json!({
         "sessionId": "s1", "mode": "form", "message": "Which?",
         "requestedSchema": { "type": "object", "properties": {} },

@@ -60,7 +60,7 @@ async fn open(bench: &Bench, editor: &mut Editor) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn a_session_is_set_up_with_all_that_both_sides_say() {
+async fn session_setup_forwards_unknown_members_of_both_sides() {
     let bench = Bench::new();
     let argv = bench.agent(&script());
     let mut editor = bench.editor(&argv).await;
@@ -92,7 +92,7 @@ async fn a_session_is_set_up_with_all_that_both_sides_say() {
 }
 
 #[tokio::test]
-async fn servers_reach_an_agent_as_their_client_said_them_and_are_kept_by_name_alone() {
+async fn mcp_servers_reach_the_agent_verbatim_and_are_stored_by_name() {
     let env = json!([{ "name": "K", "value": "v", "_meta": { "e": 1 } }]);
     let said = |kind: Value| {
         json!([{
@@ -130,7 +130,7 @@ async fn servers_reach_an_agent_as_their_client_said_them_and_are_kept_by_name_a
 }
 
 #[tokio::test]
-async fn a_server_that_an_agent_repeats_is_told_and_kept_without_what_nobody_here_knows_of_it() {
+async fn mcp_server_repeated_by_an_agent_is_forwarded_without_secrets() {
     let server = json!({
         "name": "files", "type": "http", "url": "http://x", "headers": [],
         "auth": { "tokens": ["s3cret-unknown"] }, "env": [{ "name": "K", "value": "s3cret-foreign" }],
@@ -169,7 +169,7 @@ async fn a_server_that_an_agent_repeats_is_told_and_kept_without_what_nobody_her
 }
 
 #[tokio::test]
-async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
+async fn prompt_permission_and_response_keep_unknown_members() {
     let bench = Bench::new();
     let argv = bench.agent(&script());
     let mut editor = bench.editor(&argv).await;
@@ -195,7 +195,7 @@ async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
 }
 
 #[tokio::test]
-async fn whoever_cancels_deletes_logs_in_or_out_says_to_the_agent_what_it_says_besides() {
+async fn cancel_delete_and_login_forward_unknown_members_to_the_agent() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let greeting = json!({
@@ -237,7 +237,7 @@ async fn whoever_cancels_deletes_logs_in_or_out_says_to_the_agent_what_it_says_b
 }
 
 #[tokio::test]
-async fn an_error_of_the_agent_is_the_client_s_error_with_ours_beside_it() {
+async fn agent_error_reaches_the_client_with_our_data_added() {
     let bench = Bench::new();
     let error = json!({
         "code": -32055, "message": "Authentication\nrequired",
@@ -260,7 +260,7 @@ async fn an_error_of_the_agent_is_the_client_s_error_with_ours_beside_it() {
 }
 
 #[tokio::test]
-async fn a_mode_or_option_that_the_session_does_not_have_is_refused_by_its_field_and_changes_nothing() {
+async fn unknown_mode_or_option_is_refused_by_field_and_changes_nothing() {
     let bench = Bench::new();
     let argv = bench.agent(&script());
     let mut editor = bench.editor(&argv).await;
@@ -279,7 +279,7 @@ async fn a_mode_or_option_that_the_session_does_not_have_is_refused_by_its_field
 }
 
 #[tokio::test]
-async fn what_one_client_sets_the_others_are_told_also_by_an_agent_that_tells_nobody() {
+async fn setting_of_one_client_is_announced_to_the_others() {
     let bench = Bench::new();
     let argv = bench.agent(&script());
     let mut editor = bench.editor(&argv).await;
@@ -298,7 +298,7 @@ async fn what_one_client_sets_the_others_are_told_also_by_an_agent_that_tells_no
 }
 
 #[tokio::test]
-async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
+async fn elicitation_of_a_login_goes_to_the_client_that_logs_in() {
     let bench = Bench::new();
     let schema = json!({ "type": "object", "properties": {} });
     let form = json!({ "requestId": 1, "mode": "form", "message": "Who?", "requestedSchema": schema });
@@ -327,7 +327,7 @@ async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
 }
 
 #[tokio::test]
-async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_version() {
+async fn v2_client_cancels_a_tool_call_of_a_v2_agent() {
     let bench = Bench::new();
     let call = |id: &str, can: Value| json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": "T", "status": "in_progress", "capabilities": can });
     let turn = Script::new().insert("x").update(call("t", json!({ "cancel": {} })));
@@ -358,7 +358,7 @@ async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_
 }
 
 #[tokio::test]
-async fn what_an_agent_of_version_2_says_beside_its_answers_to_a_prompt_reaches_clients_of_both_versions() {
+async fn unknown_members_of_a_v2_prompt_response_reach_both_client_versions() {
     let idle = json!({
         "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", "_meta": { "z": 1, "acpx": {} },
     });
@@ -381,7 +381,7 @@ async fn what_an_agent_of_version_2_says_beside_its_answers_to_a_prompt_reaches_
 }
 
 #[tokio::test]
-async fn content_and_servers_of_kinds_that_nobody_here_knows_reach_an_agent_of_version_2_that_takes_them() {
+async fn unknown_content_and_server_kinds_reach_a_supporting_v2_agent() {
     let bench = Bench::new();
     let turn = Script::new().insert("x").idle("end_turn");
     let new = Script::new().reply(json!({ "sessionId": "s1" }));

@@ -49,7 +49,7 @@ async fn pending_unasked(editor: &mut Editor) -> Value {
 }
 
 #[tokio::test]
-async fn the_turns_client_is_asked_and_when_it_goes_the_others_are_and_the_first_answer_counts() {
+async fn permission_goes_to_the_turns_client_then_others_and_first_answer_wins() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let (mut one, mut two, record) = two_editors(&bench, &argv).await;
@@ -82,7 +82,7 @@ async fn the_turns_client_is_asked_and_when_it_goes_the_others_are_and_the_first
 }
 
 #[tokio::test]
-async fn the_turns_client_alone_is_asked_while_it_is_there_and_its_policy_comes_first() {
+async fn present_turn_client_is_the_only_responder_and_its_policy_precedes() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let (mut one, mut two, record) = two_editors(&bench, &argv).await;
@@ -98,7 +98,7 @@ async fn the_turns_client_alone_is_asked_while_it_is_there_and_its_policy_comes_
 }
 
 #[tokio::test]
-async fn a_client_that_says_what_is_allowed_is_not_asked_the_rest_unless_it_can_be_and_others_are() {
+async fn client_with_a_policy_gets_other_requests_only_if_it_can_answer() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let (mut one, mut two, record) = two_editors(&bench, &argv).await;
@@ -118,7 +118,7 @@ async fn a_client_that_says_what_is_allowed_is_not_asked_the_rest_unless_it_can_
 }
 
 #[tokio::test]
-async fn a_question_that_waits_is_put_to_whoever_comes_and_to_nobody_before() {
+async fn pending_permission_request_goes_to_the_next_client_that_attaches() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let mut one = bench.client().await;
@@ -135,7 +135,7 @@ async fn a_question_that_waits_is_put_to_whoever_comes_and_to_nobody_before() {
 }
 
 #[tokio::test]
-async fn whoever_closes_a_session_and_comes_back_is_asked_again() {
+async fn client_that_closes_and_loads_again_gets_pending_requests_again() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let mut one = bench.client().await;
@@ -154,7 +154,7 @@ async fn whoever_closes_a_session_and_comes_back_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_question_is_taken_back_from_everybody_when_its_turn_ends() {
+async fn permission_request_is_withdrawn_from_all_clients_when_its_turn_ends() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let (mut one, mut two, record) = two_editors(&bench, &argv).await;
@@ -196,7 +196,7 @@ async fn a_permission_request_stays_pending_when_its_editor_disconnects() {
 }
 
 #[tokio::test]
-async fn a_permission_request_is_denied_when_the_terms_of_its_editor_say_so() {
+async fn permission_request_is_denied_when_its_editors_policy_says_so() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let mut one = bench.editor(&argv).await;
@@ -254,7 +254,7 @@ async fn an_elicitation_stays_pending_when_its_editor_disconnects() {
 }
 
 #[tokio::test]
-async fn an_elicitation_is_declined_when_the_editor_of_its_turn_takes_none() {
+async fn elicitation_is_declined_when_the_turns_editor_supports_none() {
     let bench = Bench::new();
     let form = json!({
         "sessionId": "{sessionId}", "mode": "form", "message": "Who?", "requestedSchema": { "type": "object" },
@@ -276,7 +276,7 @@ async fn an_elicitation_is_declined_when_the_editor_of_its_turn_takes_none() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_outlived_its_host_asks_whoever_brings_the_record_back() {
+async fn prompt_that_outlived_its_host_asks_the_client_that_restores_it() {
     let bench = Bench::new();
     let hold = bench.home.join("hold");
     // Before its first session it is asked what it can do.
@@ -306,7 +306,7 @@ async fn a_prompt_that_outlived_its_host_asks_whoever_brings_the_record_back() {
 }
 
 #[tokio::test]
-async fn what_an_agent_asks_of_another_session_or_not_as_the_protocol_says_is_refused_and_nobody_is_asked() {
+async fn permission_request_for_another_session_or_malformed_is_refused_unasked() {
     let bench = Bench::new();
     let permission = "session/request_permission";
     let turn = |turn: Script| {
@@ -334,7 +334,7 @@ async fn what_an_agent_asks_of_another_session_or_not_as_the_protocol_says_is_re
 }
 
 #[tokio::test]
-async fn whoever_was_asked_to_open_an_address_hears_that_it_is_complete_and_nobody_else_does() {
+async fn url_elicitation_completion_goes_only_to_the_client_that_got_it() {
     let address = json!({
         "sessionId": "{sessionId}", "mode": "url", "message": "Log in", "url": "https://x.example",
         "elicitationId": "e1",
@@ -372,7 +372,7 @@ async fn whoever_was_asked_to_open_an_address_hears_that_it_is_complete_and_nobo
 }
 
 #[tokio::test]
-async fn a_turns_client_that_takes_nothing_is_not_the_only_one_who_is_asked() {
+async fn turn_client_without_permissions_does_not_block_other_responders() {
     let bench = Bench::impatient(Duration::from_millis(200), Duration::from_mins(10));
     // More than fits between host and client.
     let turn = Script::new().flood(Some(20_000)).ask_permission("t1").say("done").end("end_turn");

@@ -14,7 +14,7 @@ fn answers(argv: &[String]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_form_of_version_1_is_one_of_version_2_and_its_answer_is_one_of_version_1_again() {
+async fn v1_form_becomes_a_v2_form_and_its_answer_v1_again() {
     let bench = Bench::new();
     let form = json!({ "sessionId": "s1", "mode": "form", "message": "Who?", "requestedSchema": {} });
     let script = Script::new().initialize(everything()).serve([
@@ -37,7 +37,7 @@ async fn a_form_of_version_1_is_one_of_version_2_and_its_answer_is_one_of_versio
 }
 
 #[tokio::test]
-async fn a_question_of_version_2_is_asked_of_version_1_with_all_that_it_says() {
+async fn v2_elicitation_reaches_a_v1_client_with_all_its_members() {
     let bench = Bench::new();
     let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
     let question = json!({
@@ -75,7 +75,7 @@ async fn a_question_of_version_2_is_asked_of_version_1_with_all_that_it_says() {
 }
 
 #[tokio::test]
-async fn a_client_logs_in_and_out_in_its_own_words_with_an_agent_of_the_other_version() {
+async fn client_logs_in_and_out_with_an_agent_of_the_other_version() {
     let bench = Bench::new();
     let first = json!({
         "protocolVersion": 1,
@@ -108,8 +108,7 @@ async fn a_client_logs_in_and_out_in_its_own_words_with_an_agent_of_the_other_ve
 }
 
 #[tokio::test]
-async fn a_client_of_version_2_hears_that_an_agent_of_version_1_cannot_log_out_and_not_that_no_method_is_there()
- {
+async fn v2_client_gets_unsupported_logout_from_a_v1_agent() {
     let bench = Bench::new();
     let ways = json!([{ "id": "key", "name": "Key" }]);
     let greeting = json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": ways });
@@ -124,7 +123,7 @@ async fn a_client_of_version_2_hears_that_an_agent_of_version_1_cannot_log_out_a
 }
 
 #[tokio::test]
-async fn a_session_goes_on_in_the_version_it_was_spoken_in_unless_another_is_asked_for() {
+async fn session_continues_in_its_protocol_version_unless_another_is_requested() {
     let bench = Bench::new();
     let script = Script::new().initialize_v2(json!({})).serve_v2("one", "two");
     let argv = bench.agent(&script);
@@ -145,7 +144,7 @@ async fn a_session_goes_on_in_the_version_it_was_spoken_in_unless_another_is_ask
 }
 
 #[tokio::test]
-async fn what_a_client_says_beside_the_protocol_reaches_its_agent_without_what_is_ours() {
+async fn unknown_client_members_reach_the_agent_without_acpx_members() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
@@ -180,7 +179,7 @@ fn call(members: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_of_version_1_that_came_in_between_is_told_the_changes_of_what_it_was_told_again() {
+async fn v1_client_that_attaches_in_between_gets_changes_of_its_replay() {
     let bench = Bench::new();
     let whole = json!({ "type": "text", "text": "Hello world" });
     let whole = json!({ "sessionUpdate": "agent_message", "messageId": "m", "content": [whole] });
@@ -225,7 +224,7 @@ async fn a_client_of_version_1_that_came_in_between_is_told_the_changes_of_what_
 }
 
 #[tokio::test]
-async fn what_an_agent_cannot_take_is_a_wrong_parameter_by_its_place_and_its_capability() {
+async fn unsupported_content_is_invalid_params_with_path_and_capability() {
     let bench = Bench::new();
     let problem = |error: &Value| {
         let data = &error["data"];

@@ -13,7 +13,7 @@ use super::{Bench, eventually, prompt, prompt_params, until};
 use crate::engine::everything;
 
 #[tokio::test]
-async fn a_client_that_goes_in_mid_turn_leaves_the_turn_to_its_record() {
+async fn client_that_disconnects_in_mid_turn_leaves_the_turn_running() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| {
         let half = turn.say("half").touch(&bench.home.join("began"));
@@ -40,7 +40,7 @@ async fn a_client_that_goes_in_mid_turn_leaves_the_turn_to_its_record() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_stops_nobody_elses_turn() {
+async fn client_that_does_not_read_blocks_no_other_turn() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
@@ -73,7 +73,7 @@ fn resident(pid: u32) -> u64 {
 }
 
 #[tokio::test]
-async fn clients_that_do_not_read_cost_the_host_no_memory_however_much_is_said() {
+async fn clients_that_do_not_read_cost_the_host_no_memory() {
     const LINE: usize = 4096;
     const LINES: u64 = 6_000;
     let bench = Bench::new();
@@ -111,7 +111,7 @@ async fn clients_that_do_not_read_cost_the_host_no_memory_however_much_is_said()
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_dropped_and_its_turn_goes_on_for_everybody_else() {
+async fn client_that_never_reads_is_dropped_and_its_turn_continues() {
     let bench = Bench::impatient(Duration::from_mins(10), Duration::from_millis(200));
     let turn = Script::new().flood(Some(20_000)).say("done").end("end_turn");
     let script = Script::new().initialize(everything()).serve([

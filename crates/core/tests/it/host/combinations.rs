@@ -97,22 +97,22 @@ fn user_message(line: &Value) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_client_of_version_1_lives_a_whole_session_with_an_agent_of_version_1() {
+async fn v1_client_runs_a_session_with_a_v1_agent() {
     lives_a_whole_session(1, 1).await;
 }
 
 #[tokio::test]
-async fn a_client_of_version_1_lives_a_whole_session_with_an_agent_of_version_2() {
+async fn v1_client_runs_a_session_with_a_v2_agent() {
     lives_a_whole_session(1, 2).await;
 }
 
 #[tokio::test]
-async fn a_client_of_version_2_lives_a_whole_session_with_an_agent_of_version_1() {
+async fn v2_client_runs_a_session_with_a_v1_agent() {
     lives_a_whole_session(2, 1).await;
 }
 
 #[tokio::test]
-async fn a_client_of_version_2_lives_a_whole_session_with_an_agent_of_version_2() {
+async fn v2_client_runs_a_session_with_a_v2_agent() {
     lives_a_whole_session(2, 2).await;
 }
 
@@ -152,11 +152,11 @@ async fn see_the_same(of_agent: u16) {
 }
 
 #[tokio::test]
-async fn clients_of_both_versions_see_the_same_conversation_with_an_agent_of_version_1() {
+async fn clients_of_both_versions_see_one_conversation_of_a_v1_agent() {
     see_the_same(1).await;
 }
 
 #[tokio::test]
-async fn clients_of_both_versions_see_the_same_conversation_with_an_agent_of_version_2() {
+async fn clients_of_both_versions_see_one_conversation_of_a_v2_agent() {
     see_the_same(2).await;
 }

@@ -90,7 +90,7 @@ impl Linked {
 }
 
 #[tokio::test]
-async fn a_load_by_a_link_that_leads_to_another_directory_names_sessions_move() {
+async fn load_through_a_link_to_another_directory_names_sessions_move() {
     let mut linked = Linked::new().await;
     linked.point_link_to("two");
     let (session, link) = (linked.session.clone(), linked.link());
@@ -105,7 +105,7 @@ async fn a_load_by_a_link_that_leads_to_another_directory_names_sessions_move() 
 }
 
 #[tokio::test]
-async fn a_load_by_another_path_to_the_same_directory_works_and_mends_the_cwd() {
+async fn load_by_another_path_to_the_same_directory_updates_the_cwd() {
     let mut linked = Linked::new().await;
     let (one, link) = (linked.path("one"), linked.link());
     // As long as the path of the record is good, it goes out as it was given.
@@ -133,7 +133,7 @@ async fn a_load_by_another_path_to_the_same_directory_works_and_mends_the_cwd() 
 }
 
 #[tokio::test]
-async fn a_load_of_a_moved_project_fails_before_the_replay_and_names_sessions_move() {
+async fn load_of_a_moved_project_fails_before_the_replay_with_hint() {
     let mut linked = Linked::new().await;
     let (session, link) = (linked.session.clone(), linked.link());
     let (one, new) = (linked.path("one"), linked.path("new place"));

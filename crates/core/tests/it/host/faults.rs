@@ -23,7 +23,7 @@ fn whole(refusal: &HostErrorResponse) -> (i64, &str, bool, Option<u64>, Option<V
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_there_and_one_that_dies_are_told_by_their_codes() {
+async fn missing_agent_and_agent_crash_have_their_error_codes() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let params = bench.new_params(&["/no/such/agent".to_owned()]);
@@ -40,7 +40,7 @@ async fn an_agent_that_is_not_there_and_one_that_dies_are_told_by_their_codes() 
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_in_session_new_leaves_no_conversation_to_restore() {
+async fn agent_crash_in_session_new_leaves_no_record() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let hint =
@@ -66,7 +66,7 @@ async fn an_agent_that_dies_in_session_new_leaves_no_conversation_to_restore() {
 }
 
 #[tokio::test]
-async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
+async fn agents_own_error_keeps_its_code_and_data() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let login = json!({ "code": -32000, "message": "Authentication required", "data": { "methods": [1] } });
@@ -83,7 +83,7 @@ async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
 }
 
 #[tokio::test]
-async fn an_agents_error_is_told_alike_as_an_answer_of_version_1_and_as_a_state_of_version_2() {
+async fn agent_error_is_equal_in_v1_response_and_v2_state() {
     let bench = Bench::new();
     let odd = json!({ "code": 4711, "message": "no", "data": { "sessionId": "s1", "deep": [1.0] } });
     let login = json!({ "code": -32603, "message": "Internal error", "data": "Missing provider" });
@@ -185,7 +185,7 @@ async fn receives_details(version: u16) {
 }
 
 #[tokio::test]
-async fn an_error_on_the_host_socket_has_acpx_data_only_with_error_data() {
+async fn error_on_the_host_socket_has_acpx_data_only_on_request() {
     let bench = Bench::new();
     let argv =
         bench.agent(&Script::new().initialize(everything()).serve([("session/new", Script::new().exit(3))]));
@@ -217,7 +217,7 @@ async fn an_error_on_the_host_socket_has_acpx_data_only_with_error_data() {
 }
 
 #[tokio::test]
-async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_cause() {
+async fn failed_host_start_reports_code_and_hint_of_its_cause() {
     let bench = Bench::new();
     std::fs::create_dir(bench.place.home()).unwrap();
     std::fs::write(bench.place.store(), "this is no store, and it is long enough to be looked at").unwrap();
@@ -236,7 +236,7 @@ async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_c
 }
 
 #[tokio::test]
-async fn a_request_that_makes_no_sense_is_refused_with_the_field_that_is_wrong() {
+async fn invalid_request_is_refused_with_the_wrong_field() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
@@ -268,7 +268,7 @@ async fn a_request_that_makes_no_sense_is_refused_with_the_field_that_is_wrong()
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long_is_said_to_be_whoever_notices() {
+async fn overlong_prompt_has_one_error_for_every_detector() {
     let home = TempHome::new();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let settings = EngineSettings {

@@ -107,7 +107,7 @@ async fn clients_of_both_versions_fork_sessions_of_agents_of_both_versions() {
 }
 
 #[tokio::test]
-async fn a_session_is_forked_where_the_agent_can_and_nothing_runs_in_it() {
+async fn session_fork_needs_the_capability_and_an_idle_session() {
     let bench = Bench::new();
     let mut editor = bench.editor(&bench.agent(&script(false))).await;
     let error = editor.call("session/fork", bench.load_params("any")).await.unwrap_err();

@@ -202,7 +202,7 @@ const UNMARKED_CHILD: Kind = Kind {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_stop_names_ended_processes_in_their_own_session_and_keeps_last_used() {
+async fn host_stop_names_ended_processes_by_session_and_keeps_last_used() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let mut made = Vec::new();
@@ -226,7 +226,7 @@ async fn host_stop_names_ended_processes_in_their_own_session_and_keeps_last_use
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_agent_is_gone_with_all_it_has_started_after_every_way_to_end_it() {
+async fn every_agent_ends_with_all_its_processes_in_every_way() {
     // As many at once as do not get in each other's way.
     let room = Arc::new(Semaphore::new(4));
     let mut cases = JoinSet::new();

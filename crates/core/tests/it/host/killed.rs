@@ -61,7 +61,7 @@ async fn in_mid_turn(bench: &Bench, argv: &[String]) -> (String, Vec<ProcessIden
 }
 
 #[tokio::test]
-async fn the_next_host_leaves_no_process_of_a_killed_one_and_says_how_its_agents_ended() {
+async fn next_host_ends_processes_of_a_killed_one_and_records_exits() {
     let bench = Bench::new();
     let argv = bench.agent(&busy(&bench));
     let (record, processes) = in_mid_turn(&bench, &argv).await;
@@ -76,7 +76,7 @@ async fn the_next_host_leaves_no_process_of_a_killed_one_and_says_how_its_agents
 }
 
 #[tokio::test]
-async fn what_was_sent_is_interrupted_and_what_waits_runs_when_a_client_of_the_record_comes() {
+async fn after_a_kill_sent_turns_are_interrupted_and_queued_ones_run() {
     let bench = Bench::new();
     let argv = bench.agent(&busy(&bench));
     let (record, _) = in_mid_turn(&bench, &argv).await;
@@ -107,7 +107,7 @@ async fn what_was_sent_is_interrupted_and_what_waits_runs_when_a_client_of_the_r
 }
 
 #[tokio::test]
-async fn whoever_asks_again_for_what_waits_has_it_run_and_for_what_was_sent_is_told_it_was_interrupted() {
+async fn repeated_request_after_a_kill_runs_or_reports_interrupted() {
     let bench = Bench::new();
     let argv = bench.agent(&busy(&bench));
     let (record, _) = in_mid_turn(&bench, &argv).await;

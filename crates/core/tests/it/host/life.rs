@@ -33,7 +33,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn an_agent_with_nothing_to_do_is_parked_and_the_next_prompt_brings_it_back() {
+async fn idle_agent_is_parked_and_the_next_prompt_restores_it() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let mut client = bench.client().await;
@@ -53,7 +53,7 @@ async fn an_agent_with_nothing_to_do_is_parked_and_the_next_prompt_brings_it_bac
 }
 
 #[tokio::test]
-async fn a_session_that_somebody_has_in_use_is_not_parked_and_one_that_is_only_watched_is() {
+async fn attached_session_is_not_parked_and_a_watched_one_is() {
     let bench = Bench::new();
     let (mut editor, mut watcher) = (bench.client().await, bench.client().await);
     let record = bench.open(&mut editor, &bench.agent(&faithful(everything()))).await;
@@ -93,7 +93,7 @@ async fn the_last_client_that_closes_a_session_frees_its_agent() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way() {
+async fn stopped_host_ends_everything_and_answers_open_requests() {
     let bench = Bench::new();
     let began = bench.home.join("began");
     let script = Script::new()
@@ -135,7 +135,7 @@ async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way()
 }
 
 #[tokio::test]
-async fn a_host_without_clients_and_live_sessions_goes_and_leaves_nothing_but_its_store() {
+async fn host_without_clients_and_sessions_exits_and_leaves_only_its_store() {
     let bench = Bench::with(Manner { linger: SHORT, idle: Duration::from_millis(200) });
     let argv = bench.agent(&faithful(everything()));
     let mut client = bench.client().await;
@@ -155,7 +155,7 @@ async fn a_host_without_clients_and_live_sessions_goes_and_leaves_nothing_but_it
 }
 
 #[tokio::test]
-async fn whoever_meets_a_leaving_host_is_served_by_the_next() {
+async fn client_of_a_stopping_host_is_served_by_the_next() {
     let bench = Bench::new();
     let stubborn = faithful(everything()).ignoring_eof().ignoring_terminate();
     let mut client = bench.client().await;
@@ -170,7 +170,7 @@ async fn whoever_meets_a_leaving_host_is_served_by_the_next() {
 }
 
 #[tokio::test]
-async fn whoever_comes_as_the_last_one_goes_is_served_by_one_host_or_another() {
+async fn client_that_connects_as_the_host_exits_is_served() {
     let bench = Bench::with(Manner { linger: Duration::from_millis(1), ..PATIENT });
     for round in 0..20 {
         let mut client = bench.client().await;
@@ -184,7 +184,7 @@ async fn whoever_comes_as_the_last_one_goes_is_served_by_one_host_or_another() {
 }
 
 #[tokio::test]
-async fn a_closed_record_is_closed_for_everybody_until_one_who_has_it_in_use_prompts() {
+async fn closed_record_stays_closed_until_an_attached_client_prompts() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let (mut one, mut two) = (bench.client().await, bench.client().await);
@@ -212,7 +212,7 @@ async fn a_record_can_be_closed_while_it_is_parked() {
 }
 
 #[tokio::test]
-async fn a_host_whose_socket_goes_away_listens_anew_and_is_found() {
+async fn host_that_loses_its_socket_listens_again() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
@@ -236,7 +236,7 @@ async fn a_host_whose_socket_goes_away_listens_anew_and_is_found() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_to_stop_if_it_is_idle_stays_for_a_live_session_and_for_another_client() {
+async fn stop_if_idle_respects_live_sessions_and_other_clients() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let host = bench.host_process();
@@ -260,7 +260,7 @@ async fn a_host_that_is_to_stop_if_it_is_idle_stays_for_a_live_session_and_for_a
 }
 
 #[tokio::test]
-async fn a_host_whose_store_was_removed_or_replaced_acknowledges_no_prompt_and_exits() {
+async fn host_whose_store_was_removed_acknowledges_no_prompt_and_exits() {
     type Loss = fn(&Bench);
     let store = |bench: &Bench| bench.place.store();
     let log = |bench: &Bench| bench.place.home().join("acpx.db-wal");

@@ -11,7 +11,7 @@ use super::Bench;
 use crate::store_contract::samples::record;
 
 #[tokio::test]
-async fn a_list_that_is_read_page_by_page_has_every_record_once_though_they_change_meanwhile() {
+async fn paged_session_list_has_every_record_once_despite_changes() {
     let bench = Bench::new();
     bench.place.make_home().unwrap();
     let store = SqliteStore::open(&bench.place.store(), Access::ReadWrite).unwrap();
@@ -59,7 +59,7 @@ fn page(bench: &Bench, sessions: &[&str], next: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_that_is_adopted_while_a_list_is_read_is_still_in_it_and_under_its_id() {
+async fn session_adopted_during_a_paged_list_stays_listed_under_its_id() {
     let bench = Bench::new();
     let go = bench.home.join("go");
     let list = Script::new().await_file(&go).reply(page(&bench, &["old-1", "old-2", "s1"], None));
@@ -112,7 +112,7 @@ async fn the_next_session_list_uses_the_answer_of_a_slow_agent() {
 }
 
 #[tokio::test]
-async fn what_an_agent_tells_again_because_sessions_appeared_is_listed_once() {
+async fn session_repeated_by_the_agents_list_is_listed_once() {
     let bench = Bench::new();
     let list = |script: Script, sessions: &[&str], next: Option<&str>| {
         script.expect("session/list").reply(page(&bench, sessions, next))

@@ -9,7 +9,7 @@ use super::{Bench, eventually, prompt_params};
 use crate::engine::everything;
 
 #[tokio::test]
-async fn whoever_loads_in_mid_turn_hears_what_was_said_and_then_the_rest_once() {
+async fn load_in_mid_turn_replays_and_then_follows_without_repeats() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let script = Script::new()

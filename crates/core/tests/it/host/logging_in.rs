@@ -61,7 +61,7 @@ async fn is_refused(bench: &Bench, editor: &mut Editor) -> bool {
 }
 
 #[tokio::test]
-async fn a_login_is_repeated_at_each_start_of_the_agent_for_the_client_that_logged_in_until_it_logs_out() {
+async fn login_is_repeated_at_each_agent_start_until_the_client_logs_out() {
     let bench = Bench::new();
     for (version, of_agent) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         let argv = bench.agent(&forgetful(Script::new(), of_agent, &json!({})));
@@ -81,7 +81,7 @@ async fn a_login_is_repeated_at_each_start_of_the_agent_for_the_client_that_logg
 }
 
 #[tokio::test]
-async fn a_session_that_wants_a_login_in_a_turn_goes_on_when_its_client_has_logged_in() {
+async fn turn_that_needs_a_login_continues_after_its_client_logged_in() {
     let bench = Bench::new();
     let wanted = json!({ "code": -32000, "message": "Authentication required" });
     let asked = greeting(Script::new(), 1).next_start();
@@ -95,7 +95,7 @@ async fn a_session_that_wants_a_login_in_a_turn_goes_on_when_its_client_has_logg
 }
 
 #[tokio::test]
-async fn a_login_that_fails_when_it_is_repeated_is_the_error_of_the_start() {
+async fn failed_repeated_login_is_the_error_of_the_start() {
     let bench = Bench::new();
     let asked = greeting(Script::new(), 1).next_start();
     let once = greeting(asked, 1).expect("authenticate").reply(json!({})).next_start();
@@ -108,7 +108,7 @@ async fn a_login_that_fails_when_it_is_repeated_is_the_error_of_the_start() {
 }
 
 #[tokio::test]
-async fn what_a_login_says_besides_is_repeated_and_never_kept() {
+async fn unknown_members_of_a_login_are_repeated_and_never_stored() {
     let bench = Bench::new();
     let besides = json!({ "gateway": { "headers": [{ "value": "Bearer hidden-1" }] }, "short": "h2" });
     let argv = bench.agent(&forgetful(Script::new(), 1, &json!({ "_meta": besides })));
@@ -181,7 +181,7 @@ async fn terminal_logins_are_forwarded_to_the_client_that_can_run_them() {
 }
 
 #[tokio::test]
-async fn a_remote_client_gets_a_login_hint_without_the_agents_command_line() {
+async fn remote_client_gets_a_login_hint_without_the_command_line() {
     let bench = Bench::new();
     let argv = bench.agent(&in_terminal());
     let mut editor = bench.joined(1).await;

@@ -40,7 +40,7 @@ fn setups(argv: &[String]) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn one_who_closes_leaves_the_others_their_session_and_the_last_one_out_frees_the_agent() {
+async fn close_of_one_client_detaches_it_and_the_last_frees_the_agent() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let (mut one, record) = open(&bench, &argv).await;
@@ -63,7 +63,7 @@ async fn one_who_closes_leaves_the_others_their_session_and_the_last_one_out_fre
 }
 
 #[tokio::test]
-async fn one_who_closes_has_its_own_turn_cancelled_and_nobody_elses() {
+async fn close_cancels_the_own_turn_and_no_other() {
     let bench = Bench::new();
     let began = bench.home.join("began");
     let script = Script::new()
@@ -89,7 +89,7 @@ async fn one_who_closes_has_its_own_turn_cancelled_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_load_it_first() {
+async fn request_for_a_session_that_is_not_loaded_names_session_load() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let (_one, record) = open(&bench, &argv).await;
@@ -111,7 +111,7 @@ async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_l
 }
 
 #[tokio::test]
-async fn a_deleted_session_is_gone_for_everybody() {
+async fn deleted_session_is_unknown_to_all_clients() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let (mut one, record) = open(&bench, &argv).await;
@@ -136,7 +136,7 @@ async fn a_deleted_session_is_gone_for_everybody() {
 }
 
 #[tokio::test]
-async fn an_editor_that_comes_back_can_stop_the_turn_that_it_left_running() {
+async fn reconnected_editor_can_cancel_the_turn_it_left() {
     let bench = Bench::new();
     let began = bench.home.join("began");
     let script = Script::new()
@@ -159,7 +159,7 @@ async fn an_editor_that_comes_back_can_stop_the_turn_that_it_left_running() {
 }
 
 #[tokio::test]
-async fn one_whose_session_another_deletes_hears_its_turn_to_the_end_and_nothing_after_that() {
+async fn client_of_a_deleted_session_gets_its_turn_end_and_nothing_more() {
     for version in [1, 2] {
         let bench = Bench::new();
         let began = bench.home.join("began");
@@ -217,7 +217,7 @@ async fn a_session_is_brought_back_where_it_works_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn other_servers_are_taken_when_nobody_else_is_there_and_nothing_runs_and_otherwise_kept() {
+async fn new_mcp_servers_apply_only_to_an_idle_unshared_session() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let (mut one, record) = open(&bench, &argv).await;
@@ -247,7 +247,7 @@ async fn other_servers_are_taken_when_nobody_else_is_there_and_nothing_runs_and_
 }
 
 #[tokio::test]
-async fn a_running_turn_keeps_its_servers() {
+async fn running_turn_keeps_its_mcp_servers() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let script = Script::new()
@@ -266,7 +266,7 @@ async fn a_running_turn_keeps_its_servers() {
 }
 
 #[tokio::test]
-async fn an_agent_that_would_forget_the_conversation_keeps_its_servers_and_is_freed_by_close() {
+async fn agent_that_would_forget_keeps_its_mcp_servers_until_close() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(json!({})));
     let (mut editor, record) = open(&bench, &argv).await;

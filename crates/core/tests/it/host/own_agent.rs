@@ -21,7 +21,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_session_of_another_agent_is_unknown_to_a_connection_with_an_agent() {
+async fn session_of_another_agent_is_unknown_to_a_connection_with_an_agent() {
     let bench = Bench::new();
     let theirs = bench.agent(&faithful(everything()));
     let other = bench.open_with(Some("other"), &theirs).await;
@@ -63,7 +63,7 @@ async fn a_session_of_another_agent_is_unknown_to_a_connection_with_an_agent() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_same_agent_by_its_command_line_is_known() {
+async fn session_of_the_same_agent_by_command_line_is_known() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let unnamed = bench.open_with(None, &argv).await;

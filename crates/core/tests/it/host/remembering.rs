@@ -12,7 +12,7 @@ fn told(answer: &Value) -> [Value; 2] {
 }
 
 #[tokio::test]
-async fn every_answer_says_that_the_agent_has_forgotten_what_came_before_a_fresh_session() {
+async fn every_response_reports_an_agent_that_forgot_after_a_fresh_session() {
     for version in [1, 2] {
         let bench = Bench::new();
         // Before its first session it is asked what it can do.
@@ -54,7 +54,7 @@ async fn every_answer_says_that_the_agent_has_forgotten_what_came_before_a_fresh
 }
 
 #[tokio::test]
-async fn an_agent_that_replays_less_than_is_kept_is_said_to_remember_less() {
+async fn agent_with_a_shorter_replay_is_reported_as_partial_memory() {
     let bench = Bench::new();
     let can_load = || json!({ "loadSession": true });
     let script = Script::new()
@@ -84,7 +84,7 @@ async fn an_agent_that_replays_less_than_is_kept_is_said_to_remember_less() {
 }
 
 #[tokio::test]
-async fn an_agent_that_has_compacted_its_memory_is_said_to_remember_less_also_after_a_restart() {
+async fn compacted_agent_is_reported_as_partial_memory_after_a_restart() {
     let bench = Bench::new();
     let can_resume = || json!({ "sessionCapabilities": { "resume": {} } });
     let compacted =
@@ -116,7 +116,7 @@ async fn an_agent_that_has_compacted_its_memory_is_said_to_remember_less_also_af
 }
 
 #[tokio::test]
-async fn the_agents_own_id_is_in_every_answer_that_sets_a_session_up_if_the_agent_tells_one() {
+async fn inner_session_id_is_in_every_setup_response() {
     for inner in [Some("inner"), None] {
         let bench = Bench::new();
         let mut made = json!({ "sessionId": "s1" });

@@ -51,7 +51,7 @@ fn prompts_of(argv: &[String]) -> usize {
 }
 
 #[tokio::test]
-async fn two_who_ask_under_one_name_get_one_turn_and_the_same_answer() {
+async fn two_prompts_with_one_request_id_are_one_turn() {
     let bench = Bench::new();
     let argv = bench.agent(&waiting(&bench));
     let (mut one, mut two) = (bench.client().await, bench.client().await);
@@ -74,7 +74,7 @@ async fn two_who_ask_under_one_name_get_one_turn_and_the_same_answer() {
 }
 
 #[tokio::test]
-async fn the_outcome_is_there_for_whoever_asks_after_the_first_has_gone() {
+async fn outcome_of_a_prompt_is_available_under_its_request_id_later() {
     let bench = Bench::new();
     let argv = bench.agent(&waiting(&bench));
     let mut gone = bench.client().await;
@@ -91,7 +91,7 @@ async fn the_outcome_is_there_for_whoever_asks_after_the_first_has_gone() {
 }
 
 #[tokio::test]
-async fn whoever_asks_again_can_cancel_the_turn() {
+async fn repeated_prompt_can_cancel_its_turn() {
     let bench = Bench::new();
     let argv = bench.agent(&waiting(&bench));
     let mut gone = bench.client().await;
@@ -110,7 +110,7 @@ async fn whoever_asks_again_can_cancel_the_turn() {
 }
 
 #[tokio::test]
-async fn whoever_asks_again_is_asked_what_the_agent_asks() {
+async fn repeated_prompt_receives_the_turns_permission_requests() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let turn = Script::new().touch(&began).await_file(&go).ask_permission("t1").end("end_turn");

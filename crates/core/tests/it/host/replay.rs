@@ -115,7 +115,7 @@ async fn two_turns(bench: &Bench, script: &Script) -> (Vec<String>, String) {
 }
 
 #[tokio::test]
-async fn a_conversation_is_told_from_any_place_and_no_other_place_is_taken_for_it() {
+async fn conversation_is_replayed_from_any_valid_cursor_only() {
     let bench = Bench::new();
     let (_, record) = two_turns(&bench, &talkative(everything())).await;
     let _keeps_the_host = bench.client().await;
@@ -182,7 +182,7 @@ async fn a_conversation_is_told_from_any_place_and_no_other_place_is_taken_for_i
 }
 
 #[tokio::test]
-async fn an_agent_that_has_nothing_left_of_it_does_not_keep_the_conversation_from_being_told() {
+async fn conversation_is_replayed_though_its_agent_lost_it() {
     // It can neither load nor resume; it can, and has lost it; it can, and has compacted it.
     let lost = Script::new().reply_error(json!({ "code": -32002, "message": "Resource not found" }));
     let compacted = Script::new().user_said("first").say("in short").reply(json!({}));
@@ -211,7 +211,7 @@ async fn an_agent_that_has_nothing_left_of_it_does_not_keep_the_conversation_fro
 }
 
 #[tokio::test]
-async fn whoever_else_has_the_session_open_sees_who_asked_what_and_the_one_who_asked_does_not() {
+async fn other_clients_see_who_prompted_and_the_prompting_client_does_not() {
     let bench = Bench::new();
     let script = talkative(everything());
     let argv = bench.agent(&script);
@@ -243,7 +243,7 @@ async fn whoever_else_has_the_session_open_sees_who_asked_what_and_the_one_who_a
 }
 
 #[tokio::test]
-async fn a_tool_call_is_open_while_its_turn_runs_and_cancelled_once_its_host_has_died() {
+async fn tool_call_is_open_in_its_turn_and_cancelled_by_host_crash() {
     let bench = Bench::new();
     let began = bench.home.join("began");
     let script = Script::new().initialize(everything()).serve([
@@ -272,7 +272,7 @@ async fn a_tool_call_is_open_while_its_turn_runs_and_cancelled_once_its_host_has
 }
 
 #[tokio::test]
-async fn output_that_is_too_long_for_a_client_is_left_out_of_its_replay_and_named() {
+async fn overlong_output_is_left_out_of_a_replay_and_named() {
     let bench = Bench::new();
     let output = json!("0123456789");
     let mut call = tool("completed");

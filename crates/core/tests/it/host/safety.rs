@@ -30,7 +30,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn the_socket_is_the_users_alone_in_a_directory_of_the_users_alone() {
+async fn socket_and_its_directory_are_accessible_only_to_the_user() {
     let bench = Bench::new();
     let _client = bench.client().await;
     let socket = published(&bench.place).unwrap().socket;
@@ -40,7 +40,7 @@ async fn the_socket_is_the_users_alone_in_a_directory_of_the_users_alone() {
 }
 
 #[tokio::test]
-async fn a_directory_that_others_may_enter_or_that_leads_elsewhere_is_no_place_for_a_socket() {
+async fn socket_directory_open_to_others_or_a_link_is_refused() {
     let bench = Bench::new();
     let directory = bench.sockets();
     std::fs::create_dir_all(&directory).unwrap();
@@ -61,7 +61,7 @@ async fn a_directory_that_others_may_enter_or_that_leads_elsewhere_is_no_place_f
 }
 
 #[tokio::test]
-async fn a_client_does_not_knock_where_others_could_have_put_the_door() {
+async fn client_does_not_connect_to_a_socket_others_could_have_made() {
     let bench = Bench::new();
     drop(bench.client().await);
     let directory = bench.sockets();
@@ -102,7 +102,7 @@ fn asking() -> Script {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
+async fn program_started_by_an_agent_cannot_decide_permissions() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
     let mut client = bench.client().await;
@@ -115,7 +115,7 @@ async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_an_agent_started_does_not_say_how_the_agent_of_a_session_is_started() {
+async fn program_started_by_an_agent_cannot_set_how_agents_start() {
     for method in ["session/resume", "session/new"] {
         let bench = Bench::new();
         let argv = bench.agent(&asking());
@@ -149,7 +149,7 @@ async fn a_program_that_an_agent_started_does_not_say_how_the_agent_of_a_session
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its_agents() {
+async fn program_that_left_its_parent_and_environment_is_still_recognised() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let [to, from] = ["to", "from"].map(|name| bench.home.join(name));
@@ -169,7 +169,7 @@ async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_made() {
+async fn program_started_by_an_agent_ends_only_sessions_of_such_programs() {
     let bench = Bench::new();
     let began = bench.home.join("began");
     let served = |script: Script, session: &str| {
@@ -240,7 +240,7 @@ async fn a_program_started_by_an_agent_ends_only_sessions_that_such_programs_mad
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_of_programs_started_by_agents_are_bounded_and_the_user_gets_in() {
+async fn connections_of_agent_programs_are_bounded_and_the_user_gets_in() {
     let bench = Bench::new().with_files(64);
     drop(bench.client().await);
     // The host has 21 places. Half of them are the user's alone.
@@ -270,7 +270,7 @@ async fn connections_of_programs_started_by_agents_are_bounded_and_the_user_gets
 }
 
 #[tokio::test]
-async fn clients_that_never_sent_initialize_give_their_places_to_others() {
+async fn connections_without_initialize_yield_to_others() {
     let stall = std::time::Duration::from_millis(50);
     let bench = Bench::impatient(stall, stall).with_files(64);
     let mut first = bench.client().await;
@@ -286,7 +286,7 @@ async fn clients_that_never_sent_initialize_give_their_places_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_started_by_an_agent_imports_only_the_homes_own_npm_sessions() {
+async fn program_started_by_an_agent_imports_only_the_homes_npm_sessions() {
     const RECORD: &str = "01a1e15a-0ea5-74d4-bd63-354b704a25e3";
     let bench = Bench::new();
     drop(bench.client().await);

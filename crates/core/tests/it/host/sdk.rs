@@ -174,7 +174,7 @@ async fn an_ordinary_client_lives_a_whole_session_with_the_host() {
 }
 
 #[tokio::test]
-async fn a_cancel_answers_what_the_agent_asks_with_cancelled_and_ends_the_turn_so() {
+async fn cancel_answers_pending_requests_with_cancelled_and_ends_the_turn() {
     let bench = Bench::new();
     let _keeps_the_host = bench.client().await;
     as_client(&bench, Answering::Never, async |mut talk| {
@@ -229,7 +229,7 @@ async fn a_load_replays_the_conversation_in_order_before_it_answers() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_named_in_the_error_whatever_is_asked_of_it() {
+async fn unknown_session_is_named_in_the_error_of_every_method() {
     let bench = Bench::new();
     let _keeps_the_host = bench.client().await;
     as_client(&bench, Answering::Never, async |talk| {

@@ -36,7 +36,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn servers_come_back_from_the_file_they_came_from_with_its_values_of_now() {
+async fn mcp_servers_are_restored_from_their_file_with_current_values() {
     let bench = Bench::new();
     let (record, argv) = bench.with_servers(&faithful(everything())).await;
     std::fs::write(bench.home.join("servers"), "two /bin/other\none /bin/one\nthree /bin/three").unwrap();
@@ -48,7 +48,7 @@ async fn servers_come_back_from_the_file_they_came_from_with_its_values_of_now()
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_from_its_file_is_left_out_and_named() {
+async fn mcp_server_missing_from_its_file_is_left_out_and_named() {
     let bench = Bench::new();
     let file = bench.home.join("servers");
     let unread = |why: &str| json!(format!("cannot read {}: {why}", file.display()));
@@ -104,7 +104,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_takes_nothing_from_a_parked_session() {
+async fn unreadable_mcp_file_leaves_a_parked_session_unchanged() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let file = bench.home.join("servers");
@@ -125,7 +125,7 @@ async fn a_file_that_cannot_be_read_takes_nothing_from_a_parked_session() {
 }
 
 #[tokio::test]
-async fn a_pipe_in_the_place_of_a_file_is_not_waited_for_and_is_no_directory_either() {
+async fn named_pipe_in_place_of_a_file_or_directory_is_refused() {
     let bench = Bench::new();
     let (record, argv) = bench.with_servers(&faithful(everything())).await;
     let file = bench.home.join("servers");
@@ -149,7 +149,7 @@ async fn a_pipe_in_the_place_of_a_file_is_not_waited_for_and_is_no_directory_eit
 }
 
 #[tokio::test]
-async fn an_agent_starts_with_what_the_client_gave_whose_prompt_makes_it_start() {
+async fn agent_starts_with_the_values_of_the_client_that_prompts() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let mut client = bench.client().await;

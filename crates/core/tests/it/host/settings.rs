@@ -41,7 +41,7 @@ fn wish(option: Option<&str>, value: &str) -> Setting {
 }
 
 #[tokio::test]
-async fn what_an_editor_sets_the_shell_sees_and_the_other_way_round() {
+async fn settings_of_an_editor_are_visible_in_the_shell_and_reverse() {
     let bench = Bench::new();
     let argv = bench.agent(&choosing());
     let mut editor = bench.editor(&argv).await;
@@ -66,7 +66,7 @@ async fn what_an_editor_sets_the_shell_sees_and_the_other_way_round() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_set_as_wanted_is_not_made_and_one_that_is_there_stays() {
+async fn session_whose_settings_fail_is_not_created_and_an_existing_stays() {
     let bench = Bench::new();
     let argv = bench.agent(&choosing());
     let mut client = bench.client().await;
@@ -124,7 +124,7 @@ async fn set_mode_restores_a_session_that_the_same_client_has_reset() {
 }
 
 #[tokio::test]
-async fn an_editor_is_told_with_its_answer_what_could_not_be_restored() {
+async fn editor_gets_settings_that_could_not_be_restored_in_its_response() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(json!({"loadSession": true}))

@@ -50,7 +50,7 @@ pub(super) async fn make(client: &mut HostClient, params: &Value) -> (String, Va
 }
 
 #[tokio::test]
-async fn a_new_session_takes_the_place_of_the_one_in_its_scope_and_of_no_other() {
+async fn new_session_replaces_only_the_session_of_its_scope() {
     let bench = Bench::new();
     let argv = bench.agent(&agent());
     let mut client = bench.client().await;
@@ -71,7 +71,7 @@ async fn a_new_session_takes_the_place_of_the_one_in_its_scope_and_of_no_other()
 }
 
 #[tokio::test]
-async fn a_new_session_whose_agent_does_not_start_leaves_the_one_that_is_there() {
+async fn new_session_whose_agent_fails_leaves_the_existing_one() {
     let bench = Bench::new();
     let argv = bench.agent(&agent());
     let mut client = bench.client().await;
@@ -84,7 +84,7 @@ async fn a_new_session_whose_agent_does_not_start_leaves_the_one_that_is_there()
 }
 
 #[tokio::test]
-async fn what_is_there_is_the_answer_where_that_is_asked_for_and_is_not_started() {
+async fn ensure_returns_the_existing_session_without_starting_it() {
     let bench = Bench::new();
     let argv = bench.agent(&agent());
     let here = bench.home.path().canonicalize().unwrap();
@@ -109,7 +109,7 @@ async fn what_is_there_is_the_answer_where_that_is_asked_for_and_is_not_started(
 }
 
 #[tokio::test]
-async fn of_many_made_at_once_in_one_scope_one_is_open_and_everybody_is_answered() {
+async fn concurrent_session_new_in_one_scope_leaves_one_open() {
     for shell in [json!({}), json!({ "unlessIn": [] })] {
         let bench = Bench::new();
         let argv = bench.agent(&agent());

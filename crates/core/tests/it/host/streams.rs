@@ -52,7 +52,7 @@ async fn a_load_that_fails_costs_its_client_no_update() {
 }
 
 #[tokio::test]
-async fn in_version_1_no_update_of_another_turn_comes_before_the_answer_that_ends_ones_own() {
+async fn v1_updates_of_another_turn_come_after_the_own_response() {
     let bench = Bench::new();
     let argv = bench.agent(&saying(Script::new().say("hello")));
     let mut one = bench.editor(&argv).await;
@@ -76,7 +76,7 @@ async fn in_version_1_no_update_of_another_turn_comes_before_the_answer_that_end
 }
 
 #[tokio::test]
-async fn a_question_comes_after_the_tool_call_it_is_about() {
+async fn permission_request_comes_after_its_tool_call() {
     for version in [1, 2] {
         let bench = Bench::new();
         let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "Edit a file" });
@@ -94,7 +94,7 @@ async fn a_question_comes_after_the_tool_call_it_is_about() {
 }
 
 #[tokio::test]
-async fn after_a_reset_a_question_names_the_tool_call_as_it_was_told() {
+async fn after_a_reset_permission_requests_name_the_rendered_tool_call() {
     let bench = Bench::new();
     let call = || json!({ "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "Edit a file" });
     // Before its first session it is asked what it can do.
@@ -123,7 +123,7 @@ async fn after_a_reset_a_question_names_the_tool_call_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn two_replays_that_are_asked_for_at_once_come_one_after_the_other_each_before_its_answer() {
+async fn two_concurrent_replays_come_in_order_each_before_its_response() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let mut editor = bench.speaking(2, 1, &argv).await;
@@ -144,7 +144,7 @@ async fn two_replays_that_are_asked_for_at_once_come_one_after_the_other_each_be
 }
 
 #[tokio::test]
-async fn a_state_that_is_told_before_the_answer_is_not_older_than_what_was_told_before_it() {
+async fn state_before_the_response_is_not_older_than_sent_updates() {
     let bench = Bench::new();
     let (comes_back, waited_for) = (bench.home.join("comes back"), bench.home.join("waited for"));
     let back = Script::new().touch(&comes_back).await_file(&waited_for).reply(json!({}));

@@ -125,7 +125,7 @@ async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
 }
 
 #[tokio::test]
-async fn updates_and_permission_requests_of_a_subagent_reach_the_clients_of_its_parent() {
+async fn updates_and_permissions_of_a_subagent_reach_the_parents_clients() {
     let bench = Bench::new();
     let running = json!({ "sessionUpdate": "state_update", "state": "running" });
     let idle = json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" });

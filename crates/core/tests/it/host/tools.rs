@@ -59,7 +59,7 @@ fn files() -> Value {
 }
 
 #[tokio::test]
-async fn the_official_sdk_as_a_client_that_offers_files_reads_and_writes_them_for_the_agent() {
+async fn official_sdk_client_with_file_capabilities_serves_reads_and_writes() {
     let bench = Bench::new();
     let (open, outside) = (bench.home.join("open"), Path::new("/etc/hostname"));
     std::fs::write(&open, "saved").unwrap();
@@ -115,7 +115,7 @@ async fn the_official_sdk_as_a_client_that_offers_files_reads_and_writes_them_fo
 }
 
 #[tokio::test]
-async fn a_client_that_goes_leaves_a_read_to_the_host_and_a_write_undone() {
+async fn disconnected_client_leaves_reads_to_the_host_and_writes_undone() {
     let bench = Bench::new();
     let (file, read, written) =
         (bench.home.join("file"), bench.home.join("read"), bench.home.join("written"));
@@ -147,7 +147,7 @@ async fn a_client_that_goes_leaves_a_read_to_the_host_and_a_write_undone() {
 }
 
 #[tokio::test]
-async fn an_editor_is_asked_about_what_it_does_not_offer_to_do_itself() {
+async fn editor_gets_permission_requests_for_tools_it_does_not_serve() {
     let bench = Bench::new();
     let file = bench.home.join("file");
     let turn = Script::new()
@@ -201,7 +201,7 @@ fn permission(kind: &str, input: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_approved_word_for_word_is_not_asked_again_and_anything_else_is() {
+async fn identical_approved_tool_request_is_not_asked_again() {
     let bench = Bench::new();
     let file = bench.home.join("file");
     let command = |line: &str| json!({ "sessionId": "{sessionId}", "command": line });
@@ -275,7 +275,7 @@ fn last_content(lines: &[Value]) -> Option<&Value> {
 }
 
 #[tokio::test]
-async fn an_editor_of_version_1_is_told_what_a_terminal_shows_as_text_live_and_again() {
+async fn v1_editor_gets_terminal_output_as_text_live_and_replayed() {
     let bench = Bench::new();
     let argv = bench.agent(&running());
     let mut editor = bench.editor(&argv).await;
@@ -304,7 +304,7 @@ async fn an_editor_of_version_1_is_told_what_a_terminal_shows_as_text_live_and_a
 }
 
 #[tokio::test]
-async fn an_editor_of_version_2_is_told_a_terminal_as_a_terminal() {
+async fn v2_editor_gets_terminals_as_terminals() {
     let bench = Bench::new();
     let argv = bench.agent(&running());
     let mut editor = bench.speaking(2, 1, &argv).await;
@@ -331,7 +331,7 @@ async fn an_editor_of_version_2_is_told_a_terminal_as_a_terminal() {
 }
 
 #[tokio::test]
-async fn additional_directories_are_for_agents_that_take_them() {
+async fn additional_directories_are_only_for_supporting_agents() {
     let bench = Bench::new();
     let (more, gone) = (bench.home.join("more"), bench.home.join("gone"));
     std::fs::create_dir(&more).unwrap();
@@ -368,7 +368,7 @@ async fn additional_directories_are_for_agents_that_take_them() {
 }
 
 #[tokio::test]
-async fn the_directories_that_a_client_names_are_all_there_are_and_a_shell_that_names_none_changes_none() {
+async fn directories_of_a_client_replace_all_and_an_unset_list_changes_none() {
     let bench = Bench::new();
     let [one, two] = ["one", "two"].map(|name| {
         let path = bench.home.join(name);

@@ -91,7 +91,7 @@ async fn queue(bench: &Bench, record: &str, request: &str) {
 }
 
 #[tokio::test]
-async fn session_close_cancels_orphaned_turns_tells_their_end_and_frees_the_agent() {
+async fn session_close_cancels_orphaned_turns_reports_their_end_and_frees_the_agent() {
     for (version, of_agent) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         let bench = Bench::new();
         let began = bench.home.join("began");
@@ -257,7 +257,7 @@ fn notice(line: &Value) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_v1_prompt_behind_another_turn_is_announced_by_a_notice_and_not_stored() {
+async fn v1_prompt_behind_another_turn_gets_a_notice_that_is_not_stored() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let argv = bench.agent(&until_file(&began, &go));
@@ -324,7 +324,7 @@ async fn session_cancel_that_names_a_request_ends_no_other_turn() {
 }
 
 #[tokio::test]
-async fn a_prompt_asked_again_on_a_new_connection_belongs_to_it() {
+async fn repeated_prompt_on_a_new_connection_belongs_to_it() {
     let bench = Bench::new();
     let (began, go) = (bench.home.join("began"), bench.home.join("go"));
     let argv = bench.agent(&until_file(&began, &go));

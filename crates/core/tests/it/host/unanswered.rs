@@ -47,7 +47,7 @@ async fn all_quiet(client: &mut HostClient) {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_before_session_new_is_answered_leaves_no_record_and_no_process() {
+async fn client_that_disconnects_during_session_new_leaves_no_record_or_process() {
     let bench = Bench::new();
     let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
     let starting = Script::new().expect("initialize").touch(&asked).await_file(&never);
@@ -65,7 +65,7 @@ async fn a_client_that_goes_before_session_new_is_answered_leaves_no_record_and_
 }
 
 #[tokio::test]
-async fn a_session_new_answered_after_its_client_has_gone_is_in_no_list() {
+async fn session_new_answered_after_its_client_disconnected_is_not_listed() {
     let bench = Bench::new();
     let (asked, go) = (bench.home.join("asked"), bench.home.join("go"));
     let script = Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&go);
@@ -81,7 +81,7 @@ async fn a_session_new_answered_after_its_client_has_gone_is_in_no_list() {
 }
 
 #[tokio::test]
-async fn whoever_makes_a_session_where_somebody_has_given_up_gets_one() {
+async fn session_new_after_an_abandoned_one_succeeds() {
     let bench = Bench::new();
     let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
     let stuck = Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&never);
@@ -94,7 +94,7 @@ async fn whoever_makes_a_session_where_somebody_has_given_up_gets_one() {
 }
 
 #[tokio::test]
-async fn a_session_stays_where_it_is_if_the_client_goes_who_wanted_another_in_its_place() {
+async fn existing_session_stays_when_the_client_replacing_it_disconnects() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let argv = bench.agent(&faithful(everything()));
@@ -112,7 +112,7 @@ async fn a_session_stays_where_it_is_if_the_client_goes_who_wanted_another_in_it
 }
 
 #[tokio::test]
-async fn a_session_new_that_its_client_withdraws_is_answered_and_taken_back() {
+async fn cancelled_session_new_is_answered_and_undone() {
     for version in [1, 2] {
         let bench = Bench::new();
         let so_far = bench.home.path().join("asked");

@@ -54,7 +54,7 @@ fn command(update: &Value) -> (&Value, &Value) {
 }
 
 #[tokio::test]
-async fn what_an_agent_says_with_its_answer_to_new_and_resume_comes_after_that_answer() {
+async fn updates_with_the_response_to_new_and_resume_come_after_it() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).serve([
         ("session/new", with_commands(r#"{"sessionId":"s1"}"#, "made")),

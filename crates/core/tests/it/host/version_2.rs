@@ -33,7 +33,7 @@ fn agent(turn: Script) -> Script {
 }
 
 #[tokio::test]
-async fn a_client_of_version_2_is_offered_what_works_in_its_own_words() {
+async fn v2_client_gets_capabilities_in_its_own_format() {
     let bench = Bench::new();
     let capabilities = json!({
         "promptCapabilities": { "image": true },
@@ -66,7 +66,7 @@ async fn a_client_of_version_2_is_offered_what_works_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_when_it_is_in_the_conversation_and_its_end_is_a_state() {
+async fn v2_prompt_is_answered_at_insertion_and_ended_by_a_state() {
     let bench = Bench::new();
     let go_on = bench.home.join("go-on");
     let usage = json!({ "totalTokens": 7, "inputTokens": 3, "outputTokens": 4 });
@@ -94,7 +94,7 @@ async fn a_prompt_is_answered_when_it_is_in_the_conversation_and_its_end_is_a_st
 }
 
 #[tokio::test]
-async fn a_prompt_of_an_agent_of_version_2_is_in_the_conversation_when_that_has_taken_it_in() {
+async fn v2_agents_prompt_is_inserted_when_the_agent_accepts_it() {
     let bench = Bench::new();
     let [take_in, seen] = ["take-in", "seen"].map(|name| bench.home.join(name));
     let turn =
@@ -118,7 +118,7 @@ async fn a_prompt_of_an_agent_of_version_2_is_in_the_conversation_when_that_has_
 }
 
 #[tokio::test]
-async fn a_prompt_that_never_was_in_the_conversation_is_cancelled_or_refused_and_any_other_never_is() {
+async fn v2_prompt_that_was_not_inserted_is_cancelled_or_refused() {
     let bench = Bench::new();
     let script = Script::new().initialize(everything()).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
@@ -153,7 +153,7 @@ async fn a_prompt_that_never_was_in_the_conversation_is_cancelled_or_refused_and
 }
 
 #[tokio::test]
-async fn a_question_is_an_action_to_whoever_is_there_and_whoever_comes_and_a_policys_answer_is_none() {
+async fn pending_request_is_an_action_for_present_and_later_clients() {
     let bench = Bench::new();
     let argv = bench.agent(&agent(Script::new().ask_permission("t1").say("done").end("end_turn")));
     let mut editor = bench.speaking(2, 1, &argv).await;
@@ -186,7 +186,7 @@ async fn a_question_is_an_action_to_whoever_is_there_and_whoever_comes_and_a_pol
 }
 
 #[tokio::test]
-async fn a_file_or_a_command_that_somebody_is_asked_about_is_an_action_and_any_other_is_none() {
+async fn file_or_terminal_request_is_an_action_only_when_asked() {
     let bench = Bench::new();
     let write = json!({ "sessionId": "{sessionId}", "path": bench.home.join("file"), "content": "x" });
     let run = json!({ "sessionId": "{sessionId}", "command": "true" });
@@ -225,7 +225,7 @@ async fn a_file_or_a_command_that_somebody_is_asked_about_is_an_action_and_any_o
 }
 
 #[tokio::test]
-async fn an_outcome_that_is_not_known_approves_nothing() {
+async fn unknown_permission_outcome_approves_nothing() {
     let bench = Bench::new();
     for of_agent in [1, 2] {
         let turn = match of_agent {
@@ -260,7 +260,7 @@ async fn an_outcome_that_is_not_known_approves_nothing() {
 }
 
 #[tokio::test]
-async fn a_close_ends_the_turn_tells_its_end_and_is_then_the_last_that_is_heard_of_the_session() {
+async fn v2_close_ends_the_turn_and_is_the_last_update() {
     let bench = Bench::new();
     // Its first start is to ask it what it offers.
     let script = Script::new()
@@ -291,7 +291,7 @@ async fn a_close_ends_the_turn_tells_its_end_and_is_then_the_last_that_is_heard_
 }
 
 #[tokio::test]
-async fn everything_comes_back_in_order_though_the_agent_can_restore_nothing_and_all_was_killed() {
+async fn v2_replay_is_complete_and_ordered_after_killing_everything() {
     let bench = Bench::new();
     let script = Script::new().initialize(json!({})).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s-{id}" }))),
@@ -352,7 +352,7 @@ async fn everything_comes_back_in_order_though_the_agent_can_restore_nothing_and
 }
 
 #[tokio::test]
-async fn how_a_session_stands_is_told_with_its_event_and_a_failure_with_what_to_do_next() {
+async fn session_state_comes_with_its_event_and_failure_with_hint() {
     let bench = Bench::new();
     let argv = bench.agent(&agent(Script::new().say("a").hang()));
     let mut editor = bench.speaking(2, 1, &argv).await;
@@ -387,7 +387,7 @@ async fn how_a_session_stands_is_told_with_its_event_and_a_failure_with_what_to_
 }
 
 #[tokio::test]
-async fn modes_of_an_agent_are_an_option_of_version_2_and_an_option_of_version_2_is_the_modes_of_version_1() {
+async fn agent_modes_become_a_v2_option_and_v2_options_v1_modes() {
     let bench = Bench::new();
     let modes = json!({
         "currentModeId": "ask",
@@ -471,7 +471,7 @@ async fn a_client_of_version_2_stops_what_it_did_not_begin() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_its_agent_refuses_is_answered_with_the_refusal_and_told_to_nobody() {
+async fn prompt_its_agent_refuses_is_answered_only_with_the_refusal() {
     let bench = Bench::new();
     let message = json!({ "type": "text", "text": "W" });
     let whole = json!({ "sessionUpdate": "agent_message", "messageId": "whole", "content": [message] });

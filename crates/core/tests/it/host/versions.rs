@@ -93,7 +93,7 @@ fn newer() -> ProtocolRange {
 }
 
 #[tokio::test]
-async fn of_hosts_that_are_started_at_once_one_wins_and_every_client_is_served_by_it() {
+async fn of_concurrently_started_hosts_one_serves_every_client() {
     let bench = Bench::new();
     // Nobody is there, so each of them starts one.
     let (one, two, three) = tokio::join!(bench.client(), bench.client(), bench.client());
@@ -117,7 +117,7 @@ async fn an_older_host_with_nothing_to_do_is_replaced() {
 }
 
 #[tokio::test]
-async fn an_older_host_with_live_sessions_is_left_alone_and_said() {
+async fn older_host_with_live_sessions_stays_and_is_reported() {
     let bench = Bench::new();
     let other = OtherHost::start(&bench, older(), 1, true);
     let refused = bench.launcher.reach(&bench.place).await.err().expect("it is busy");
@@ -137,7 +137,7 @@ async fn a_newer_host_is_never_replaced() {
 }
 
 #[tokio::test]
-async fn a_host_that_speaks_more_versions_than_we_do_is_used_as_it_is() {
+async fn host_with_more_protocol_versions_is_used_as_it_is() {
     let bench = Bench::new();
     let wider = ProtocolRange { oldest: PROTOCOL.oldest, newest: PROTOCOL.newest + 3 };
     let _other = OtherHost::start(&bench, wider, 1, true);
@@ -147,7 +147,7 @@ async fn a_host_that_speaks_more_versions_than_we_do_is_used_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_does_not_answer_keeps_nobody_for_ever() {
+async fn unresponsive_host_blocks_no_client_for_ever() {
     let bench = Bench::new();
     let _other = OtherHost::start(&bench, PROTOCOL, 0, false);
     let silent = bench.launcher.reach(&bench.place).await.err().expect("nobody answers");
@@ -155,7 +155,7 @@ async fn a_host_that_does_not_answer_keeps_nobody_for_ever() {
 }
 
 #[tokio::test]
-async fn what_a_killed_host_left_in_its_lock_leads_nobody_astray() {
+async fn lock_file_of_a_killed_host_misleads_no_client() {
     let bench = Bench::new();
     drop(HostLock::try_take(&bench.place).unwrap());
     for text in ["", "{", "[]", "{\"pid\":1}", "\u{0}\u{0}"] {
@@ -170,7 +170,7 @@ async fn what_a_killed_host_left_in_its_lock_leads_nobody_astray() {
 }
 
 #[tokio::test]
-async fn a_client_from_elsewhere_is_brought_to_no_host_that_cannot_know_that_it_is() {
+async fn remote_client_is_not_connected_to_a_host_too_old_for_it() {
     let unknowing = ProtocolRange { oldest: 1, newest: 1 };
     for (live, expected) in [(1, Some("HOST_OLDER")), (0, None)] {
         let bench = Bench::new();

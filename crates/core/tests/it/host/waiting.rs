@@ -33,7 +33,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_host_says_what_a_session_waits_for_and_since_when() {
+async fn host_reports_a_sessions_wait_reason_and_its_start() {
     let bench = Bench::new();
     let [start, resume, ask] = ["start", "resume", "ask"].map(|name| bench.home.join(name));
     let script = Script::new()
@@ -95,7 +95,7 @@ async fn a_host_says_what_a_session_waits_for_and_since_when() {
 }
 
 #[tokio::test]
-async fn nothing_is_waited_for_in_a_session_that_is_not_there() {
+async fn absent_session_has_no_wait_reason() {
     let bench = Bench::new();
     let mut editor =
         bench.editor(&bench.agent(&Script::new().initialize(everything()).session_new("s1"))).await;

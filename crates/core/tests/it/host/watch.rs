@@ -58,7 +58,7 @@ fn odd() -> Script {
 }
 
 #[tokio::test]
-async fn every_event_comes_once_in_order_and_byte_for_byte_before_the_prompts_answer() {
+async fn watch_gets_every_event_once_in_order_before_the_prompt_response() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &bench.agent(&odd())).await;
@@ -72,7 +72,7 @@ async fn every_event_comes_once_in_order_and_byte_for_byte_before_the_prompts_an
 }
 
 #[tokio::test]
-async fn a_watch_begins_where_it_is_told_to_and_otherwise_with_what_comes_next() {
+async fn watch_begins_at_its_cursor_or_with_the_next_event() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &bench.agent(&odd())).await;
@@ -98,7 +98,7 @@ async fn a_watch_begins_where_it_is_told_to_and_otherwise_with_what_comes_next()
 }
 
 #[tokio::test]
-async fn two_watchers_see_the_same_and_the_second_watch_of_one_takes_the_place_of_its_first() {
+async fn two_watchers_see_the_same_and_a_second_watch_replaces_the_first() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client().await, bench.client().await);
     let record = bench.open(&mut one, &bench.agent(&odd())).await;
@@ -123,7 +123,7 @@ async fn until_seq(client: &mut HostClient, last: Seq) -> Vec<Whole> {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_parked_record_starts_nothing() {
+async fn watch_of_a_parked_record_starts_nothing() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let argv = bench.agent(&faithful(everything()));
@@ -138,7 +138,7 @@ async fn whoever_watches_a_parked_record_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_when_the_record_is_closed_and_restored_and_ends_when_it_is_deleted() {
+async fn watch_continues_over_close_and_restore_and_ends_with_deletion() {
     let bench = Bench::new();
     let (mut watcher, mut other) = (bench.client().await, bench.client().await);
     let record = bench.open(&mut other, &bench.agent(&faithful(everything()))).await;

@@ -35,7 +35,7 @@ async fn a_second_import_changes_nothing_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_come_and_writes_nothing() {
+async fn dry_run_lists_the_import_and_writes_nothing() {
     let home = Home::with(&["full", "killed"]);
     let dry = home.import_as(ImportMode::DryRun).await;
     assert_eq!(home.store.records(RecordFilter::default(), None, 10).await.unwrap(), []);
@@ -106,7 +106,7 @@ async fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
 }
 
 #[tokio::test]
-async fn a_record_whose_owner_is_alive_is_left_alone_until_it_has_ended() {
+async fn record_with_a_living_owner_is_left_alone_until_it_exits() {
     let home = Home::with(&["killed", "full"]);
     let mut owner = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let pid = i32::try_from(owner.id()).unwrap();
@@ -158,7 +158,7 @@ async fn own_event(home: &Home, turn: Option<TurnId>) -> Event {
 }
 
 #[tokio::test]
-async fn an_imported_record_with_own_turns_stays_and_its_growth_is_reported_once() {
+async fn imported_record_with_own_turns_stays_and_its_growth_is_reported_once() {
     let home = Home::with(&["killed"]);
     home.import().await;
     let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
@@ -209,7 +209,7 @@ async fn new_npm_turns_are_imported_after_own_events_without_a_turn() {
 }
 
 #[tokio::test]
-async fn an_import_leaves_a_record_with_a_queued_prompt_alone() {
+async fn import_leaves_a_record_with_a_queued_prompt_alone() {
     let home = Home::with(&["killed"]);
     home.import().await;
     let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
@@ -226,7 +226,7 @@ async fn an_import_leaves_a_record_with_a_queued_prompt_alone() {
 }
 
 #[tokio::test]
-async fn npm_turns_of_an_acp_session_that_was_replaced_here_are_not_imported() {
+async fn npm_turns_of_a_replaced_acp_session_are_not_imported() {
     let home = Home::with(&["killed"]);
     home.import().await;
     let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
@@ -244,7 +244,7 @@ async fn npm_turns_of_an_acp_session_that_was_replaced_here_are_not_imported() {
 }
 
 #[tokio::test]
-async fn an_id_that_another_record_has_is_said_and_passed_over() {
+async fn id_of_another_record_is_reported_and_skipped() {
     let home = Home::with(&["legacy"]);
     let ours = crate::store_contract::samples::record("7f1c", 5);
     home.store.create(ours, Vec::new(), host("h")).await.unwrap();
@@ -255,7 +255,7 @@ async fn an_id_that_another_record_has_is_said_and_passed_over() {
 }
 
 #[tokio::test]
-async fn a_scope_that_is_taken_stays_with_the_record_that_has_it() {
+async fn taken_scope_stays_with_its_record() {
     let home = Home::with(&["legacy"]);
     let text = home.read("7f1c.json");
     home.write("newer.json", text.replace("\"7f1c\"", "\"newer\""));
@@ -277,7 +277,7 @@ async fn a_scope_that_is_taken_stays_with_the_record_that_has_it() {
 }
 
 #[tokio::test]
-async fn a_copy_under_another_name_does_not_take_the_place_of_the_record() {
+async fn copy_under_another_file_name_does_not_replace_the_record() {
     let home = Home::with(&["turns"]);
     home.write("a copy.json", home.read(&format!("{TURNS}.json")));
     let report = home.import().await;
@@ -288,7 +288,7 @@ async fn a_copy_under_another_name_does_not_take_the_place_of_the_record() {
 }
 
 #[tokio::test]
-async fn records_under_other_names_come_after_all_others_and_of_two_that_are_one_the_first() {
+async fn records_with_other_file_names_come_last_and_duplicates_once() {
     let home = Home::with(&["legacy"]);
     let text = home.read("7f1c.json");
     std::fs::remove_file(home.sessions().join("7f1c.json")).unwrap();
@@ -320,7 +320,7 @@ async fn an_import_that_was_broken_off_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn without_a_directory_there_is_no_news_and_an_import_says_so() {
+async fn missing_npm_directory_is_no_news_and_an_import_reports_it() {
     let home = Home::with(&[]);
     assert!(!home.has_news().await);
     std::fs::remove_dir(home.sessions()).unwrap();
@@ -337,7 +337,7 @@ fn keeping<'a>(host: &'a HostId, in_use: &'a HashSet<RecordId>) -> ImportOptions
 }
 
 #[tokio::test]
-async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
+async fn record_in_use_here_is_not_imported_until_released() {
     let home = Home::with(&["full"]);
     let (host, in_use) = (host("h"), HashSet::from([id(FULL)]));
     let report = import(&home.store, &home.sessions(), keeping(&host, &in_use)).await.unwrap();

@@ -22,7 +22,7 @@ async fn the_conversation_is_the_history_that_npm_acpx_shows() {
 }
 
 #[tokio::test]
-async fn every_turn_ends_as_npm_acpx_says_it_ended() {
+async fn every_turn_ends_as_npm_acpx_recorded() {
     let home = Home::with(&["turns"]);
     home.import().await;
     let mut outcomes = Vec::new();
@@ -55,7 +55,7 @@ async fn every_turn_ends_as_npm_acpx_says_it_ended() {
 }
 
 #[tokio::test]
-async fn events_are_kept_as_the_engine_keeps_them() {
+async fn imported_events_are_stored_as_the_engine_stores_them() {
     let home = Home::with(&["full"]);
     home.import().await;
     let events = all_events(&home.store, &id(FULL), 100).await.unwrap();
@@ -171,7 +171,7 @@ fn assert_no_byte_of_a_secret(home: Home) {
 }
 
 #[tokio::test]
-async fn a_turn_that_was_cut_off_is_interrupted_and_grows_into_what_npm_acpx_made_of_it() {
+async fn interrupted_npm_turn_grows_into_its_later_npm_state() {
     let home = Home::with(&["killed"]);
     let report = home.import().await;
     assert_eq!((report.taken[0].turns, report.taken[0].events), (2, 15));
@@ -253,7 +253,7 @@ async fn a_prompt_that_was_never_sent_is_a_failed_turn() {
 }
 
 #[tokio::test]
-async fn a_torn_last_line_is_left_out_and_a_damaged_one_is_counted() {
+async fn torn_last_line_is_left_out_and_a_damaged_one_counted() {
     let home = Home::with(&["turns"]);
     let journal = format!("{TURNS}.stream.ndjson");
     let text = home.read(&journal);
@@ -317,7 +317,7 @@ async fn without_a_journal_the_messages_become_the_conversation() {
 }
 
 #[tokio::test]
-async fn a_long_journal_comes_in_batches_and_whole() {
+async fn long_journal_is_imported_whole_in_batches() {
     let home = Home::with(&["full"]);
     let journal = format!("{FULL}.stream.ndjson");
     let text = home.read(&journal);

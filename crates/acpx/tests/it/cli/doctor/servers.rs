@@ -105,7 +105,7 @@ fn doctor_starts_no_mcp_server_that_only_a_project_names() {
 }
 
 #[test]
-fn an_mcp_server_over_tls_is_reached_only_if_its_certificate_is_trusted() {
+fn mcp_server_over_tls_is_reached_only_with_a_trusted_certificate() {
     let place = Place::new();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (place.beside("cert.pem"), place.beside("key.pem"));

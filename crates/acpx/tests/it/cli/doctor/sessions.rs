@@ -27,7 +27,7 @@ fn one(level: &str, words: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_session_whose_file_was_swept_is_told_from_one_that_its_agent_still_has() {
+fn doctor_distinguishes_a_swept_session_file_from_one_the_agent_has() {
     let swept = "the agent does not list the session s1: its file may have been swept";
     for (listed, expected) in [
         (json!([{ "sessionId": "s1", "cwd": "/" }]), one("ok", "the agent has the session s1")),
@@ -60,7 +60,7 @@ fn a_session_list_without_a_last_page_proves_no_loss() {
 }
 
 #[test]
-fn an_id_that_no_session_has_is_told_with_where_sessions_are_found() {
+fn doctor_with_an_unknown_session_id_says_where_sessions_are_listed() {
     let place = Place::new();
     place.scripted(&listing(&json!([])));
     let unknown = "01980000-0000-7000-8000-000000000000";
@@ -72,7 +72,7 @@ fn an_id_that_no_session_has_is_told_with_where_sessions_are_found() {
 }
 
 #[test]
-fn a_directory_that_leads_elsewhere_than_when_the_session_began_is_told_with_the_way_out() {
+fn doctor_reports_a_cwd_link_that_changed_its_target_with_a_hint() {
     let place = Place::new();
     place.scripted(&listing(&json!([])));
     let [first, second, link] = ["first", "second", "link"].map(|name| place.work().join(name));
@@ -95,7 +95,7 @@ fn server(name: &str) -> Value {
 }
 
 #[test]
-fn a_server_that_is_gone_from_its_file_is_told() {
+fn doctor_reports_an_mcp_server_missing_from_its_file() {
     let place = Place::new();
     let argv = place.scripted(&listing(&json!([])));
     let agents = json!({ "scripted": { "argv": argv } });
@@ -113,7 +113,7 @@ fn a_server_that_is_gone_from_its_file_is_told() {
 }
 
 #[test]
-fn a_server_that_is_known_to_its_client_alone_is_told() {
+fn doctor_reports_an_mcp_server_known_only_to_its_client() {
     let place = Place::new();
     place.scripted(&listing(&json!([])));
     let mut editor = Editor::silent(&place, &["scripted", "acp"]);

@@ -33,7 +33,7 @@ log out: acpx scripted auth --logout
 }
 
 #[test]
-fn a_credential_that_is_set_for_the_agent_alone_is_listed_and_asked_to_be_changed_where_it_is() {
+fn credential_in_an_agents_env_is_listed_with_where_to_change_it() {
     let refusal = json!({ "code": -32000, "message": "it has expired" });
     let script = offering(|script| script.refuse("authenticate", refusal));
     let (place, agent) = place(&script, &json!({}));
@@ -47,7 +47,7 @@ fn a_credential_that_is_set_for_the_agent_alone_is_listed_and_asked_to_be_change
 }
 
 #[test]
-fn one_logs_in_and_out_by_hand_with_an_agent_of_either_version() {
+fn login_and_logout_commands_work_with_agents_of_both_versions() {
     let done = || Script::new().reply(json!({}));
     let v1 = offering(|script| script.serve([("authenticate", done()), ("logout", done())]));
     let answer = json!({
@@ -69,7 +69,7 @@ fn one_logs_in_and_out_by_hand_with_an_agent_of_either_version() {
 }
 
 #[test]
-fn a_login_that_the_agent_refuses_fails_with_its_words() {
+fn rejected_login_fails_with_the_agents_message() {
     let refusal = json!({ "code": -32000, "message": "the browser was closed" });
     let script = offering(|script| script.refuse("authenticate", refusal));
     let (place, _) = place(&script, &json!({}));
@@ -81,7 +81,7 @@ fn a_login_that_the_agent_refuses_fails_with_its_words() {
 }
 
 #[test]
-fn an_agent_that_does_not_start_is_waited_for_aloud_and_quoted_when_its_time_is_over() {
+fn login_shows_progress_and_quotes_an_agent_that_fails_to_start() {
     let (place, _) = place(&Script::new().stderr("fetching a package").hang(), &json!({}));
     let late = place.acpx(&["--timeout", "2.5", "scripted", "auth"]);
     let words = "[acpx] waiting for the agent scripted to start\n\
@@ -91,7 +91,7 @@ fn an_agent_that_does_not_start_is_waited_for_aloud_and_quoted_when_its_time_is_
 }
 
 #[test]
-fn an_agent_without_logout_is_left_to_its_own_program() {
+fn agent_without_logout_is_left_to_its_own_program() {
     let script = Script::new().expect("initialize").reply(json!({ "protocolVersion": 1 }));
     let (place, _) = place(&script, &json!({}));
     let refused = place.acpx(&["scripted", "auth", "--logout"]);
@@ -101,7 +101,7 @@ fn an_agent_without_logout_is_left_to_its_own_program() {
 }
 
 #[test]
-fn a_way_that_is_not_offered_is_a_mistake_and_so_are_too_many_words() {
+fn unknown_login_method_and_extra_arguments_are_usage_errors() {
     let refusal = json!({ "code": -32603, "message": "not now" });
     let (place, _) = place(&offering(|script| script.refuse("logout", refusal)), &json!({}));
     let unknown = place.acpx(&["scripted", "auth", "nothing"]);
@@ -130,7 +130,7 @@ fn shell_agent(place: &Place, method: &Value, login: &str) -> String {
 }
 
 #[test]
-fn a_login_in_a_terminal_runs_the_agents_own_program_and_its_exit_decides() {
+fn terminal_login_runs_the_agents_program_and_returns_its_exit_code() {
     let place = Place::new();
     let method = json!({
         "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"], "env": { "WHO": "you" },
@@ -161,7 +161,7 @@ fn on_terminal(place: &Place, login: &str) -> OnTerminal {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_login_in_a_terminal_has_the_terminal_and_reads_what_is_typed_there() {
+fn terminal_login_program_has_the_terminal_and_reads_its_input() {
     let place = Place::new();
     let login = "test -t 0 && test -t 1 && echo who? && read -r name && echo \"got $name\"; exit $?";
     let mut terminal = on_terminal(&place, login);
@@ -193,7 +193,7 @@ fn a_first_ctrl_c_is_for_the_program_of_a_login_alone() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_login_in_a_terminal_that_does_not_go_is_killed_with_what_it_has_started() {
+fn terminal_login_that_does_not_exit_is_killed_with_its_children() {
     let place = Place::new();
     let method = json!({ "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"] });
     let [file, daemon] = ["login", "daemon"].map(|name| place.beside(name));
@@ -208,7 +208,7 @@ fn a_login_in_a_terminal_that_does_not_go_is_killed_with_what_it_has_started() {
 }
 
 #[test]
-fn a_login_by_variables_says_which_to_set() {
+fn login_by_variables_names_the_variables_to_set() {
     let place = Place::new();
     let variables = json!([{ "name": "SOME_KEY" }, { "name": "SOME_ORG", "optional": true }]);
     let method = json!({ "id": "env", "name": "By key", "type": "env_var", "vars": variables });
