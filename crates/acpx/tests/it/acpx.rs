@@ -13,7 +13,7 @@ use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::started::Started;
+use crate::started_process::Started;
 
 /// How often a condition is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -21,8 +21,8 @@ use serde_json::json;
 use crate::demo_process::RawClient;
 
 mod hosts;
-mod ladder;
 mod replay;
+mod restore_steps;
 mod turns;
 
 const RESUMED: WakeOutcome = WakeOutcome::Restored { rung: Rung::Resume, replay: None };

@@ -2,7 +2,7 @@
 //! compared with what they say. `tests/fixtures/npm-acpx/README.md` says how each fixture came to be.
 #![cfg(test)]
 
-mod careful;
+mod conflicts;
 mod home;
 mod journals;
 

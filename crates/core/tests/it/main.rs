@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod client_calls;
-mod deleting;
+mod delete;
 mod documents;
 mod engine;
 mod errors;
@@ -19,7 +19,7 @@ mod sdk_agent_v2;
 mod shape;
 mod store_contract;
 mod store_crash;
-mod store_erasing;
+mod store_erase;
 mod store_sqlite;
 mod wire;
 mod workspace;

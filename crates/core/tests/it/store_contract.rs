@@ -1,8 +1,8 @@
 //! What every store promises, asked of each: one suite, run over memory and over SQLite.
 #![cfg(test)]
 
-mod deleting;
-mod equal;
+mod delete;
+mod equivalence;
 pub(crate) mod samples;
 mod scopes;
 mod settings;
@@ -24,7 +24,7 @@ use self::samples::{
     turn,
 };
 
-use self::deleting::{
+use self::delete::{
     a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
     no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
     the_process_of_a_deleted_record_is_still_told_of,

@@ -1,6 +1,6 @@
 //! `acpx doctor`: what is wrong, and what to do about it.
 
-mod servers;
+mod mcp_servers;
 mod sessions;
 
 use std::fs;

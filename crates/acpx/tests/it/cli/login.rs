@@ -1,6 +1,6 @@
 //! Logging in with an agent: by a credential, and what is said where a login is missing.
 
-mod by_hand;
+mod commands;
 
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};

@@ -1,35 +1,35 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
-mod asking;
 mod bad_input;
+mod cancel_and_timeouts;
+mod concurrent_prompts;
 mod configuration;
 mod content;
 mod crash;
-mod deleting;
+mod delete;
 mod doctor;
 mod exec;
-mod following;
-mod forging;
+mod forged_output;
 mod forms;
-mod host_work;
 mod hosts;
 mod identity;
-mod imports;
-mod load;
+mod import_npm;
 mod login;
-mod moving;
+mod mcp_servers;
+mod move_session;
 mod output;
+mod permission_policies;
+mod permission_requests;
 mod permissions;
-mod policies;
 pub(crate) mod processes;
-mod prompting;
-mod resetting;
+mod prompt;
+mod replay_watch;
+mod reset;
 mod scope;
-mod servers;
 mod settings;
-#[cfg(target_os = "linux")]
-mod silent;
-mod stopping;
-mod stores;
+mod store_versions;
 mod titles;
-mod waiting;
+mod tool_requests;
+#[cfg(target_os = "linux")]
+mod unresponsive_host;
+mod wait_reason;

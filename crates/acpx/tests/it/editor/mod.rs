@@ -1,14 +1,14 @@
 //! `acpx acp` as an editor meets it: the built program on its stdin and stdout, over the demo agent.
 
 mod bad_input;
-mod ending;
-mod offered;
+mod capabilities;
+mod exit;
 mod real_clients;
+mod reconnect;
 mod sdk;
 mod sdk_v2;
-mod survival;
-mod talking;
-mod terms;
+mod sessions;
+mod turn_policies;
 mod version_2;
 
 use std::io::{BufRead, BufReader, Write};

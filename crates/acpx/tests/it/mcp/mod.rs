@@ -1,8 +1,8 @@
 //! The demo agent as an MCP client: scripted servers here, a real one in `everything`.
 
+mod abuse;
 mod everything;
-mod hostile;
-mod lifetime;
+mod lifecycle;
 
 use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use serde_json::{Value, json};

@@ -1,14 +1,14 @@
 //! Clients and agents on other machines: the built program as a server, met by clients that know nothing of it.
 
+mod access;
+mod agent_programs;
 mod agents;
 mod bad_input;
-mod confined;
-mod elsewhere;
-mod fakes;
+mod fake_servers;
 mod http;
+mod reconnect;
+mod remote_restore;
 mod sdk;
-mod survival;
-mod taking_up;
 mod tls;
 mod tokens;
 mod websocket;
@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
 use crate::acpx::Place;
 use crate::editor::wanting_error_data;
-use crate::started::Started;
+use crate::started_process::Started;
 
 /// How long something may take to come. Only a test that fails waits for so long.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -32,7 +32,7 @@ async fn full_disk_ends_the_session_with_an_error_and_keeps_acknowledged_events(
 
     let record = session.record_id().clone();
     bench.engine.shutdown().await;
-    assert!(!super::ending::is_alive(pid));
+    assert!(!super::shutdown::is_alive(pid));
     drop(bench);
     drop(session);
     let roomy = over(SqliteStore::open(&path, Access::ReadWrite).unwrap());

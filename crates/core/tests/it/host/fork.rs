@@ -4,8 +4,8 @@ use acpx_core::model::LineageReason;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
-use super::combinations::with_replay;
 use super::editor::conversation;
+use super::version_combinations::with_replay;
 use super::{Bench, eventually, prompt_params};
 use crate::engine::received;
 

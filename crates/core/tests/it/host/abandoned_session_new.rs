@@ -8,7 +8,7 @@ use acpx_core::store::{RecordFilter, Store};
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
-use super::shell::make;
+use super::scopes::make;
 use super::{Bench, eventually, prompt};
 use crate::engine::{everything, faithful};
 
