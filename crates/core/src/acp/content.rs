@@ -3,9 +3,9 @@
 //! A line is read in the protocol version it was received in. Reading never fails: a line of unknown shape is stored
 //! and forwarded, and contributes nothing.
 
-mod beside;
+mod notices;
+mod plain_text;
 mod v2;
-mod words;
 
 use std::borrow::Cow;
 
@@ -18,9 +18,9 @@ use crate::model::{
 };
 use crate::wire::RpcMessage;
 
+pub(crate) use plain_text::carried_words;
+pub use plain_text::{block_words, blocks_words, prompt_words};
 pub use v2::{StateUpdate, has_background, idle_meta, state_update, update_v2};
-pub(crate) use words::carried_words;
-pub use words::{block_words, blocks_words, prompt_words};
 
 /// What an event contributes to its conversation.
 pub fn content(event: &Event) -> Content {
@@ -94,9 +94,9 @@ pub fn update(params: &str) -> Update {
         },
         "plan" => Update::Plan { fields: raw_update(params) },
         "session_info_update" => title(view.title),
-        "usage_update" => beside::usage(params, false),
-        "notice" => beside::notice(params),
-        "compaction_update" => beside::compaction(params),
+        "usage_update" => notices::usage(params, false),
+        "notice" => notices::notice(params),
+        "compaction_update" => notices::compaction(params),
         "available_commands_update" | "current_mode_update" | "config_option_update" => Update::State,
         _ => Update::Unknown,
     }

@@ -4,8 +4,13 @@
 //! forwarded, never dropped. [`client`] calls agents, [`agent`] serves clients, and [`translate`] converts between the
 //! protocol versions if the two sides differ.
 
+pub(crate) mod acpx_peer;
 pub mod agent;
 pub mod client;
+pub(crate) mod client_error;
+pub(crate) mod config_options;
+mod error_class;
+mod forward;
 pub mod translate;
 
 mod agent_info;
@@ -13,14 +18,9 @@ mod capabilities;
 mod children;
 mod content;
 mod cursor;
-pub(crate) mod far_host;
 mod login;
-pub(crate) mod offers;
-mod passing;
-mod reading;
 pub(crate) mod render;
 pub(crate) mod settings;
-pub(crate) mod told_error;
 
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent, UnsupportedBlock};
@@ -30,8 +30,8 @@ pub use content::{
 };
 pub(crate) use content::{carried_block, carried_words};
 pub use cursor::Cursor;
+pub use error_class::read as read_error;
+pub use forward::ExtraParams;
+pub use forward::session_of;
+pub(crate) use forward::{pass_on_params, with_told_calls};
 pub use login::login_ways;
-pub use passing::ExtraParams;
-pub use passing::session_of;
-pub(crate) use passing::{pass_on_params, with_told_calls};
-pub use reading::read as read_error;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::acp::agent::CallError;
-use crate::acp::told_error;
+use crate::acp::client_error;
 use crate::engine::SessionError;
 use crate::model::{AgentError, RecordId, Turn, TurnError};
 use crate::store::StoreError;
@@ -300,8 +300,8 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
 pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let data = error.data.as_deref().and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
-    let is_wanted = data.is_some_and(|data| data.acpx.code == told_error::LOGIN_WANTED);
-    CallError::PassedOn(if is_wanted { told_error::wanting_login(error, ways, hint) } else { error })
+    let is_wanted = data.is_some_and(|data| data.acpx.code == client_error::LOGIN_WANTED);
+    CallError::PassedOn(if is_wanted { client_error::wanting_login(error, ways, hint) } else { error })
 }
 
 /// An error that may be an agent's: then the agent's error is passed on, with ours under `acpx`.
@@ -309,7 +309,7 @@ fn of_agent(message: String, fault: ErrorMeta) -> CallError {
     let Some(acp) = fault.acp.clone() else { return passed_on(RpcError::INTERNAL, message, fault) };
     let fault = ErrorMeta { message: Some(message), ..fault };
     let acpx = serde_json::to_string(&fault).expect("a fault has only text, numbers and raw JSON");
-    CallError::PassedOn(told_error::in_its_words(acp.get(), &acpx))
+    CallError::PassedOn(client_error::in_its_words(acp.get(), &acpx))
 }
 
 fn passed_on(number: i64, message: String, acpx: ErrorMeta) -> CallError {

@@ -11,8 +11,8 @@
 
 pub mod encode;
 pub mod splice;
+mod truncated_line;
 
-mod beginning;
 mod clock;
 mod connection;
 mod error;

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::beginning::request_id;
 use super::connection::{DisconnectReason, InboundMessage};
 use super::garbage::Garbage;
 use super::lines::{DroppedLine, LineBuffer, RawLine};
 use super::message::Body;
 use super::outbox::Outbox;
+use super::truncated_line::request_id;
 use super::{GarbageReport, Malformed, RpcId, RpcMessage, UnreadableLine, WireLimits};
 
 /// The incoming half of a connection, shared by its reader, its peers and its consumer.

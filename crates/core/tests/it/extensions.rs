@@ -96,7 +96,7 @@ fn the_page_of_extensions_has_every_member_and_no_other() {
 #[test]
 fn the_page_of_extensions_has_every_method_and_no_other() {
     let mut ours = BTreeSet::new();
-    let beside = workspace::read("crates/core/src/acp/far_host.rs");
+    let beside = workspace::read("crates/core/src/acp/acpx_peer.rs");
     let layers = ["protocol", "host", "client"].map(|layer| format!("crates/core/src/{layer}"));
     let sources = layers.iter().flat_map(|layer| workspace::sources(layer)).map(|(_, text)| text);
     for text in sources.chain([beside]) {

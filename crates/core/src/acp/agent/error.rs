@@ -5,7 +5,7 @@ use std::error::Error;
 use serde_json::{Value, json};
 
 use super::params::ParamProblem;
-use crate::acp::told_error;
+use crate::acp::client_error;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Malformed, RpcError, WireError};
 
@@ -97,8 +97,8 @@ impl CallError {
     /// unchanged.
     pub(super) fn for_client(&self, wants_data: bool) -> RpcError {
         match self {
-            Self::PassedOn(error) if !told_error::has_ours(error) => error.clone(),
-            _ => told_error::for_client(self.to_rpc(), wants_data),
+            Self::PassedOn(error) if !client_error::has_ours(error) => error.clone(),
+            _ => client_error::for_client(self.to_rpc(), wants_data),
         }
     }
 

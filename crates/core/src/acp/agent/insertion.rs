@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ended::EndGuard;
+use super::completion::EndGuard;
 use super::link::ClientLink;
 use super::setup::{Meta, inserted_answer};
-use super::states;
+use super::state_updates;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::RpcId;
 
@@ -86,9 +86,9 @@ impl TurnLink {
             self.link.respond(&insertion.request, &inserted_answer(message, meta, answer)).await.ok();
             self.link.speech().begin_turn(&insertion.session);
             if self.link.says_states() {
-                let echo = states::user_message(message, &insertion.blocks);
+                let echo = state_updates::user_message(message, &insertion.blocks);
                 self.link.tell(&insertion.session, &echo).await.ok();
-                self.link.tell(&insertion.session, states::RUNNING).await.ok();
+                self.link.tell(&insertion.session, state_updates::RUNNING).await.ok();
             }
         }
         insertion.over();

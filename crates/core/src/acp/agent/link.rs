@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use super::client::ClientFacts;
 use super::permission::{PermissionOutcome, ToolPermissionRequest};
 use super::setup::to_json;
-use super::speech::SessionTranslations;
-use super::states;
+use super::state_updates;
 use super::turn::Cancellation;
 use super::update::UpdateBody;
+use super::v2_adapter::SessionTranslations;
 use crate::acp::translate::permission_to_v2;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId, RpcMessage, WireError, encode};
@@ -151,12 +151,14 @@ impl ClientLink {
         cancellation: &mut Cancellation,
     ) -> Result<PermissionOutcome, ClientRequestError> {
         if self.says_states() {
-            self.tell(&ask.session, states::REQUIRES_ACTION).await.map_err(ClientRequestError::NotSent)?;
+            self.tell(&ask.session, state_updates::REQUIRES_ACTION)
+                .await
+                .map_err(ClientRequestError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
         // A cancelled turn ends without running again.
         if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
-            self.tell(&ask.session, states::RUNNING).await.map_err(ClientRequestError::NotSent)?;
+            self.tell(&ask.session, state_updates::RUNNING).await.map_err(ClientRequestError::NotSent)?;
         }
         outcome
     }

@@ -7,23 +7,23 @@
 
 mod call;
 mod client;
-mod ended;
+mod completion;
 mod error;
 mod insertion;
 mod link;
 mod offer;
-mod order;
 mod params;
 mod permission;
-mod prompting;
+mod prompt;
 mod serve;
 mod service;
+mod session_lanes;
 mod sessions;
 mod setup;
-mod speech;
-mod states;
+mod state_updates;
 mod turn;
 mod update;
+mod v2_adapter;
 mod worker;
 
 pub use call::{

@@ -16,7 +16,7 @@ use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
 
 mod answer;
-mod behind;
+mod proxied;
 
 /// An optional feature of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

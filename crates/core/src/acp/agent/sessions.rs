@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::{CallExtras, PromptCall};
-use super::ended::{EndGuard, EndSignal};
+use super::completion::{EndGuard, EndSignal};
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
 use crate::wire::splice::{PathStep, locate, text_of};

@@ -16,15 +16,15 @@ use super::call::{
     CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
     SetModelCall, SetOptionCall, StopCall,
 };
-use super::ended::EndSignal;
+use super::completion::EndSignal;
 use super::error::CallError;
 use super::link::ClientLink;
-use super::order::{LaneTicket, SessionLanes};
 use super::params::ParamProblem;
 use super::service::AgentService;
+use super::session_lanes::{LaneTicket, SessionLanes};
 use super::sessions::Sessions;
 use super::setup::{Meta, SessionSetup};
-use super::states;
+use super::state_updates;
 use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
@@ -104,7 +104,11 @@ impl<S: AgentService> RequestWorker<S> {
         if let Ok(setup) = &setup
             && self.link.says_states()
         {
-            let state = if self.sessions.has_work(&setup.session) { states::RUNNING } else { states::IDLE };
+            let state = if self.sessions.has_work(&setup.session) {
+                state_updates::RUNNING
+            } else {
+                state_updates::IDLE
+            };
             self.link.tell(&setup.session, state).await.ok();
         }
         self.set_up(id, setup, SessionSetup::restored).await;

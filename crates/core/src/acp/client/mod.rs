@@ -18,35 +18,35 @@ use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessa
 
 use super::children::ChildSessions;
 use super::content::is_foreign;
-use super::{AgentInfo, Capabilities, far_host};
+use super::{AgentInfo, Capabilities, acpx_peer};
 
-mod answer;
 mod call;
 mod elicitation;
-mod granted;
+mod error_text;
+mod forward;
+mod grant;
 mod inquiry;
 mod known_tools;
-mod offered;
-mod pass;
 mod permission;
+mod responses;
+mod session_options;
 mod setup;
 mod start;
 mod tools;
-mod words;
 
-use answer::AnswerSource;
-pub use answer::{AgentResponse, ListPage, ListedSession};
 pub use call::{CloseMethod, DeleteMethod, ListMethod, OutgoingLine};
 pub(crate) use elicitation::is_elicitation_answer;
 pub use elicitation::is_secret_field;
+pub(super) use error_text::described;
+pub use forward::ForwardMethod;
 pub use known_tools::{KnownTools, tool_request_use};
-pub use offered::SessionOffer;
-pub use pass::ForwardMethod;
 pub use permission::{Escalation, PermissionRequest};
+use responses::AnswerSource;
+pub use responses::{AgentResponse, ListPage, ListedSession};
+pub use session_options::SessionOffer;
 pub use setup::{LoadMethod, ReplayMethod, ResumeMethod, SessionWorkspace};
 pub use start::{InitializeFailure, InitializedAgent};
 pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
-pub(super) use words::described;
 
 /// A connection to an agent that has replied to `initialize`.
 pub struct AgentConnection {
@@ -62,7 +62,7 @@ pub struct AgentConnection {
     login_ways: Option<Box<str>>,
     offered: Arc<SessionOffer>,
     /// Forwarded client requests without a response.
-    passed: Vec<pass::PendingForward>,
+    passed: Vec<forward::PendingForward>,
     /// Inquiries without a response.
     inquiries: Vec<RpcId>,
     tools: KnownTools,
@@ -246,11 +246,11 @@ impl AgentConnection {
                 withdrawn(message)
             }
             InboundMessage::Notification(_) if self.is_host => match message.method() {
-                Some(far_host::STATE) if !known.session.is_some_and(is_foreign) => {
+                Some(acpx_peer::STATE) if !known.session.is_some_and(is_foreign) => {
                     self.state(message.params().unwrap_or("null")).unwrap_or(ParsedMessage::Nothing)
                 }
-                Some(far_host::AWAY) => ParsedMessage::Way(RemoteLinkState::Gone),
-                Some(far_host::BACK) => ParsedMessage::Way(RemoteLinkState::There),
+                Some(acpx_peer::AWAY) => ParsedMessage::Way(RemoteLinkState::Gone),
+                Some(acpx_peer::BACK) => ParsedMessage::Way(RemoteLinkState::There),
                 _ => ParsedMessage::Nothing,
             },
             InboundMessage::Notification(_) | InboundMessage::Stray(_) => ParsedMessage::Nothing,
@@ -258,7 +258,7 @@ impl AgentConnection {
                 self.request(id, message, written, known.session)
             }
             InboundMessage::Response { id, method, .. } if self.take_inquiry(id) => {
-                ParsedMessage::Inquired(id.clone(), answer::read(self.speaker(), method, message))
+                ParsedMessage::Inquired(id.clone(), responses::read(self.speaker(), method, message))
             }
             InboundMessage::Response { id, method, .. } => {
                 ParsedMessage::Answer(self.answered(id, method, message))
@@ -275,7 +275,7 @@ impl AgentConnection {
             self.tools.clear(matches!(method, "session/load" | "session/resume"));
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
-        answer::read(self.speaker(), method, message)
+        responses::read(self.speaker(), method, message)
     }
 
     fn offer(&mut self, changed: Option<SessionOffer>) {
@@ -318,7 +318,7 @@ impl AgentConnection {
 
     /// The agent's state, if the params contain a state update.
     fn state(&self, params: &str) -> Option<ParsedMessage> {
-        let state = answer::state(self.speaker(), super::state_update(params)?);
+        let state = responses::state(self.speaker(), super::state_update(params)?);
         Some(ParsedMessage::State(state, super::has_background(params)))
     }
 

@@ -11,11 +11,13 @@ use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words
 use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
 use super::super::children::ChildSessions;
-use super::super::{ExtraParams, far_host, login_ways};
-use super::answer::{self, AnswerSource};
+use super::super::{ExtraParams, login_ways};
 use super::call::json;
 use super::known_tools::KnownTools;
+use super::responses;
+use super::responses::AnswerSource;
 use super::{AgentConnection, Capabilities, OutgoingLine, RedactedLine, clean_message, inbound_line};
+use crate::acp::acpx_peer;
 
 /// How many bytes an agent may send before it replies to `initialize`.
 const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
@@ -67,7 +69,7 @@ impl AgentConnection {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
                 let login_ways = ways_in_words(&login_ways(&answer)).map(Into::into);
-                let is_host = far_host::is_host(&answer);
+                let is_host = acpx_peer::is_host(&answer);
                 let connection = Self {
                     agent,
                     peer,
@@ -206,7 +208,7 @@ fn read_answer(
     message: &RpcMessage,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
     let speaker = AnswerSource { agent, version: asked, profile: Profiles::built_in().any(), ways: None };
-    let result = match answer::result(speaker, "initialize", message) {
+    let result = match responses::result(speaker, "initialize", message) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();
             return Err(AgentError::VersionRefused { agent, asked, supported: supported(&acp), acp });

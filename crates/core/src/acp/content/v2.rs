@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{UpdateParams, beside, chunk_content, even_null, raw_update, update};
+use super::{UpdateParams, chunk_content, even_null, notices, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
 use crate::wire::splice::{PathStep, locate};
 
@@ -44,7 +44,7 @@ pub fn update_v2(params: &str) -> Update {
             _ => Update::Unknown,
         },
         "plan_update" => Update::Plan { fields: raw_update(params) },
-        "usage_update" => beside::usage(params, true),
+        "usage_update" => notices::usage(params, true),
         "state_update" | "terminal_update" | "terminal_output_chunk" => Update::State,
         // Version 2 does not have these, even though version 1 does.
         "tool_call" | "plan" | "current_mode_update" => Update::Unknown,

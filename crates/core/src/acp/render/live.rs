@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::chunk_run::whole;
 use super::echo::{PromptEcho, PromptResolution, prompt_blocks};
 use super::entities::{EntityKind, KnownIds, MessageContinuation};
 use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
 use super::notice::Notice;
 use super::outgoing::{LineRewrite, PromptOrigin, UpdateMeta, notification, notifications};
-use super::run::whole;
 use super::session_ids::SessionIds;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;

@@ -4,7 +4,7 @@
 //! forwarded; only the session id, and ids that an earlier ACP session of the record already used, are replaced. A
 //! client does not receive update kinds that it did not ask for.
 
-mod bounded;
+mod chunk_run;
 mod echo;
 mod entities;
 mod fields;
@@ -12,20 +12,20 @@ mod line;
 mod live;
 mod notice;
 mod outgoing;
+mod output_limit;
 mod replay;
-mod run;
+mod replay_index;
 mod session_ids;
 mod state;
-mod survey;
 mod terminals;
 mod tool;
 
 pub(crate) use entities::KnownIds;
 pub(crate) use live::{CONTENT_EVERY, RecordRenderer, without_booleans};
 pub(crate) use replay::{Bounds, ReplayRenderer};
+pub(crate) use replay_index::ReplayIndex;
 pub(crate) use session_ids::SessionIds;
 pub(crate) use state::{SessionState, turn_state};
-pub(crate) use survey::ReplayIndex;
 
 #[cfg(test)]
 mod tests;

@@ -6,15 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::bounded::OutputTrimmer;
+use super::chunk_run::{Run, whole};
 use super::echo::PromptResolution;
 use super::entities::{EntityKind, MessageRef};
 use super::fields::Fields;
 use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
 use super::live::{RecordRenderer, version};
 use super::outgoing::{UpdateMeta, notification};
-use super::run::{Run, whole};
-use super::survey::{EntityKey, ReplayIndex, own_terminal};
+use super::output_limit::OutputTrimmer;
+use super::replay_index::{EntityKey, ReplayIndex, own_terminal};
 use super::terminals::has_terminal_meta;
 use super::tool::{MergedToolCall, ToolRenderSpec};
 use crate::model::{

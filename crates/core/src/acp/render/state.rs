@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::line::{UpdateKind, UpdateLine};
 use super::outgoing::{PromptOrigin, UpdateMeta, notification};
 use crate::acp::agent::ClientFacts;
-use crate::acp::told_error;
+use crate::acp::client_error;
 use crate::acp::translate::{idle_update, requires_action_update, running_update};
 use crate::acp::{StateUpdate, state_update};
 use crate::model::{
@@ -370,17 +370,17 @@ fn failed(
     let told = match theirs {
         Some(acp) => {
             let said = TurnErrorData { acp: Some(acp), message: Some(message), ..said };
-            told_error::in_its_words(acp.get(), &json(&said))
+            client_error::in_its_words(acp.get(), &json(&said))
         }
         None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),
     };
-    let is_login = code == told_error::LOGIN_WANTED;
+    let is_login = code == client_error::LOGIN_WANTED;
     let told = if is_login {
-        told_error::wanting_login(told, form.logins.as_deref(), form.login_hint.as_deref())
+        client_error::wanting_login(told, form.logins.as_deref(), form.login_hint.as_deref())
     } else {
         told
     };
-    let told = told_error::for_client(told, form.wants_data);
+    let told = client_error::for_client(told, form.wants_data);
     let told = serde_json::to_string(&told).expect("an error has only text, numbers and raw JSON");
     format!(r#"{{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{told}}}"#).into()
 }

@@ -13,11 +13,11 @@ use crate::model::{
 
 use crate::wire::RpcMessage;
 
-mod over_turns;
 mod properties;
-mod second_agents;
-mod second_properties;
 mod terminals;
+mod turns;
+mod v2_agents;
+mod v2_properties;
 mod versions;
 
 /// Builds the events of a record.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::*;
 
+mod agent_requests;
 mod properties;
-mod questions;
 mod requests;
 mod sessions;
 mod table;

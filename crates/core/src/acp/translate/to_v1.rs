@@ -12,8 +12,8 @@ use super::members::{ObjectMembers, items, list};
 use super::options::{commands_to_v1, is_mode_option, option_to_modes, option_to_v1};
 use super::plans::Plans;
 use super::recent::RecentMap;
-use super::repaired::repaired;
-use super::said::{MessageProgress, MessageRemainder};
+use super::sanitize::repaired;
+use super::sent_text::{MessageProgress, MessageRemainder};
 
 /// How many messages are remembered.
 const MAX_MESSAGES: usize = 512;

@@ -8,7 +8,7 @@ use super::options::{
     commands_to_v2, is_mode_option, is_model_option, models_to_option, modes_to_option, option_to_v2,
 };
 use super::recent::RecentMap;
-use super::repaired::repaired;
+use super::sanitize::repaired;
 use super::tool_content::{begin_again, call_to_v2};
 use crate::model::{TurnId, is_another_call};
 

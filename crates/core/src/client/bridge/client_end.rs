@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::acp::told_error::for_client;
+use crate::acp::client_error::for_client;
 use crate::wire::{
     InboundMessage, InboundStream, Peer, RpcError, RpcMessage, UnreadableLine, WireError, encode,
 };

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::acp::Cursor;
-use crate::acp::told_error::for_client;
+use crate::acp::client_error::for_client;
 use crate::model::Seq;
 use crate::wire::splice::{self, Object, PathStep, Splice, locate, text_of};
 use crate::wire::{RpcError, RpcId, RpcMessage, encode};

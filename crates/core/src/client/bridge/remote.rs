@@ -116,8 +116,8 @@ mod tests {
     use tokio::io::{ReadHalf, WriteHalf};
 
     use super::*;
-    use crate::acp::far_host;
-    use crate::acp::told_error::for_client;
+    use crate::acp::acpx_peer;
+    use crate::acp::client_error::for_client;
     use crate::protocol::rpc_error;
     use crate::wire::{InboundMessage, RpcId, encode, memory};
 
@@ -200,7 +200,7 @@ mod tests {
         while let Some(line) = client.hears().await {
             heard.push(line);
         }
-        let way = [far_host::AWAY, far_host::BACK].map(|word| encode::notification(word, "{}"));
+        let way = [acpx_peer::AWAY, acpx_peer::BACK].map(|word| encode::notification(word, "{}"));
         assert!(heard.iter().eq(way.iter().cycle().take(heard.len())), "{heard:?}");
     }
 

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::acp::told_error::for_client;
-use crate::acp::{far_host, session_of};
+use crate::acp::client_error::for_client;
+use crate::acp::{acpx_peer, session_of};
 use crate::wire::{Body, RpcError, RpcId, RpcMessage, encode};
 
 use super::edits::{self, UpdateHead};
@@ -180,12 +180,12 @@ impl BridgeState {
     /// The host is not reached at once: the notification for the client, if it has not received it yet.
     pub(super) fn is_away(&mut self) -> Option<String> {
         let is_told = !self.terms.loses_lines || std::mem::replace(&mut self.is_away, true);
-        (!is_told).then(|| encode::notification(far_host::AWAY, "{}"))
+        (!is_told).then(|| encode::notification(acpx_peer::AWAY, "{}"))
     }
 
     /// The host is reached again: the notification for the client.
     pub(super) fn is_back(&mut self) -> Option<String> {
-        std::mem::take(&mut self.is_away).then(|| encode::notification(far_host::BACK, "{}"))
+        std::mem::take(&mut self.is_away).then(|| encode::notification(acpx_peer::BACK, "{}"))
     }
 
     /// The `initialize` for another host, if one was answered before.
@@ -329,9 +329,9 @@ impl BridgeState {
                 None => as_it_is(),
             },
             // Only this bridge knows the state of its connection.
-            far_host::AWAY | far_host::BACK => LineRoute::Nothing,
+            acpx_peer::AWAY | acpx_peer::BACK => LineRoute::Nothing,
             // It reports the client's own turn, which this host cannot attribute to the client yet.
-            far_host::STATE if self.is_about_own_prompt(message) => LineRoute::Nothing,
+            acpx_peer::STATE if self.is_about_own_prompt(message) => LineRoute::Nothing,
             // The client does not know a request id that the bridge created.
             ACCEPTED if self.accepted_one_named_here(message) || self.terms.loses_lines => LineRoute::Nothing,
             _ => as_it_is(),
@@ -393,7 +393,7 @@ impl BridgeState {
     /// Whether a notification is about a prompt that the client waits for.
     fn is_about_own_prompt(&self, message: &RpcMessage) -> bool {
         let params = message.params().unwrap_or_default();
-        let named = session_of(params).zip(far_host::prompt_of(params));
+        let named = session_of(params).zip(acpx_peer::prompt_of(params));
         named.is_some_and(|(session, name)| self.has_asked(&session, &name))
     }
 
@@ -413,7 +413,7 @@ impl BridgeState {
         let Some(result) = message.result() else { return self.not_replayed(asked) };
         match &*asked.method {
             "initialize" => {
-                self.terms.is_host |= far_host::is_host(result);
+                self.terms.is_host |= acpx_peer::is_host(result);
                 self.greeting.clone_from(&asked.request);
             }
             "session/new" | "session/fork" => {
@@ -454,7 +454,7 @@ impl BridgeState {
 
     /// Advances the client's position to the event number in a response.
     fn tell_of(&mut self, session: &str, answer: &RpcMessage) {
-        if let Some(seq) = far_host::seq_of_answer(answer) {
+        if let Some(seq) = acpx_peer::seq_of_answer(answer) {
             let told = self.told.entry(session.to_owned()).or_insert(seq);
             *told = seq.max(*told);
         }

@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::acp::acpx_peer;
 use crate::acp::client::{RedactedLine, RemoteLinkState};
-use crate::acp::far_host;
 use crate::machine::{AgentState, Input, OnResume};
 use crate::model::{
     Content, Direction, Event, Fact, LineageIndex, MessageKind, RecordId, Seq, StopReason, TurnError, Update,
@@ -56,7 +56,7 @@ impl RemoteHostState {
         if event.lineage != self.lineage {
             return;
         }
-        self.last = self.last.max(far_host::seq_of(event));
+        self.last = self.last.max(acpx_peer::seq_of(event));
         match content {
             Content::Fact(Fact::TurnStarted { request_id, .. }) => {
                 let own: Box<str> = request_id.as_str().into();
@@ -116,8 +116,8 @@ fn says_state(event: &Event) -> bool {
 /// The request id of the record's prompt that a line belongs to.
 fn own_prompt(record: &RecordId, line: &Arc<str>) -> Option<Box<str>> {
     let message = RpcMessage::parse(line.clone()).ok()?;
-    let name = far_host::prompt_of(message.params()?)?;
-    far_host::request_of(record, &name).map(Into::into)
+    let name = acpx_peer::prompt_of(message.params()?)?;
+    acpx_peer::request_of(record, &name).map(Into::into)
 }
 
 impl SessionTask {

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{ListedSession, OutgoingLine, SessionWorkspace};
-use crate::acp::{Cursor, ExtraParams, far_host};
+use crate::acp::{Cursor, ExtraParams, acpx_peer};
 use crate::machine::{
     AgentCall, Deadline, Effect, ForwardError, ForwardedRequest, Input, PassId, PromptRefusal, WakeError,
     WakeOutcome,
@@ -290,7 +290,7 @@ impl SessionTask {
             AgentCall::Prompt { turn, prompt, carry_history } => {
                 let mut besides = self.metas.of(turn).cloned();
                 if let Some(request) = self.machine.running_request().filter(|_| self.far.is_some()) {
-                    let name = json_string(&far_host::name_of(self.journal.record(), request.as_str()));
+                    let name = json_string(&acpx_peer::name_of(self.journal.record(), request.as_str()));
                     besides = Some(ExtraParams::with_ours(besides.as_ref(), "requestId", &name));
                 }
                 let history = self.history.take().filter(|_| carry_history);
@@ -305,7 +305,7 @@ impl SessionTask {
             AgentCall::Cancel => {
                 let besides = self.metas.cancelling.as_ref();
                 let left = self.far.as_ref().and_then(RemoteHostState::left).map(|prompt| {
-                    let name = json_string(&far_host::name_of(self.journal.record(), prompt));
+                    let name = json_string(&acpx_peer::name_of(self.journal.record(), prompt));
                     ExtraParams::with_ours(besides, "requestId", &name)
                 });
                 Some(Ok(connection.cancel(session, left.as_ref().or(besides))))

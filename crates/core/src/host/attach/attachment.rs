@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinHandle;
 
 use crate::acp::agent::{ClientFacts, ClientLink};
-use crate::acp::offers::as_result;
+use crate::acp::config_options::as_result;
 use crate::acp::render::{CONTENT_EVERY, RecordRenderer};
 use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session, SessionError};
 use crate::model::{Event, EventKind, Fact, ProtocolVersion, RecordId, Seq, TurnId};

@@ -2,8 +2,8 @@
 //! an update outside the client's own turns could belong to any of them. A remote host needs to know: it stores the
 //! conversation as turns, and its prompts wait for a running turn.
 
+use crate::acp::acpx_peer::STATE;
 use crate::acp::agent::ClientFacts;
-use crate::acp::far_host::STATE;
 use crate::acp::render::{SessionState, turn_state};
 use crate::model::{Event, EventKind, Fact, ProtocolVersion, RecordId};
 use crate::wire::encode::{self, json_string};

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::acp::agent::{
     CallError, ClientLink, SetModeCall, SetModelCall, SetOptionCall, StopCall, UpdateBody,
 };
-use crate::acp::offers::{OfferTranslator, SettingRequest, UnknownSetting};
+use crate::acp::config_options::{OfferTranslator, SettingRequest, UnknownSetting};
 use crate::acp::translate::TranslationError;
 use crate::engine::Session;
 use crate::model::{AcpSessionId, ProtocolVersion, RecordId};

@@ -5,10 +5,10 @@
     reason = "values made in place read better than references to them"
 )]
 
-mod closing;
-mod leaving;
+mod close;
+mod disconnect;
 mod malformed;
-mod own_states;
+mod state_updates;
 mod version_2;
 
 use std::sync::Mutex;

@@ -17,7 +17,7 @@ fn every_row_of_the_table_is_what_the_program_does() {
         include_str!("sessions.rs"),
         include_str!("updates.rs"),
         include_str!("../../content/v2.rs"),
-        include_str!("../../render/tests/second_agents.rs"),
+        include_str!("../../render/tests/v2_agents.rs"),
     ]
     .concat();
     for row in rows() {

@@ -370,12 +370,12 @@ fn whoever_comes_from_another_machine_is_told_of_the_turns_of_others_and_not_of_
         let update = r#"{"sessionUpdate":"state_update","state":"running"}"#;
         let params =
             format!(r#"{{"sessionId":"s","update":{update},"_meta":{{"acpx":{{"requestId":"{of}"}}}}}}"#);
-        notification(far_host::STATE, &params)
+        notification(acpx_peer::STATE, &params)
     };
     assert_eq!(memory.host_says(&message(&state("own"))), LineRoute::Nothing);
     assert_eq!(memory.host_says(&message(&state("another"))), to_client(state("another")));
     // Only this bridge reports the state of its connection.
-    for word in [far_host::AWAY, far_host::BACK] {
+    for word in [acpx_peer::AWAY, acpx_peer::BACK] {
         assert_eq!(memory.host_says(&message(&notification(word, "{}"))), LineRoute::Nothing);
     }
 }

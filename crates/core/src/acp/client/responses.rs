@@ -12,9 +12,10 @@ use crate::model::{
 use crate::wire::splice::{PathStep, elements, locate};
 use crate::wire::{RpcError, RpcMessage};
 
+use super::super::StateUpdate;
 use super::super::login::told_ways;
-use super::super::{StateUpdate, reading};
-use super::words::{Description, describe};
+use super::error_text::{Description, describe};
+use crate::acp::error_class;
 
 /// A response to one of our requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,7 +204,7 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
 fn reading_of(profile: &AgentProfile, method: &str, error: &RpcError, field: Option<&str>) -> ErrorMeaning {
     let parameters = ["cwd", "mcpServers", "additionalDirectories"];
     let is_parameter = field.is_some_and(|field| parameters.iter().any(|name| field.starts_with(name)));
-    match reading::read(profile, error) {
+    match error_class::read(profile, error) {
         ErrorMeaning::Lost if is_parameter || !is_about_session(method, error) => ErrorMeaning::Broken,
         reading => reading,
     }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ended::{EndGuard, EndSignal};
+use super::completion::{EndGuard, EndSignal};
 use crate::model::AcpSessionId;
 
 /// The active requests of one connection, by session. Clones share them.

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
-use super::bounded::TerminalSizes;
 use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
+use super::output_limit::TerminalSizes;
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId, is_another_call,
 };

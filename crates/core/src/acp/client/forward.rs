@@ -8,11 +8,11 @@ use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion, Setting
 use crate::wire::splice::{PathStep, locate};
 use crate::wire::{RpcId, RpcMessage, encode};
 
-use super::super::passing::with_session;
 use super::super::settings;
-use super::answer::refusal;
 use super::call::json;
+use super::responses::refusal;
 use super::{AgentConnection, AgentResponse, OutgoingLine};
+use crate::acp::forward::with_session;
 
 /// A method that the agent offers, for a client's request.
 pub struct ForwardMethod<'a> {

@@ -13,7 +13,7 @@ use super::insertion::{PromptInsertion, TurnLink};
 use super::service::AgentService;
 use super::sessions::ActiveTurn;
 use super::setup::{Meta, PromptReply};
-use super::states;
+use super::state_updates;
 use super::worker::{RequestWorker, caught};
 use crate::model::{AcpSessionId, ProtocolVersion, StopReason};
 use crate::wire::{RpcError, RpcId};
@@ -54,9 +54,9 @@ impl<S: AgentService> RequestWorker<S> {
             return;
         }
         let state = match ended {
-            Ok(answer) => states::stopped(answer),
+            Ok(answer) => state_updates::stopped(answer),
             Err(CallError::Unanswered) => return,
-            Err(error) => states::failed(error, self.link.client().error_data),
+            Err(error) => state_updates::failed(error, self.link.client().error_data),
         };
         // A disconnected client misses it.
         self.link.tell(session, &state).await.ok();

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::fields::Fields;
 use super::line::{UpdateKind, UpdateLine, text_of};
-use super::survey::EntityKey;
+use super::replay_index::EntityKey;
 use super::tool::OUTPUT;
 use crate::model::{Fact, LineageIndex};
 use crate::wire::encode::json_string;
