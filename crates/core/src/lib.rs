@@ -8,7 +8,7 @@
 //! pure), [`wire`] (JSON-RPC over bytes), [`store`] (what is kept), [`acp`] (what the protocol's messages
 //! mean), [`tools`] (processes), [`engine`] (sessions that run), [`protocol`] (what host and client say beyond ACP),
 //! [`home`] (where a host is found), and side by side [`host`] (the process that holds the sessions) and [`client`]
-//! (processes that connect to it).
+//! (processes that connect to it). Below all of them is [`sync`].
 
 pub mod acp;
 pub mod client;
@@ -19,6 +19,7 @@ pub mod machine;
 pub mod model;
 pub mod protocol;
 pub mod store;
+pub mod sync;
 pub mod tools;
 pub mod wire;
 

@@ -1,8 +1,9 @@
 //! What an editor has been told, as one conversation, however it was cut: live in many pieces, replayed in few.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::sync::Lock;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -43,7 +44,7 @@ struct Told {
 
 /// What is told, to whoever waits for it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Heard(Arc<(Mutex<Told>, Notify)>);
+pub(crate) struct Heard(Arc<(Lock<Told>, Notify)>);
 
 impl Heard {
     /// A piece of a message.
@@ -65,13 +66,13 @@ impl Heard {
     }
 
     pub(crate) fn times_asked(&self) -> usize {
-        self.told().asked
+        self.0.0.lock().asked
     }
 
     /// What was said since this was last asked for. Messages of one speaker that follow one another count as one.
     pub(crate) fn take(&self) -> Vec<Said> {
         let mut joined: Vec<Said> = Vec::new();
-        for (_, said) in std::mem::take(&mut self.told().messages) {
+        for (_, said) in std::mem::take(&mut self.0.0.lock().messages) {
             match joined.last_mut() {
                 Some(last) if last.speaker == said.speaker => last.text.push_str(&said.text),
                 _ => joined.push(said),
@@ -95,7 +96,7 @@ impl Heard {
     async fn until<T>(&self, mut wanted: impl FnMut(&mut Told) -> Option<T>) -> T {
         loop {
             let changed = self.0.1.notified();
-            if let Some(found) = wanted(&mut self.told()) {
+            if let Some(found) = wanted(&mut self.0.0.lock()) {
                 return found;
             }
             timeout(PATIENCE, changed).await.expect("it is told in time");
@@ -103,12 +104,8 @@ impl Heard {
     }
 
     fn change(&self, change: impl FnOnce(&mut Told)) {
-        change(&mut self.told());
+        change(&mut self.0.0.lock());
         self.0.1.notify_one();
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use acpx_core::acp::agent::UpdateBody;
 use acpx_core::model::{AbsolutePath, AcpSessionId, McpServer};
+use acpx_core::sync::Lock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -21,12 +22,12 @@ const NAMED_TOOLS: usize = 100;
 /// The servers of all sessions. Clones share them.
 #[derive(Clone)]
 pub(super) struct SessionServers {
-    sessions: Arc<Mutex<HashMap<AcpSessionId, Vec<SessionServer>>>>,
+    sessions: Arc<Lock<HashMap<AcpSessionId, Vec<SessionServer>>>>,
     limits: McpLimits,
     /// The number of the signal that ends this agent, once one has arrived.
     signal: watch::Sender<Option<u8>>,
     /// Created with the first server, together with the signal handlers; an agent without servers needs neither.
-    connector: Arc<Mutex<Option<McpConnector>>>,
+    connector: Arc<Lock<Option<McpConnector>>>,
 }
 
 /// One server of a session.
@@ -60,7 +61,7 @@ impl SessionServers {
         let servers = self.connect(cwd, given, &running).await;
         let notices = servers.iter().filter_map(SessionServer::notice).collect();
         // A request that is cancelled while connecting changes nothing.
-        let mut dropped = self.sessions().insert(session.clone(), servers.clone()).unwrap_or_default();
+        let mut dropped = self.sessions.lock().insert(session.clone(), servers.clone()).unwrap_or_default();
         dropped.retain(|old| !servers.iter().any(|server| server.is_same_as(old)));
         self.end_each(dropped).await;
         notices
@@ -105,18 +106,19 @@ impl SessionServers {
 
     /// The servers of a session.
     pub(super) fn of(&self, session: &AcpSessionId) -> Vec<SessionServer> {
-        self.sessions().get(session).cloned().unwrap_or_default()
+        self.sessions.lock().get(session).cloned().unwrap_or_default()
     }
 
     /// Ends the servers of a session.
     pub(super) async fn end(&self, session: &AcpSessionId) {
-        let servers = self.sessions().remove(session).unwrap_or_default();
+        let servers = self.sessions.lock().remove(session).unwrap_or_default();
         self.end_each(servers).await;
     }
 
     /// Ends every server.
     pub(super) async fn end_all(&self) {
-        let servers: Vec<SessionServer> = self.sessions().drain().flat_map(|(_, servers)| servers).collect();
+        let servers: Vec<SessionServer> =
+            self.sessions.lock().drain().flat_map(|(_, servers)| servers).collect();
         self.end_each(servers).await;
     }
 
@@ -133,7 +135,7 @@ impl SessionServers {
 
     /// Kills every server immediately.
     pub(super) fn kill_all(&self) {
-        kill(self.sessions().drain().flat_map(|(_, servers)| servers));
+        kill(self.sessions.lock().drain().flat_map(|(_, servers)| servers));
     }
 
     /// A guard for the servers of a session during setup: kills them if the client cancels its request before the
@@ -144,7 +146,7 @@ impl SessionServers {
     }
 
     fn connector(&self) -> McpConnector {
-        let mut connector = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connector = self.connector.lock();
         let made = connector.get_or_insert_with(|| {
             self.watch_signals();
             McpConnector::new(std::env::vars_os(), self.limits)
@@ -177,11 +179,6 @@ impl SessionServers {
             });
         }
     }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<SessionServer>>> {
-        // No panic can happen while the lock is held, and every step leaves the map consistent.
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Guard of a session's servers during setup; dropping it unclaimed kills them.
@@ -200,7 +197,7 @@ impl ServerSetupGuard {
 impl Drop for ServerSetupGuard {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
-            kill(self.servers.sessions().remove(session).unwrap_or_default());
+            kill(self.servers.sessions.lock().remove(session).unwrap_or_default());
         }
     }
 }

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use acpx_core::acp::agent::{
     AgentService, CallError, CallExtras, CancelCause, Cancellation, ClientLink, ListCall, Meta, Modes,
@@ -15,6 +14,7 @@ use acpx_core::acp::agent::{
     SetModeCall, SlashCommand, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+use acpx_core::sync::Lock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -32,7 +32,7 @@ pub(super) const MODES: [&str; 2] = ["ask", "code"];
 pub(super) struct DemoAgent {
     settings: DemoAgentSettings,
     archive: Archive,
-    live: Mutex<HashMap<AcpSessionId, DemoSession>>,
+    live: Lock<HashMap<AcpSessionId, DemoSession>>,
     servers: SessionServers,
 }
 
@@ -47,7 +47,7 @@ impl DemoAgent {
     pub(super) fn new(settings: DemoAgentSettings) -> Self {
         let archive = Archive::new(settings.directory.clone());
         let servers = SessionServers::new(settings.mcp_limits);
-        Self { settings, archive, live: Mutex::default(), servers }
+        Self { settings, archive, live: Lock::default(), servers }
     }
 
     /// Waits for a signal that would end this process. Signals are watched from the first MCP server on.
@@ -74,13 +74,13 @@ impl DemoAgent {
                 SlashCommand { name: "recall".into(), description: "List every earlier prompt".into() };
             setup.afterwards.push(UpdateBody::available_commands([recall]));
         }
-        self.live().insert(session, live);
+        self.live.lock().insert(session, live);
         setup
     }
 
     /// A guard for the servers of a session that is not active yet.
     fn unclaimed(&self, session: &AcpSessionId) -> Option<ServerSetupGuard> {
-        let is_active = self.live().contains_key(session);
+        let is_active = self.live.lock().contains_key(session);
         (!is_active).then(|| self.servers.unclaimed(session))
     }
 
@@ -135,18 +135,13 @@ impl DemoAgent {
     }
 
     fn known(&self, session: &AcpSessionId) -> Result<DemoSession, CallError> {
-        self.live().get(session).cloned().ok_or_else(|| CallError::UnknownSession(session.clone()))
+        self.live.lock().get(session).cloned().ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
     fn remember_mode(&self, session: &AcpSessionId, mode: &str) {
-        if let Some(live) = self.live().get_mut(session) {
+        if let Some(live) = self.live.lock().get_mut(session) {
             live.mode = mode.into();
         }
-    }
-
-    fn live(&self) -> MutexGuard<'_, HashMap<AcpSessionId, DemoSession>> {
-        // No panic can happen while the lock is held, and every step leaves the map consistent.
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log(&self, line: fmt::Arguments<'_>) {
@@ -220,14 +215,14 @@ impl AgentService for DemoAgent {
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         self.log(format_args!("close {session}"));
         self.servers.end(&session).await;
-        self.live().remove(&session);
+        self.live.lock().remove(&session);
         Ok(())
     }
 
     async fn delete_session(&self, session: AcpSessionId, _aside: CallExtras) -> Result<Meta, CallError> {
         self.log(format_args!("delete {session}"));
         self.servers.end(&session).await;
-        self.live().remove(&session);
+        self.live.lock().remove(&session);
         let removed = self.archive.remove(&session);
         removed.map(|()| Meta::new()).map_err(|error| CallError::NotDeleted { session, source: error.into() })
     }

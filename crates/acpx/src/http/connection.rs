@@ -3,9 +3,10 @@
 //! It ends when the client deletes it, stops reading it or leaves it idle, when its token is revoked, and when the
 //! server stops.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use acpx_core::sync::Lock;
 use acpx_core::wire::{InboundStream, Peer, RpcMessage};
 use hyper::header::HeaderValue;
 use tokio::sync::watch;
@@ -27,7 +28,7 @@ pub(crate) struct HttpConnection {
     /// The token it was created with; requests must present the same one.
     token: Option<String>,
     pub(crate) peer: Peer,
-    streams: Mutex<ConnectionStreams>,
+    streams: Lock<ConnectionStreams>,
     /// Time of the last use, and how long the connection is kept after it.
     used: watch::Sender<(Instant, Duration)>,
     ended: watch::Sender<bool>,
@@ -60,7 +61,7 @@ impl HttpConnection {
             id: acpx_core::wire::new_uuid().to_string(),
             token,
             peer,
-            streams: Mutex::default(),
+            streams: Lock::default(),
             used: watch::Sender::new((Instant::now(), UNUSED)),
             ended: watch::Sender::default(),
         }
@@ -138,7 +139,7 @@ impl HttpConnection {
 
     /// The streams of this connection.
     pub(crate) fn streams(&self) -> MutexGuard<'_, ConnectionStreams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 
     /// The connection id as a header value.

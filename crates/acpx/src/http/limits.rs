@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use acpx_core::sync::Lock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// Counts items per key.
 #[derive(Debug)]
-pub(crate) struct KeyedCounter<K>(Mutex<HashMap<K, usize>>);
+pub(crate) struct KeyedCounter<K>(Lock<HashMap<K, usize>>);
 
 /// RAII guard of one counted item; dropping it decrements the count.
 #[derive(Debug)]
@@ -28,14 +29,14 @@ pub(crate) struct KeyedCountGuard<K: Eq + Hash> {
 
 impl<K> Default for KeyedCounter<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Lock::default())
     }
 }
 
 impl<K: Eq + Hash + Clone> KeyedCounter<K> {
     /// Counts one more item for a key, unless it has `most` already.
     pub(crate) fn take(self: &Arc<Self>, who: &K, most: usize) -> Option<KeyedCountGuard<K>> {
-        let mut counts = self.lock();
+        let mut counts = self.0.lock();
         let count = counts.entry(who.clone()).or_default();
         if *count >= most {
             return None;
@@ -46,15 +47,9 @@ impl<K: Eq + Hash + Clone> KeyedCounter<K> {
     }
 }
 
-impl<K> KeyedCounter<K> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<K: Eq + Hash> Drop for KeyedCountGuard<K> {
     fn drop(&mut self) {
-        let mut counts = self.shares.lock();
+        let mut counts = self.shares.0.lock();
         if let Some(count) = counts.get_mut(&self.who) {
             *count -= 1;
             if *count == 0 {
@@ -68,7 +63,7 @@ impl<K: Eq + Hash> Drop for KeyedCountGuard<K> {
 #[derive(Debug)]
 pub(crate) struct ReceiveBudget {
     room: Arc<Semaphore>,
-    held: Mutex<ReceiveUsage>,
+    held: Lock<ReceiveUsage>,
 }
 
 #[derive(Debug)]
@@ -85,7 +80,7 @@ impl ReceiveBudget {
     pub(crate) fn new(room: Arc<Semaphore>) -> Arc<Self> {
         Arc::new(Self {
             room,
-            held: Mutex::new(ReceiveUsage { bytes: None, heard: Instant::now(), written: 0 }),
+            held: Lock::new(ReceiveUsage { bytes: None, heard: Instant::now(), written: 0 }),
         })
     }
 
@@ -93,7 +88,7 @@ impl ReceiveBudget {
     pub(crate) fn add(&self, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(bytes) else { return false };
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.heard = Instant::now();
         match &mut held.bytes {
             Some(held) => held.merge(more),
@@ -104,12 +99,12 @@ impl ReceiveBudget {
 
     /// Releases all bytes: the message is complete.
     pub(crate) fn clear(&self) {
-        self.lock().bytes = None;
+        self.held.lock().bytes = None;
     }
 
     /// Releases bytes that were not part of a message.
     pub(crate) fn remove(&self, bytes: usize) {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         if let Some(held) = &mut held.bytes {
             let bytes = bytes.min(held.num_permits());
             drop(held.split(bytes));
@@ -118,21 +113,17 @@ impl ReceiveBudget {
 
     /// Records a sign of life other than received bytes.
     pub(crate) fn is_there(&self) {
-        self.lock().heard = Instant::now();
+        self.held.lock().heard = Instant::now();
     }
 
     /// Number of bytes sent to the client.
     pub(crate) fn written(&self) -> u64 {
-        self.lock().written
+        self.held.lock().written
     }
 
     /// When bytes last arrived, or another sign of life.
     pub(crate) fn heard(&self) -> Instant {
-        self.lock().heard
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReceiveUsage> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().heard
     }
 }
 
@@ -166,7 +157,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         if let Poll::Ready(Ok(bytes)) = written {
-            self.load.lock().written += bytes as u64;
+            self.load.held.lock().written += bytes as u64;
         }
         written
     }
@@ -195,7 +186,7 @@ mod tests {
         drop(first);
         assert!(shares.take(&"me", 2).is_some());
         drop(second);
-        assert_eq!(shares.lock().len(), 0);
+        assert_eq!(shares.0.lock().len(), 0);
     }
 
     #[tokio::test]

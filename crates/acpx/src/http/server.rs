@@ -8,13 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use acpx_core::client::Bridge;
 use acpx_core::model::Timestamp;
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
+use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
@@ -84,10 +85,10 @@ pub(crate) struct HttpServer {
     shares: Arc<KeyedCounter<String>>,
     room: Arc<Semaphore>,
     /// Background tasks that end with the server.
-    tasks: Mutex<JoinSet<()>>,
-    http: Mutex<HashMap<String, Arc<HttpConnection>>>,
+    tasks: Lock<JoinSet<()>>,
+    http: Lock<HashMap<String, Arc<HttpConnection>>>,
     /// Last use of each token, not yet written to the token file.
-    uses: Mutex<HashMap<String, Timestamp>>,
+    uses: Lock<HashMap<String, Timestamp>>,
     /// The tokens as of the last check.
     known: watch::Sender<TokenSnapshot>,
     stopping: watch::Sender<bool>,
@@ -178,9 +179,9 @@ impl HttpServer {
             clients: Arc::new(Semaphore::new(CLIENTS)),
             shares: Arc::default(),
             room: Arc::new(Semaphore::new(ROOM)),
-            tasks: Mutex::default(),
-            http: Mutex::default(),
-            uses: Mutex::default(),
+            tasks: Lock::default(),
+            http: Lock::default(),
+            uses: Lock::default(),
             known: watch::Sender::default(),
             stopping: watch::Sender::default(),
         })
@@ -220,7 +221,7 @@ impl HttpServer {
         self.stopping.send_replace(true);
         // A client that does not read the shutdown notice in time is cut off.
         drop(tokio::time::timeout(FAREWELL, self.all_gone()).await);
-        let left = std::mem::take(&mut *self.tasks());
+        let left = std::mem::take(&mut *self.tasks.lock());
         drop(left);
         self.look_at_tokens().await;
     }
@@ -300,13 +301,9 @@ impl HttpServer {
 
     /// Spawns a background task that ends with the server.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks();
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(work);
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A receive budget for one client, drawn from the server's total.
@@ -364,20 +361,16 @@ impl HttpServer {
 
     /// Records that a client with this token sent a message.
     pub(crate) fn note_use(&self, token: &str) {
-        let mut uses = self.uses();
+        let mut uses = self.uses.lock();
         match uses.get_mut(token) {
             Some(last) => *last = tokens::now(),
             None => drop(uses.insert(token.to_owned(), tokens::now())),
         }
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<String, Timestamp>> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The open HTTP connections, by id.
     pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpConnection>>> {
-        self.http.lock().unwrap_or_else(PoisonError::into_inner)
+        self.http.lock()
     }
 
     /// Refreshes the token snapshot periodically.
@@ -395,7 +388,7 @@ impl HttpServer {
 
     /// Persists recent token uses and publishes the current token snapshot.
     async fn look_at_tokens(&self) {
-        let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses()));
+        let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses.lock()));
         let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
         // An unreadable token file admits no new clients and disconnects none.
         if let Ok(Ok(listed)) = listed {

@@ -10,10 +10,11 @@
 //! replay.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use acpx_core::acp::session_of;
+use acpx_core::sync::Lock;
 use acpx_core::wire::{Body, RpcId, RpcMessage, encode, splice};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -268,7 +269,7 @@ pub(crate) struct Mailbox {
     sender: mpsc::Sender<MailboxLine>,
     room: Arc<Semaphore>,
     /// The receiving end, while there is no reader.
-    idle: Arc<Mutex<Option<mpsc::Receiver<MailboxLine>>>>,
+    idle: Arc<Lock<Option<mpsc::Receiver<MailboxLine>>>>,
 }
 
 /// A queued line, and the bytes it reserves.
@@ -282,7 +283,7 @@ impl Default for Mailbox {
     fn default() -> Self {
         let (sender, receiver) = mpsc::channel(LINES);
         let room = Arc::new(Semaphore::new(BYTES as usize));
-        Self { sender, room, idle: Arc::new(Mutex::new(Some(receiver))) }
+        Self { sender, room, idle: Arc::new(Lock::new(Some(receiver))) }
     }
 }
 
@@ -296,12 +297,12 @@ impl Mailbox {
     }
 
     fn read(&self) -> Option<SessionStreamReader> {
-        let receiver = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let receiver = self.idle.lock().take()?;
         Some(SessionStreamReader { receiver: Some(receiver), idle: Arc::clone(&self.idle) })
     }
 
     fn has_reader(&self) -> bool {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.idle.lock().is_none()
     }
 }
 
@@ -309,7 +310,7 @@ impl Mailbox {
 #[derive(Debug)]
 pub(crate) struct SessionStreamReader {
     receiver: Option<mpsc::Receiver<MailboxLine>>,
-    idle: Arc<Mutex<Option<mpsc::Receiver<MailboxLine>>>>,
+    idle: Arc<Lock<Option<mpsc::Receiver<MailboxLine>>>>,
 }
 
 impl SessionStreamReader {
@@ -324,7 +325,7 @@ impl SessionStreamReader {
 
 impl Drop for SessionStreamReader {
     fn drop(&mut self) {
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = self.receiver.take();
+        *self.idle.lock() = self.receiver.take();
     }
 }
 

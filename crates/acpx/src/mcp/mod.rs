@@ -10,10 +10,11 @@ mod http;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::model::{AbsolutePath, AgentError, AgentSpec, McpServer, McpTransport, NamedValue, Secrets};
+use acpx_core::sync::Lock;
 use acpx_core::tools::{AgentProcess, Environment, GracePeriods, ProcessExit, Spawner};
 use hyper::header::{HeaderName, HeaderValue};
 use rmcp::model::{
@@ -78,7 +79,7 @@ pub(crate) struct McpConnector {
 pub(crate) struct McpConnection {
     peer: Peer<RoleClient>,
     /// The running connection, until it is ended.
-    running: Mutex<Option<McpServerHandle>>,
+    running: Lock<Option<McpServerHandle>>,
     /// The exit status of a stdio server's process, once it has exited.
     exit: Option<Box<dyn Fn() -> Option<ProcessExit> + Send + Sync>>,
     tools: Vec<McpTool>,
@@ -151,7 +152,7 @@ impl McpConnector {
         Ok(McpConnection {
             peer: running.service.peer().clone(),
             exit: running.process.as_ref().map(|process| Box::new(process.exit()) as _),
-            running: Mutex::new(Some(running)),
+            running: Lock::new(Some(running)),
             tools,
             secrets: Arc::clone(secrets),
             limits: self.limits,
@@ -351,7 +352,7 @@ impl McpConnection {
     }
 
     fn take(&self) -> Option<McpServerHandle> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.running.lock().take()
     }
 }
 
@@ -440,7 +441,7 @@ mod tests {
         let service = serve_directly(client(), AsyncRwTransport::new_client(read, write), None);
         let connection = McpConnection {
             peer: service.peer().clone(),
-            running: Mutex::new(Some(McpServerHandle { service, process: None })),
+            running: Lock::new(Some(McpServerHandle { service, process: None })),
             exit: None,
             tools: Vec::new(),
             secrets: Arc::default(),

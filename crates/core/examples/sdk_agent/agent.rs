@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use acpx_core::sync::Lock;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentCapabilities, CancelNotification, CloseSessionRequest, CloseSessionResponse, ContentBlock,
@@ -28,7 +29,7 @@ pub(crate) struct SdkAgent(Arc<Inner>);
 struct Inner {
     directory: PathBuf,
     resumes: bool,
-    heard: Mutex<Vec<Value>>,
+    heard: Lock<Vec<Value>>,
     cancels: watch::Sender<u64>,
 }
 
@@ -41,19 +42,19 @@ struct Kept {
 
 impl SdkAgent {
     pub(crate) fn new(directory: PathBuf, resumes: bool) -> Self {
-        let (heard, cancels) = (Mutex::default(), watch::Sender::new(0));
+        let (heard, cancels) = (Lock::default(), watch::Sender::new(0));
         Self(Arc::new(Inner { directory, resumes, heard, cancels }))
     }
 
     /// The requests heard since this was last asked.
     #[cfg(test)]
     pub(crate) fn take_heard(&self) -> Vec<Value> {
-        std::mem::take(&mut *self.0.heard.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.heard.lock())
     }
 
     fn hear(&self, request: &impl Serialize) -> Result<(), Error> {
         let request = serde_json::to_value(request).map_err(Error::into_internal_error)?;
-        self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        self.0.heard.lock().push(request);
         Ok(())
     }
 

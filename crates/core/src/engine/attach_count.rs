@@ -2,22 +2,23 @@
 //! when the session is closed and restored.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::watch;
 
 use crate::model::RecordId;
+use crate::sync::Lock;
 
 /// The number of holds of each record that has a hold or a session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AttachCounts(Arc<Mutex<Numbers>>);
+pub(super) struct AttachCounts(Arc<Lock<Numbers>>);
 
 type Numbers = HashMap<RecordId, Weak<watch::Sender<usize>>>;
 
 impl AttachCounts {
     /// The counter of this record.
     pub(super) fn of(&self, record: &RecordId) -> Arc<watch::Sender<usize>> {
-        let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.0.lock();
         if let Some(known) = numbers.get(record).and_then(Weak::upgrade) {
             return known;
         }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::model::AbsolutePath;
 use crate::store::real_path_or_written;
+use crate::sync::Lock;
 
 /// How long a query may take, and how long a query may wait for a free slot.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -30,7 +31,7 @@ pub(crate) struct Disk {
 }
 
 /// The paths with open or waiting queries.
-type Paths = Arc<Mutex<HashMap<PathBuf, Weak<PathQueries>>>>;
+type Paths = Arc<Lock<HashMap<PathBuf, Weak<PathQueries>>>>;
 
 /// Why a query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -55,21 +56,21 @@ struct PathQueries {
     path: PathBuf,
     places: Arc<Semaphore>,
     /// When each query started.
-    since: Mutex<Vec<Instant>>,
+    since: Lock<Vec<Instant>>,
     paths: Paths,
 }
 
 impl PathQueries {
     /// The entry for this path.
     fn about(path: &Path, paths: &Paths) -> Arc<Self> {
-        let mut known = lock(paths);
+        let mut known = paths.lock();
         if let Some(asked) = known.get(path).and_then(Weak::upgrade) {
             return asked;
         }
         let asked = Arc::new(Self {
             path: path.to_owned(),
             places: Arc::new(Semaphore::new(OPEN_FOR_ONE)),
-            since: Mutex::default(),
+            since: Lock::default(),
             paths: Arc::clone(paths),
         });
         known.insert(path.to_owned(), Arc::downgrade(&asked));
@@ -78,13 +79,13 @@ impl PathQueries {
 
     /// Whether an open query was given up.
     fn is_silent(&self) -> bool {
-        lock(&self.since).iter().any(|since| since.elapsed() >= LIMIT)
+        self.since.lock().iter().any(|since| since.elapsed() >= LIMIT)
     }
 }
 
 impl Drop for PathQueries {
     fn drop(&mut self) {
-        let mut known = lock(&self.paths);
+        let mut known = self.paths.lock();
         // A new entry may have replaced this one.
         if known.get(&self.path).is_some_and(|asked| asked.strong_count() == 0) {
             known.remove(&self.path);
@@ -103,23 +104,18 @@ struct PathQuery {
 impl PathQuery {
     fn new(about: Arc<PathQueries>, place: OwnedSemaphorePermit, room: OwnedSemaphorePermit) -> Self {
         let since = Instant::now();
-        lock(&about.since).push(since);
+        about.since.lock().push(since);
         Self { about, since, _place: place, _room: room }
     }
 }
 
 impl Drop for PathQuery {
     fn drop(&mut self) {
-        let mut open = lock(&self.about.since);
+        let mut open = self.about.since.lock();
         if let Some(index) = open.iter().position(|since| *since == self.since) {
             open.swap_remove(index);
         }
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds the lock, and every step leaves the value whole.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Disk {
@@ -201,7 +197,7 @@ mod tests {
         assert_eq!(disk.ask(Path::new("/slow"), || true).await, Err(NoAnswer::Silent));
         tokio::time::resume();
         answer.send(()).unwrap();
-        while !lock(&disk.paths).is_empty() {
+        while !disk.paths.lock().is_empty() {
             tokio::task::yield_now().await;
         }
         assert_eq!(disk.ask(Path::new("/slow"), || true).await, Ok(true));

@@ -1,15 +1,16 @@
 //! Records that are written to without a session. A session of a reserved record waits until the reservation ends.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use crate::model::RecordId;
+use crate::sync::Lock;
 
 /// The reserved records.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reservations(Arc<Mutex<ReservationReleases>>);
+pub(super) struct Reservations(Arc<Lock<ReservationReleases>>);
 
 /// Each record's receiver; it closes when the reservation ends.
 type ReservationReleases = HashMap<RecordId, watch::Receiver<bool>>;
@@ -26,7 +27,7 @@ pub struct Reservation {
 impl Reservations {
     /// Reserves a record; `None` if it is already reserved.
     pub(super) fn take(&self, record: &RecordId) -> Option<Reservation> {
-        let mut ends = self.ends();
+        let mut ends = self.0.lock();
         if ends.contains_key(record) {
             return None;
         }
@@ -37,17 +38,12 @@ impl Reservations {
 
     /// Resolves when the record is free again, if it is reserved.
     pub(super) fn end_of(&self, record: &RecordId) -> Option<watch::Receiver<bool>> {
-        self.ends().get(record).cloned()
-    }
-
-    fn ends(&self) -> MutexGuard<'_, ReservationReleases> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(record).cloned()
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.reservations.ends().remove(&self.record);
+        self.reservations.0.lock().remove(&self.record);
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod methods;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use crate::acp::agent::{
@@ -39,6 +39,7 @@ use super::session::set_config::ChoiceCall;
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
 use crate::protocol::meta::{HostMeta, NewMeta, PROTOCOL, RemoteClientMeta, StartMeta};
 use crate::protocol::rpc_error;
+use crate::sync::Lock;
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -49,9 +50,9 @@ pub(super) struct Connection {
     /// What `acpx serve` declared about a remote client; unset for a local client.
     pub(super) elsewhere: OnceLock<RemoteClientMeta>,
     pub(super) defaults: Defaults,
-    attached: Mutex<HashMap<RecordId, Attachment>>,
+    attached: Lock<HashMap<RecordId, Attachment>>,
     /// The records that this client created.
-    made: Mutex<HashSet<RecordId>>,
+    made: Lock<HashSet<RecordId>>,
     elicited: UrlElicitations,
     logins: OnceLock<LoginOptions>,
     /// How the client has logged in with its agent.
@@ -110,7 +111,7 @@ impl Connection {
     pub(super) fn new(host: Arc<Host>, started_inside: bool) -> Self {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
-        let (attached, made, elicited) = (Mutex::default(), Mutex::default(), UrlElicitations::default());
+        let (attached, made, elicited) = (Lock::default(), Lock::default(), UrlElicitations::default());
         let (logins, logged_in) = (OnceLock::new(), ClientLogin::default());
         Self {
             host,
@@ -193,13 +194,12 @@ impl Connection {
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attached.lock()
     }
 
     /// Whether this client created the record.
     pub(super) fn has_made(&self, record: &RecordId) -> bool {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(record)
+        self.made.lock().contains(record)
     }
 
     /// The client capabilities that are sent to an agent started for this client.
@@ -240,7 +240,7 @@ impl Connection {
         if opened.created && self.is_confined() {
             self.host.confined_records.insert(&record);
         }
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(record);
+        self.made.lock().insert(record);
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;

@@ -4,7 +4,6 @@ mod draft;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::draft::RecordDraft;
 use super::page::EventPage;
@@ -15,13 +14,14 @@ use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Lifecycle, Record, RecordId,
     RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
+use crate::sync::Lock;
 
 /// Records in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Mutex<Records>,
+    kept: Lock<Records>,
     /// The last `initialize` responses, by command line.
-    answers: Mutex<HashMap<Vec<String>, AgentAnswer>>,
+    answers: Lock<HashMap<Vec<String>, AgentAnswer>>,
 }
 
 type Records = BTreeMap<RecordId, MemoryRecord>;
@@ -43,13 +43,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Every change is checked before the first one is applied, so a panic cannot leave a half-applied append.
-    fn kept(&self) -> MutexGuard<'_, Records> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn read<T>(&self, id: RecordId, answer: impl FnOnce(&MemoryRecord) -> T) -> Result<T, StoreError> {
-        self.kept().get(&id).map(answer).ok_or(StoreError::NoRecord(id))
+        self.kept.lock().get(&id).map(answer).ok_or(StoreError::NoRecord(id))
     }
 }
 
@@ -60,7 +55,7 @@ impl Store for MemoryStore {
             record.last_seq = None;
             record.last_turn = None;
             record.answered_turns = 0;
-            let mut kept = self.kept();
+            let mut kept = self.kept.lock();
             if kept.contains_key(&id) {
                 return Err(StoreError::RecordExists(id));
             }
@@ -83,7 +78,7 @@ impl Store for MemoryStore {
 
     fn lease(&self, record: RecordId, _host: HostId) -> StoreFuture<'_, Lease> {
         Box::pin(async move {
-            let mut kept = self.kept();
+            let mut kept = self.kept.lock();
             match kept.get_mut(&record) {
                 None => Err(StoreError::NoRecord(record)),
                 Some(found) => {
@@ -95,12 +90,12 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, lease: Lease, changes: Vec<Change>, _durability: Durability) -> StoreFuture<'_, ()> {
-        Box::pin(async move { append(&mut self.kept(), Append { lease, changes }) })
+        Box::pin(async move { append(&mut self.kept.lock(), Append { lease, changes }) })
     }
 
     fn append_both(&self, one: Append, other: Append, _durability: Durability) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut kept = self.kept();
+            let mut kept = self.kept.lock();
             let before = kept.get(&one.lease.record).cloned();
             append(&mut kept, one)?;
             let written = append(&mut kept, other);
@@ -112,7 +107,7 @@ impl Store for MemoryStore {
     }
 
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        Box::pin(async move { Ok(self.kept().get(&id).map(|found| found.record.clone())) })
+        Box::pin(async move { Ok(self.kept.lock().get(&id).map(|found| found.record.clone())) })
     }
 
     fn records(
@@ -123,7 +118,7 @@ impl Store for MemoryStore {
     ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
             let place = |record: &Record| (record.updated_at, record.id.clone());
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let mut rest: Vec<&Record> = kept
                 .values()
                 .map(|found| &found.record)
@@ -142,7 +137,7 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let before = match after {
                 None => usize::MAX,
                 Some(after) => kept.get(&after).map_or(0, |found| found.place),
@@ -156,7 +151,7 @@ impl Store for MemoryStore {
 
     fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(async move {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let all = RecordFilter::default();
             let is_meant =
                 |record: &&Record| all.takes(record) && record.is_unprompted() && record.updated_at < before;
@@ -170,7 +165,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let ScopeQuery { agent, directories, name, closed } = query;
             let scope = Some(Scope { agent, name });
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let best = directories.iter().find_map(|directory| {
                 let here = kept.values().filter(|found| {
                     let is_meant = match found.record.lifecycle {
@@ -188,7 +183,7 @@ impl Store for MemoryStore {
 
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         Box::pin(async move {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let records =
                 kept.values().map(|found| &found.record).filter(|record| record.agent.is_same_as(&agent));
             let owned = records.flat_map(|record| {
@@ -207,7 +202,7 @@ impl Store for MemoryStore {
 
     fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(async move {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let Some(than) = kept.get(&than).map(|found| found.place) else { return Ok(Vec::new()) };
             let later =
                 kept.values().filter(|found| found.place > than && records.contains(&found.record.id));
@@ -219,7 +214,7 @@ impl Store for MemoryStore {
 
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
         Box::pin(async move {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             let runs = kept.iter().filter_map(|(id, found)| Some((id, found.record.agent_run.as_ref()?)));
             let without_end = runs.filter(|(_, run)| run.ended.is_none());
             Ok(without_end.map(|(id, run)| (id.clone(), run.clone())).collect())
@@ -262,14 +257,14 @@ impl Store for MemoryStore {
 
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
         Box::pin(async move {
-            let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let answers = self.answers.lock();
             Ok(answers.get(&command).cloned())
         })
     }
 
     fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut answers = self.answers.lock();
             answers.insert(agent.command, AgentAnswer { program: agent.program, answer });
             Ok(())
         })

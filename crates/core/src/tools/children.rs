@@ -8,12 +8,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::model::ProcessIdentity;
+use crate::sync::Lock;
 
-static REGISTER: Mutex<Register> =
-    Mutex::new(Register { ours: BTreeSet::new(), starting: BTreeSet::new(), claims: Vec::new() });
+static REGISTER: Lock<Register> =
+    Lock::new(Register { ours: BTreeSet::new(), starting: BTreeSet::new(), claims: Vec::new() });
 
 /// The register. It is locked briefly, and never while a child is being forked.
 struct Register {
@@ -28,7 +29,7 @@ struct Register {
 /// Claims these descendants of an agent until the value is dropped.
 pub(super) fn claim(descendants: Vec<ProcessIdentity>) -> Arc<Vec<ProcessIdentity>> {
     let claim = Arc::new(descendants);
-    let mut register = register();
+    let mut register = REGISTER.lock();
     register.claims.retain(|claim| claim.strong_count() > 0);
     register.claims.push(Arc::downgrade(&claim));
     claim
@@ -39,7 +40,7 @@ pub(super) fn start(command: &mut Command) -> io::Result<Child> {
     let starting = StartGuard::begin();
     let child = command.spawn();
     if let Ok(child) = &child {
-        register().ours.insert(child.id());
+        REGISTER.lock().ours.insert(child.id());
     }
     drop(starting);
     child
@@ -48,7 +49,7 @@ pub(super) fn start(command: &mut Command) -> io::Result<Child> {
 /// Reaps a child of ours that has exited. Blocks other users of the register, so the child must not be running.
 pub(super) fn reap(child: &mut Child) -> io::Result<ExitStatus> {
     // Reaping frees the pid, and an orphan may get it at once. So both steps happen under the lock.
-    let mut register = register();
+    let mut register = REGISTER.lock();
     let status = child.wait();
     register.ours.remove(&child.id());
     status
@@ -60,19 +61,15 @@ struct StartGuard(String);
 impl StartGuard {
     fn begin() -> Self {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        register().starting.insert(name.clone());
+        REGISTER.lock().starting.insert(name.clone());
         Self(name)
     }
 }
 
 impl Drop for StartGuard {
     fn drop(&mut self) {
-        register().starting.remove(&self.0);
+        REGISTER.lock().starting.remove(&self.0);
     }
-}
-
-fn register() -> MutexGuard<'static, Register> {
-    REGISTER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(target_os = "linux")]
@@ -86,13 +83,13 @@ mod adopted {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
     use super::super::stat::Stat;
-    use super::{Register, register};
+    use super::{REGISTER, Register};
     use crate::model::ProcessIdentity;
 
     /// Reaps every dead child that is not ours. Returns false if one of them might be ours at this moment; the caller
     /// retries.
     pub(in super::super) fn reap_orphans() -> bool {
-        let register = register();
+        let register = REGISTER.lock();
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         if !matches!(waitid(WaitId::All, look | WaitIdOptions::NOWAIT), Ok(Some(_))) {
             return true;
@@ -122,7 +119,7 @@ mod adopted {
 
     /// Whether a process is a child that this process has started itself and not reaped yet.
     pub(in super::super) fn is_ours(pid: u32) -> bool {
-        register().ours.contains(&pid)
+        REGISTER.lock().ours.contains(&pid)
     }
 
     /// Orphans that no living child of ours can have started, because all of those started later, and that no agent
@@ -131,7 +128,7 @@ mod adopted {
         if !LOOKS_AFTER_ORPHANS.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        register().unclaimed_among(processes, std::process::id())
+        REGISTER.lock().unclaimed_among(processes, std::process::id())
     }
 
     impl Register {

@@ -5,8 +5,8 @@
 
 use std::io;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -14,6 +14,7 @@ use rustix::process::{kill_process_group, test_kill_process_group, waitid};
 use tokio::sync::watch;
 
 use crate::model::ProcessIdentity;
+use crate::sync::Lock;
 
 use super::children;
 use super::ending::{GracePeriods, LOOK_AGAIN, Phase, ProcessExit, SLACK, TerminationOutcome};
@@ -82,18 +83,18 @@ impl Drop for Leader {
 struct Group {
     id: Pid,
     /// Whether the leader has been reaped, so that its id may be reused.
-    reaped: Arc<Mutex<bool>>,
+    reaped: Arc<Lock<bool>>,
 }
 
 impl Group {
     fn of(leader: &Child) -> Self {
         let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
         let id = id.expect("the system's process ids are positive and fit its own type");
-        Self { id, reaped: Arc::new(Mutex::new(false)) }
+        Self { id, reaped: Arc::new(Lock::new(false)) }
     }
 
     fn signal(&self, signal: Signal) {
-        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let reaped = self.reaped.lock();
         if !*reaped {
             // Fails if the whole group has just exited.
             let _ = kill_process_group(self.id, signal);
@@ -108,7 +109,7 @@ impl Group {
         {}
         let _ = kill_process_group(self.id, Signal::TERM);
         let exit = {
-            let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reaped = self.reaped.lock();
             *reaped = true;
             ProcessExit::from(children::reap(&mut leader))
         };

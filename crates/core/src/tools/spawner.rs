@@ -11,7 +11,7 @@ use std::io;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
@@ -22,6 +22,7 @@ use super::leader::{ChildPipes, Leader};
 use super::marks::{HOST_VARIABLE, KEEP_VARIABLE};
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
+use crate::sync::Lock;
 
 /// How long a start waits for an idle thread before another one is created. A fork takes milliseconds.
 const BUSY: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ struct SpawnerState {
     tag: Option<Tag>,
     /// The programs that are not ended with an agent, as the agents are marked with them (JSON).
     keep: Option<String>,
-    threads: Mutex<Threads>,
+    threads: Lock<Threads>,
     /// One permit per idle thread.
     idle: Semaphore,
 }
@@ -94,7 +95,7 @@ impl Spawner {
     pub fn keeping(tag: Option<Tag>, keep: &[String]) -> Self {
         let keep = (!keep.is_empty()).then(|| serde_json::Value::from(keep).to_string());
         let keep = keep.filter(|keep| keep.len() <= KEEP_BYTES);
-        Self(Arc::new(SpawnerState { tag, keep, threads: Mutex::default(), idle: Semaphore::new(0) }))
+        Self(Arc::new(SpawnerState { tag, keep, threads: Lock::default(), idle: Semaphore::new(0) }))
     }
 
     /// The tag that its agents carry.
@@ -159,7 +160,7 @@ impl Spawner {
 
     /// The sender to an idle thread.
     async fn thread(&self) -> Result<SyncSender<SpawnJob>, StartError> {
-        if self.threads().count > 0
+        if self.0.threads.lock().count > 0
             && let Some(thread) = self.idle_within(BUSY).await
         {
             return Ok(thread);
@@ -173,7 +174,7 @@ impl Spawner {
     async fn idle_within(&self, limit: Duration) -> Option<SyncSender<SpawnJob>> {
         let permit = timeout(limit, self.0.idle.acquire()).await.ok()?.ok()?;
         permit.forget();
-        self.threads().idle.pop()
+        self.0.threads.lock().idle.pop()
     }
 
     /// Creates another thread, unless there are too many.
@@ -181,7 +182,7 @@ impl Spawner {
         // The thread's name distinguishes its children from orphans. It may have 15 characters.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-        let mut threads = self.threads();
+        let mut threads = self.0.threads.lock();
         if threads.count >= THREADS {
             return Ok(None);
         }
@@ -191,16 +192,12 @@ impl Spawner {
         threads.count += 1;
         Ok(Some(way))
     }
-
-    fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Makes a thread available again. If the spawner was dropped, so is the last sender, and the thread ends.
 fn give_back(spawner: &Weak<SpawnerState>, way: SyncSender<SpawnJob>) {
     if let Some(inner) = spawner.upgrade() {
-        inner.threads.lock().unwrap_or_else(PoisonError::into_inner).idle.push(way);
+        inner.threads.lock().idle.push(way);
         inner.idle.add_permits(1);
     }
 }

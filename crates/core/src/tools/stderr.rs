@@ -1,12 +1,14 @@
 //! An agent's stderr: always drained, so that the agent never blocks, and kept only as a short tail.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinSet;
+
+use crate::sync::Lock;
 
 /// How many bytes of stderr are kept.
 const TAIL_BYTES: usize = 16 * 1024;
@@ -46,7 +48,7 @@ impl Stderr {
 
 /// The end of the output.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct StderrTail(Arc<Lock<VecDeque<u8>>>);
 
 impl StderrTail {
     /// Reads until the other side closes.
@@ -58,7 +60,7 @@ impl StderrTail {
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.0.lock();
         tail.extend(bytes);
         let excess = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..excess);
@@ -66,7 +68,7 @@ impl StderrTail {
 
     /// The last non-blank lines so far.
     pub(crate) fn last_lines(&self) -> Vec<String> {
-        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.0.lock();
         let bytes: Vec<u8> = tail.iter().copied().collect();
         drop(tail);
         let text = String::from_utf8_lossy(&bytes);
@@ -141,6 +143,6 @@ mod tests {
         for _ in 0..100 {
             tail.push(&[b'x'; TAIL_BYTES]);
         }
-        assert_eq!(tail.0.lock().unwrap().len(), TAIL_BYTES);
+        assert_eq!(tail.0.lock().len(), TAIL_BYTES);
     }
 }

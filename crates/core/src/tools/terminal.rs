@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::ending::{self, GracePeriods, Phase, ProcessExit, TerminationOutcome};
 use super::environment::Environment;
 use crate::model::command_line;
+use crate::sync::Lock;
 
 use super::leader::Leader;
 use super::marks::RECORD_VARIABLE;
@@ -53,7 +54,7 @@ pub struct CommandLine {
 #[derive(Debug)]
 pub struct TerminalProcess {
     leader: Leader,
-    screen: Arc<Mutex<Screen>>,
+    screen: Arc<Lock<Screen>>,
     /// How it exited, set after its output is on the screen.
     exit: watch::Receiver<Option<ProcessExit>>,
     /// The reader task, which ends with this value.
@@ -153,7 +154,7 @@ impl TerminalProcess {
             .stderr(input);
         let output = pipe::Receiver::from_owned_fd(OwnedFd::from(output))?;
         let (leader, _) = spawner.start(command, grace).await?;
-        let screen = Arc::new(Mutex::new(Screen::new(line.screen_bytes())));
+        let screen = Arc::new(Lock::new(Screen::new(line.screen_bytes())));
         let (told, exit) = watch::channel(None);
         let reading = TerminalReader { screen: Arc::clone(&screen), changed: Arc::clone(changed), told };
         let mut tasks = JoinSet::new();
@@ -165,14 +166,14 @@ impl TerminalProcess {
     pub fn shown(&self) -> TerminalView {
         // Read the exit first: after it, nothing more is written.
         let exit = self.exit.borrow().clone();
-        let screen = lock(&self.screen);
+        let screen = self.screen.lock();
         TerminalView { output: screen.text().to_owned(), is_cut: screen.is_cut(), exit }
     }
 
     /// What has happened since the last call. With `all`, an incomplete line is included.
     pub fn take_news(&self, all: bool) -> TerminalDelta {
         let exit = self.exit.borrow().clone();
-        let mut screen = lock(&self.screen);
+        let mut screen = self.screen.lock();
         let output = screen.take_news(all || exit.is_some());
         let whole = screen.is_full().then(|| screen.text().to_owned());
         TerminalDelta { output, exit: exit.map(|exit| (exit, whole)) }
@@ -198,7 +199,7 @@ impl TerminalProcess {
 
 /// Copies a command's output to its screen until the pipe closes.
 struct TerminalReader {
-    screen: Arc<Mutex<Screen>>,
+    screen: Arc<Lock<Screen>>,
     changed: Arc<Notify>,
     told: watch::Sender<Option<ProcessExit>>,
 }
@@ -214,7 +215,7 @@ impl TerminalReader {
             }
             () = &mut reading => exited.await,
         };
-        lock(&self.screen).finish();
+        self.screen.lock().finish();
         self.told.send_replace(Some(exit));
         self.changed.notify_one();
     }
@@ -222,7 +223,7 @@ impl TerminalReader {
     async fn read(&self, output: &mut pipe::Receiver) {
         let mut buffer = vec![0; 16 << 10];
         while let Ok(read @ 1..) = output.read(&mut buffer).await {
-            lock(&self.screen).write(buffer.get(..read).unwrap_or_default());
+            self.screen.lock().write(buffer.get(..read).unwrap_or_default());
             self.changed.notify_one();
         }
     }
@@ -291,11 +292,6 @@ impl std::fmt::Display for CommandLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&command_line(&self.command, self.args.iter().map(String::as_str)))
     }
-}
-
-fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
-    // Nothing panics while it holds the lock, and every step leaves the screen consistent.
-    screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
 use super::{RpcId, WireError, WireLimits, encode};
+use crate::sync::Lock;
 
 /// Approximate size of the batch for one write.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -29,7 +30,7 @@ pub(super) struct Outbox {
     taken: AtomicU64,
     /// Wakes the writer.
     wake: Notify,
-    state: Mutex<OutboxState>,
+    state: Lock<OutboxState>,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +95,7 @@ impl Outbox {
             bytes: Semaphore::new(limits.byte_permits() as usize),
             taken: AtomicU64::new(0),
             wake: Notify::new(),
-            state: Mutex::default(),
+            state: Lock::default(),
         }
     }
 
@@ -115,7 +116,7 @@ impl Outbox {
 
     /// Queues a cancellation; see [`super::Peer::cancel`].
     pub(super) fn cancel(&self, id: &RpcId) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(request) = state.outstanding.get_mut(id) else { return };
         if request.cancel != Cancel::No {
             return;
@@ -130,14 +131,14 @@ impl Outbox {
 
     /// The method of the request that this id answers; `None` if it is not outstanding.
     pub(super) fn answered(&self, id: &RpcId) -> Option<Box<str>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.outstanding.get(id).filter(|request| request.taken)?;
         state.outstanding.remove(id).map(|request| request.method)
     }
 
     /// The peer's stream has ended: no more responses will arrive.
     pub(super) fn reading_ended(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.deaf = true;
         state.outstanding.clear();
         state.cancellations.clear();
@@ -145,13 +146,13 @@ impl Outbox {
 
     /// Accepts nothing more; what is queued is still written.
     pub(super) fn close(&self) {
-        self.state().closing = true;
+        self.state.lock().closing = true;
         self.stop_taking();
     }
 
     /// Accepts nothing more and drops what is queued.
     pub(super) fn discard(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.closing = true;
         state.lines.clear();
         state.cancellations.clear();
@@ -161,23 +162,23 @@ impl Outbox {
 
     /// Writing to the peer has failed.
     pub(super) fn write_failed(&self, error: io::Error) {
-        self.state().write_error.get_or_insert_with(|| Arc::new(error));
+        self.state.lock().write_error.get_or_insert_with(|| Arc::new(error));
         self.discard();
     }
 
     /// Whether the peer has read nothing for too long.
     pub(super) fn is_stalled(&self) -> bool {
-        self.state().write_error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        self.state.lock().write_error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 
     /// The error, if writing has failed.
     pub(super) fn write_error(&self) -> Option<WireError> {
-        self.state().write_error.clone().map(|source| WireError::WriteFailed { source })
+        self.state.lock().write_error.clone().map(|source| WireError::WriteFailed { source })
     }
 
     /// The writer's next step. [`Self::written`] releases the room of a batch.
     pub(super) fn work(&self) -> WriteStep {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let mut batch = Batch::default();
         state.take_cancellations(&mut batch);
         let mut taken = 0;
@@ -237,7 +238,7 @@ impl Outbox {
         else {
             return Err(self.refusal());
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closing {
             drop(state);
             return Err(self.refusal());
@@ -253,7 +254,7 @@ impl Outbox {
     }
 
     fn register(&self, id: &RpcId, method: &str) -> Result<(), WireError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closing || state.deaf {
             drop(state);
             return Err(self.refusal());
@@ -278,11 +279,6 @@ impl Outbox {
         self.messages.close();
         self.bytes.close();
         self.wake.notify_one();
-    }
-
-    fn state(&self) -> MutexGuard<'_, OutboxState> {
-        // Nothing panics while it holds the lock, and every step leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -316,6 +312,6 @@ struct Registration<'a> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.outbox.state().outstanding.remove(self.id);
+        self.outbox.state.lock().outstanding.remove(self.id);
     }
 }

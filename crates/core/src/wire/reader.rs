@@ -3,8 +3,8 @@
 //! It reads only while the queue has room, so a slow consumer blocks the peer instead of growing our memory.
 
 use std::str;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -16,6 +16,7 @@ use super::message::Body;
 use super::outbox::Outbox;
 use super::truncated_line::request_id;
 use super::{GarbageReport, Malformed, RpcId, RpcMessage, UnreadableLine, WireLimits};
+use crate::sync::Lock;
 
 /// The incoming half of a connection, shared by its reader, its peers and its consumer.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Inbox {
     bytes: Semaphore,
     /// The consumer gets nothing more.
     aborted: AtomicBool,
-    state: Mutex<InboxState>,
+    state: Lock<InboxState>,
     /// Whether reading has ended.
     is_over: watch::Sender<bool>,
 }
@@ -44,7 +45,7 @@ impl Inbox {
             limits,
             bytes: Semaphore::new(limits.byte_permits() as usize),
             aborted: AtomicBool::new(false),
-            state: Mutex::new(InboxState { garbage: Garbage::new(&limits), dropped: 0, end: None }),
+            state: Lock::new(InboxState { garbage: Garbage::new(&limits), dropped: 0, end: None }),
             is_over: watch::Sender::new(false),
         }
     }
@@ -93,7 +94,7 @@ impl Inbox {
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut InboxState) -> T) -> T {
-        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.state.lock())
     }
 }
 

@@ -4,10 +4,11 @@
 //! A session's stream is opened before the first message to the session is sent, so that no part of a replay is missed.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::session_of;
+use acpx_core::sync::Lock;
 use acpx_core::wire::{Body as Said, Peer, RpcId, RpcMessage};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming as Body;
@@ -46,7 +47,7 @@ struct RelayConnection<'a> {
 
 /// Ids of pending requests whose replies name a new session.
 #[derive(Clone, Default)]
-struct SessionStartRequests(Arc<Mutex<HashSet<RpcId>>>);
+struct SessionStartRequests(Arc<Lock<HashSet<RpcId>>>);
 
 impl Relay {
     pub(super) async fn over_http(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
@@ -128,7 +129,7 @@ impl RelayConnection<'_> {
         if let Said::Request { id, method, .. } = message.body() {
             match (method.as_ref(), &session) {
                 ("session/new" | "session/fork", _) => {
-                    self.begins.ids().insert(id.clone());
+                    self.begins.0.lock().insert(id.clone());
                 }
                 ("session/close" | "session/delete", Some(session)) => {
                     self.over.insert(session.clone());
@@ -245,12 +246,8 @@ impl SessionStartRequests {
     /// The new session that a reply names, if it replies to a request for one.
     fn begun(&self, line: &str) -> Option<String> {
         let message = RpcMessage::parse(line).ok().filter(|message| message.method().is_none())?;
-        let is_asked = self.ids().remove(message.id()?);
+        let is_asked = self.0.lock().remove(message.id()?);
         message.result().filter(|_| is_asked).and_then(session_of)
-    }
-
-    fn ids(&self) -> std::sync::MutexGuard<'_, HashSet<RpcId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

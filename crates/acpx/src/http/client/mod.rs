@@ -11,12 +11,13 @@ mod sse;
 mod websocket;
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
 use acpx_core::client::{FarLine, bridge_far};
 use acpx_core::protocol::HostError;
+use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -185,7 +186,7 @@ pub(crate) struct Relay {
     /// TLS configuration, loaded on first use.
     connector: OnceCell<TlsConnector>,
     line: Mutex<Option<RequestConnection>>,
-    cookies: std::sync::Mutex<Cookies>,
+    cookies: Lock<Cookies>,
 }
 
 /// The local side of the relay.
@@ -198,14 +199,14 @@ struct LocalEndpoint {
 struct RelayConnector {
     relay: Arc<Relay>,
     /// The task of the current connection.
-    last: std::sync::Mutex<Option<JoinHandle<()>>>,
+    last: Lock<Option<JoinHandle<()>>>,
     /// Why the last connection ended, unless it ended normally.
-    why: Arc<std::sync::Mutex<Option<RelayError>>>,
+    why: Arc<Lock<Option<RelayError>>>,
 }
 
 impl FarLine for RelayConnector {
     fn line(&self) -> Option<(Peer, InboundStream)> {
-        if locked(&self.why).as_ref().is_some_and(RelayError::is_final) {
+        if self.why.lock().as_ref().is_some_and(RelayError::is_final) {
             return None;
         }
         let (ours, (peer, incoming)) = wire::memory(limits());
@@ -213,12 +214,12 @@ impl FarLine for RelayConnector {
         let speaking = tokio::spawn(async move {
             let mut near = LocalEndpoint { peer, incoming };
             let done = relay.speak(&mut near).await;
-            *locked(&why) = done.err();
+            *why.lock() = done.err();
             // Flush what was received before closing.
             drop(timeout(FAREWELL, near.peer.close()).await);
         });
         // The previous connection is lost, or has no reader any more.
-        if let Some(earlier) = locked(&self.last).replace(speaking) {
+        if let Some(earlier) = self.last.lock().replace(speaking) {
             earlier.abort();
         }
         Some(ours)
@@ -228,13 +229,13 @@ impl FarLine for RelayConnector {
 impl RelayConnector {
     /// Waits for the last connection to end and returns its error. If it has none, the bridge's own result decides.
     async fn over(self, done: Result<(), HostError>) -> Result<(), RelayError> {
-        let last = locked(&self.last).take();
+        let last = self.last.lock().take();
         if let Some(mut last) = last
             && timeout(FAREWELL * 2, &mut last).await.is_err()
         {
             last.abort();
         }
-        let why = locked(&self.why).take();
+        let why = self.why.lock().take();
         let address = self.relay.place();
         let given_up = |why| RelayError::GivenUp { address: address.clone(), why: Box::new(why) };
         match (why, done) {
@@ -247,15 +248,10 @@ impl RelayConnector {
     }
 }
 
-/// No panic can happen while one of these locks is held, and every step leaves the guarded value consistent.
-fn locked<T>(lock: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Relay {
     /// Creates a relay to an address; `token` authenticates it there.
     pub(crate) fn new(address: Address, token: Option<String>) -> Arc<Self> {
-        let (connector, line, cookies) = (OnceCell::new(), Mutex::default(), std::sync::Mutex::default());
+        let (connector, line, cookies) = (OnceCell::new(), Mutex::default(), Lock::default());
         Arc::new(Self { address, token, connector, line, cookies })
     }
 
@@ -265,7 +261,7 @@ impl Relay {
         source: impl AsyncRead + Unpin + Send + 'static,
         target: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), RelayError> {
-        let lines = RelayConnector { relay: self, last: std::sync::Mutex::default(), why: Arc::default() };
+        let lines = RelayConnector { relay: self, last: Lock::default(), why: Arc::default() };
         let done = bridge_far(&lines, source, target, limits()).await;
         lines.over(done).await
     }
@@ -331,10 +327,6 @@ impl Relay {
         }
     }
 
-    fn cookies(&self) -> std::sync::MutexGuard<'_, Cookies> {
-        locked(&self.cookies)
-    }
-
     fn place(&self) -> String {
         self.address.to_string()
     }
@@ -350,7 +342,7 @@ mod tests {
     async fn a_conversation_that_is_given_up_says_so_and_one_that_was_done_with_or_never_began_does_not() {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let over = async |why: Option<RelayError>, done| {
-            let (last, why) = (std::sync::Mutex::default(), Arc::new(std::sync::Mutex::new(why)));
+            let (last, why) = (Lock::default(), Arc::new(Lock::new(why)));
             let over = RelayConnector { relay: Arc::clone(&relay), last, why }.over(done).await;
             over.map_err(|error| (error.to_string(), error.source().map(ToString::to_string)))
         };

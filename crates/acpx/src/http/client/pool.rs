@@ -120,7 +120,7 @@ impl Relay {
 
     fn answered(&self, response: Response<Body>, line: Option<RequestConnection>) -> RelayResponse {
         for cookie in response.headers().get_all(SET_COOKIE) {
-            self.cookies().take(cookie);
+            self.cookies.lock().take(cookie);
         }
         RelayResponse { response, line }
     }
@@ -177,7 +177,7 @@ impl Relay {
         if let Some(token) = &self.token {
             said.insert(AUTHORIZATION, self.bearer(token)?);
         }
-        if let Some(cookies) = self.cookies().header() {
+        if let Some(cookies) = self.cookies.lock().header() {
             said.insert(COOKIE, cookies);
         }
         said.extend(asked.headers.iter().cloned());

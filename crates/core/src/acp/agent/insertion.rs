@@ -6,14 +6,15 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::completion::EndGuard;
 use super::link::ClientLink;
 use super::setup::{Meta, inserted_answer};
 use super::state_updates;
 use crate::model::{AcpSessionId, ProtocolVersion};
+use crate::sync::Lock;
 use crate::wire::RpcId;
 
 /// The link to the client of a turn. Clones belong to the same turn.
@@ -30,9 +31,9 @@ pub(super) struct PromptInsertion {
     blocks: Vec<Box<str>>,
     is_inserted: AtomicBool,
     /// Ends when the prompt is queued, inserted or abandoned; the next prompt waits for it.
-    waited_for: Mutex<Option<EndGuard>>,
+    waited_for: Lock<Option<EndGuard>>,
     /// Values to drop once the reply that ends the turn is sent.
-    kept: Mutex<Vec<Box<dyn Any + Send>>>,
+    kept: Lock<Vec<Box<dyn Any + Send>>>,
 }
 
 impl fmt::Debug for PromptInsertion {
@@ -64,7 +65,7 @@ impl TurnLink {
 
     /// Holds a value until the reply that ends the turn is sent. Messages sent after its drop follow that reply.
     pub fn keep_until_answered(&self, value: impl Send + 'static) {
-        self.insertion.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(value));
+        self.insertion.kept.lock().push(Box::new(value));
     }
 
     /// Reports that the prompt is part of the conversation, as the user message with this id. Later calls do nothing.
@@ -102,8 +103,8 @@ impl PromptInsertion {
         blocks: Vec<Box<str>>,
         waited_for: Option<EndGuard>,
     ) -> Self {
-        let waited_for = Mutex::new(waited_for);
-        let (is_inserted, kept) = (AtomicBool::new(false), Mutex::default());
+        let waited_for = Lock::new(waited_for);
+        let (is_inserted, kept) = (AtomicBool::new(false), Lock::default());
         Self { request, session, blocks, is_inserted, waited_for, kept }
     }
 
@@ -113,11 +114,11 @@ impl PromptInsertion {
 
     /// Drops the held values; the reply that ends the turn is sent.
     pub(super) fn answered(&self) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.kept.lock().clear();
     }
 
     /// Releases the requests that wait for the insertion: the prompt is inserted, or never will be.
     pub(super) fn over(&self) {
-        self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.waited_for.lock().take();
     }
 }

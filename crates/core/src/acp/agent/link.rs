@@ -1,7 +1,7 @@
 //! The handlers' link to the client: sends updates, and requests that wait for a reply.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use super::update::UpdateBody;
 use super::v2_adapter::SessionTranslations;
 use crate::acp::translate::permission_to_v2;
 use crate::model::{AcpSessionId, ProtocolVersion};
+use crate::sync::Lock;
 use crate::wire::{Peer, RpcError, RpcId, RpcMessage, WireError, encode};
 
 /// The client of a connection. Clones share the connection.
@@ -23,7 +24,7 @@ use crate::wire::{Peer, RpcError, RpcId, RpcMessage, WireError, encode};
 #[derive(Debug, Clone)]
 pub struct ClientLink {
     peer: Peer,
-    questions: Arc<Mutex<ReplyWaiters>>,
+    questions: Arc<Lock<ReplyWaiters>>,
     client: Arc<ClientFacts>,
     /// Whether the dispatcher, not the service, sends session states to a version 2 client.
     tells_states: bool,
@@ -59,7 +60,7 @@ enum ReplyWaiters {
 
 impl ClientLink {
     pub(super) fn new(peer: Peer) -> Self {
-        let questions = Arc::new(Mutex::new(ReplyWaiters::Open(HashMap::new())));
+        let questions = Arc::new(Lock::new(ReplyWaiters::Open(HashMap::new())));
         let (client, speech) = (Arc::default(), Arc::default());
         Self { peer, questions, client, tells_states: false, is_replay: false, speech }
     }
@@ -190,7 +191,7 @@ impl ClientLink {
 
     /// Passes a response to the task that sent the request.
     pub(super) fn answered(&self, id: &RpcId, message: RpcMessage) {
-        let waiting = match &mut *self.questions() {
+        let waiting = match &mut *self.questions.lock() {
             ReplyWaiters::Open(waiting) => waiting.remove(id),
             ReplyWaiters::Closed => None,
         };
@@ -202,12 +203,7 @@ impl ClientLink {
 
     /// The client disconnected: every pending request fails, and every later one.
     pub(super) fn disconnected(&self) {
-        *self.questions() = ReplyWaiters::Closed;
-    }
-
-    fn questions(&self) -> MutexGuard<'_, ReplyWaiters> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.questions.lock() = ReplyWaiters::Closed;
     }
 }
 
@@ -233,7 +229,7 @@ struct ClientRequestGuard<'a> {
 impl ClientRequestGuard<'_> {
     async fn answer(&self, method: &str, params: &str) -> Result<RpcMessage, ClientRequestError> {
         let (sender, receiver) = oneshot::channel();
-        match &mut *self.link.questions() {
+        match &mut *self.link.questions.lock() {
             ReplyWaiters::Open(waiting) => waiting.insert(self.id.clone(), sender),
             ReplyWaiters::Closed => return Err(ClientRequestError::Gone),
         };
@@ -249,7 +245,7 @@ impl ClientRequestGuard<'_> {
 
 impl Drop for ClientRequestGuard<'_> {
     fn drop(&mut self) {
-        if let ReplyWaiters::Open(waiting) = &mut *self.link.questions() {
+        if let ReplyWaiters::Open(waiting) = &mut *self.link.questions.lock() {
             waiting.remove(&self.id);
         }
         // Sends nothing if the reply has arrived.

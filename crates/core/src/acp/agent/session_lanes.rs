@@ -5,15 +5,16 @@
 //! order holds.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::completion::{EndGuard, EndSignal};
 use crate::model::AcpSessionId;
+use crate::sync::Lock;
 
 /// The active requests of one connection, by session. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionLanes {
-    lanes: Arc<Mutex<HashMap<AcpSessionId, Lane>>>,
+    lanes: Arc<Lock<HashMap<AcpSessionId, Lane>>>,
 }
 
 /// The requests of one session that others may have to wait for.
@@ -71,13 +72,8 @@ impl SessionLanes {
         enter: impl FnOnce(&mut Lane, EndSignal) -> Vec<EndSignal>,
     ) -> LaneTicket {
         let (end, ended) = EndSignal::later();
-        let ahead = enter(self.lanes().entry(session.clone()).or_default(), ended);
+        let ahead = enter(self.lanes.lock().entry(session.clone()).or_default(), ended);
         LaneTicket { order: self.clone(), session: session.clone(), ahead, end: Some(end) }
-    }
-
-    fn lanes(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Lane>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,7 +89,7 @@ impl LaneTicket {
 impl Drop for LaneTicket {
     fn drop(&mut self) {
         self.end = None;
-        let mut lanes = self.order.lanes();
+        let mut lanes = self.order.lanes.lock();
         let Some(lane) = lanes.get_mut(&self.session) else { return };
         lane.alone.take_if(|ended| ended.is_over());
         lane.beside.retain(|ended| !ended.is_over());
@@ -166,8 +162,8 @@ mod tests {
     fn a_session_without_requests_is_forgotten() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let places = [order.beside(&session), order.alone(&session), order.beside(&session)];
-        assert_eq!(order.lanes().len(), 1);
+        assert_eq!(order.lanes.lock().len(), 1);
         drop(places);
-        assert_eq!(order.lanes().len(), 0);
+        assert_eq!(order.lanes.lock().len(), 0);
     }
 }

@@ -5,18 +5,19 @@
 //! itself, until the previous prompt is queued. A close waits for the turn's [`EndSignal`], which follows the reply.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::call::{CallExtras, PromptCall};
 use super::completion::{EndGuard, EndSignal};
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
+use crate::sync::Lock;
 use crate::wire::splice::{PathStep, locate, text_of};
 
 /// The active sessions of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    active: Mutex<HashMap<AcpSessionId, Vec<TurnSlot>>>,
+    active: Lock<HashMap<AcpSessionId, Vec<TurnSlot>>>,
 }
 
 /// A turn that has not ended, as other requests see it.
@@ -44,16 +45,16 @@ pub(super) struct ActiveTurn {
 
 impl Sessions {
     pub(super) fn activate(&self, session: &AcpSessionId) {
-        self.active().entry(session.clone()).or_default();
+        self.active.lock().entry(session.clone()).or_default();
     }
 
     pub(super) fn is_active(&self, session: &AcpSessionId) -> bool {
-        self.active().contains_key(session)
+        self.active.lock().contains_key(session)
     }
 
     /// Removes the session and cancels its turns; `None` if it was not active.
     pub(super) fn deactivate(&self, session: &AcpSessionId) -> Option<Vec<EndSignal>> {
-        let turns = self.active().remove(session)?;
+        let turns = self.active.lock().remove(session)?;
         let stop = |turn: TurnSlot| {
             turn.signal.give(CancelCause::Asked);
             turn.ended
@@ -64,7 +65,7 @@ impl Sessions {
     /// Creates a turn; `None` if the session is not active. It waits for the end of the previous turn, or only until
     /// that turn's prompt is queued if the service queues prompts itself.
     pub(super) fn begin_turn(&self, call: &PromptCall, service_queues: bool) -> Option<ActiveTurn> {
-        let mut active = self.active();
+        let mut active = self.active.lock();
         let turns = active.get_mut(&call.session)?;
         turns.retain(|turn| !turn.ended.is_over());
         let last = turns.last().map(|turn| if service_queues { &turn.inserted } else { &turn.ended });
@@ -81,13 +82,13 @@ impl Sessions {
     /// Whether an inserted prompt of the session has a turn that has not ended.
     pub(super) fn has_work(&self, session: &AcpSessionId) -> bool {
         let works = |turn: &TurnSlot| turn.inserted.is_over() && !turn.ended.is_over();
-        self.active().get(session).is_some_and(|turns| turns.iter().any(works))
+        self.active.lock().get(session).is_some_and(|turns| turns.iter().any(works))
     }
 
     /// Cancels the session's turns on this connection, or only the named one. Returns whether the session is active.
     pub(super) fn cancel(&self, session: &AcpSessionId, aside: &CallExtras) -> bool {
         let named = prompt_name(aside.meta.as_deref());
-        let mut active = self.active();
+        let mut active = self.active.lock();
         let Some(turns) = active.get_mut(session) else { return false };
         turns.retain(|turn| !turn.ended.is_over());
         for turn in turns.iter().filter(|turn| named.is_none() || turn.name == named) {
@@ -98,14 +99,9 @@ impl Sessions {
 
     /// The client disconnected.
     pub(super) fn disconnected(&self) {
-        for turn in self.active().values().flatten() {
+        for turn in self.active.lock().values().flatten() {
             turn.signal.give(CancelCause::Disconnected);
         }
-    }
-
-    fn active(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<TurnSlot>>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,17 +4,17 @@
 //! client's version. The state of a session is dropped when it is closed or deleted.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::acp::translate::UpdatesToV2;
 use crate::acp::update as read_update;
 use crate::model::{AcpSessionId, MessageKind, Update};
+use crate::sync::Lock;
 use crate::wire::encode::json_string;
 
 /// The sessions of one connection, as its version 2 client knows them.
 #[derive(Debug, Default)]
 pub(super) struct SessionTranslations {
-    sessions: Mutex<HashMap<AcpSessionId, SessionTranslation>>,
+    sessions: Lock<HashMap<AcpSessionId, SessionTranslation>>,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl SessionTranslations {
 
     /// Whether the client received typed modes as an option.
     pub(super) fn has_modes(&self, session: &AcpSessionId) -> bool {
-        self.sessions().get(session).is_some_and(|told| told.translation.has_modes())
+        self.sessions.lock().get(session).is_some_and(|told| told.translation.has_modes())
     }
 
     /// The reply to a client that has changed the mode.
@@ -55,16 +55,11 @@ impl SessionTranslations {
 
     /// Drops the state of a session.
     pub(super) fn forget(&self, session: &AcpSessionId) {
-        self.sessions().remove(session);
+        self.sessions.lock().remove(session);
     }
 
     fn with<T>(&self, session: &AcpSessionId, work: impl FnOnce(&mut SessionTranslation) -> T) -> T {
-        work(self.sessions().entry(session.clone()).or_default())
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<AcpSessionId, SessionTranslation>> {
-        // After a panic, at worst a message begins a second time.
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        work(self.sessions.lock().entry(session.clone()).or_default())
     }
 }
 

@@ -18,7 +18,6 @@ mod state;
 pub use remote::{FarLine, bridge_far};
 
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -33,6 +32,7 @@ use crate::protocol::limits::limits;
 use crate::protocol::meta::ELSEWHERE;
 use crate::protocol::meta::{ClientMeta, RemoteClientMeta};
 use crate::protocol::rpc_error;
+use crate::sync::Lock;
 
 use client_end::{ClientDisconnected, ClientEnd, into_message, tell};
 use connector::Connector;
@@ -119,7 +119,7 @@ impl Bridge {
             () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
-        let joined = BridgeSession { way: self, memory: Mutex::new(self.memory()), told: Notify::new() };
+        let joined = BridgeSession { way: self, memory: Lock::new(self.memory()), told: Notify::new() };
         drop(joined.see_through(&mut client, first, stop, pin!(unheard)).await);
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
@@ -137,7 +137,7 @@ impl Bridge {
 struct BridgeSession<'a, W> {
     way: &'a W,
     /// Both directions update it, and neither waits for the other.
-    memory: Mutex<BridgeState>,
+    memory: Lock<BridgeState>,
     /// Notified when a line was sent to the client.
     told: Notify,
 }
@@ -168,7 +168,7 @@ impl<W: Connector> BridgeSession<'_, W> {
                     () = &mut stop => BridgeDisconnect::ClientGone,
                 }
             };
-            if matches!(stopped, BridgeDisconnect::ClientGone) || !self.memory().can_go_on() {
+            if matches!(stopped, BridgeDisconnect::ClientGone) || !self.memory.lock().can_go_on() {
                 return Ok(());
             }
             let peer = client.peer.clone();
@@ -223,7 +223,7 @@ impl<W: Connector> BridgeSession<'_, W> {
 
     /// Waits until the client has all responses that need no turn.
     async fn owed(&self) {
-        while self.memory().owes() {
+        while self.memory.lock().owes() {
             self.told.notified().await;
         }
     }
@@ -234,7 +234,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         to_host: &Peer,
         to_client: &Peer,
     ) -> Result<(), ClientDisconnected> {
-        let LineRoute::ToHost(line) = self.memory().client_says(message) else { return Ok(()) };
+        let LineRoute::ToHost(line) = self.memory.lock().client_says(message) else { return Ok(()) };
         self.say(message.id(), line, to_host, to_client).await
     }
 
@@ -249,12 +249,12 @@ impl<W: Connector> BridgeSession<'_, W> {
         let Err(WireError::TooLong { bytes, limit }) = to_host.send(line).await else { return Ok(()) };
         let Some(id) = id else { return Ok(()) };
         let error = HostError::TooLong { method: "a request".to_owned(), bytes, limit };
-        let refusal = self.memory().refuse(id, &rpc_error::no_host(&error));
+        let refusal = self.memory.lock().refuse(id, &rpc_error::no_host(&error));
         tell(to_client, refusal).await
     }
 
     async fn pass_down(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), ClientDisconnected> {
-        let pass = self.memory().host_says(message);
+        let pass = self.memory.lock().host_says(message);
         match pass {
             LineRoute::ToClient(line) => tell(to_client, line).await,
             _ => Ok(()),
@@ -266,16 +266,11 @@ impl<W: Connector> BridgeSession<'_, W> {
         loop {
             let message = client.next().await?;
             // Notifications without a host are lost; requests are kept.
-            drop(self.memory().client_says(&message));
+            drop(self.memory.lock().client_says(&message));
             if matches!(message.body(), wire::Body::Request { .. }) {
                 return Ok(());
             }
         }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, BridgeState> {
-        // Nothing panics while it holds the lock, and every step leaves the state consistent.
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -52,19 +52,19 @@ impl<W: Connector> BridgeSession<'_, W> {
     pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, BridgeExit> {
         let mut error = HostError::Lost;
         for wait in self.way.tries() {
-            let withdrawals = self.memory().host_is_gone();
+            let withdrawals = self.memory.lock().host_is_gone();
             for line in withdrawals {
                 tell(to_client, line).await?;
             }
             // A host that is reached at once needs no notification.
-            let away = if wait.is_zero() { None } else { self.memory().is_away() };
+            let away = if wait.is_zero() { None } else { self.memory.lock().is_away() };
             if let Some(line) = away {
                 tell(to_client, line).await?;
             }
             sleep(wait).await;
             match self.attempt(to_client).await {
                 Ok(host) => {
-                    let back = self.memory().is_back();
+                    let back = self.memory.lock().is_back();
                     if let Some(line) = back {
                         tell(to_client, line).await?;
                     }
@@ -81,7 +81,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         if !self.way.stays_without_host() {
             return Err(BridgeExit::NoHost(error));
         }
-        let answers = self.memory().give_up(&rpc_error::no_host(&error));
+        let answers = self.memory.lock().give_up(&rpc_error::no_host(&error));
         for line in answers {
             tell(to_client, line).await?;
         }
@@ -90,12 +90,12 @@ impl<W: Connector> BridgeSession<'_, W> {
 
     async fn attempt(&self, to_client: &Peer) -> Result<HostEnd, AttemptError> {
         let mut host = self.way.connect().await?;
-        let greeting = self.memory().greeting();
+        let greeting = self.memory.lock().greeting();
         self.settle(&mut host, greeting.into_iter().collect(), to_client).await?;
-        let resumes = self.memory().resumes();
+        let resumes = self.memory.lock().resumes();
         self.settle(&mut host, resumes, to_client).await?;
         let mut lines = Vec::new();
-        let again = self.memory().asked_again();
+        let again = self.memory.lock().asked_again();
         for pass in again {
             match pass {
                 LineRoute::ToHost(line) => lines.push(line),
@@ -124,7 +124,7 @@ impl<W: Connector> BridgeSession<'_, W> {
             Ok::<_, AttemptError>(())
         });
         let mut is_said = false;
-        while !is_said || self.memory().awaits() {
+        while !is_said || self.memory.lock().awaits() {
             tokio::select! {
                 said = &mut saying, if !is_said => {
                     said?;
@@ -140,7 +140,7 @@ impl<W: Connector> BridgeSession<'_, W> {
     }
 
     async fn hear_host(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), AttemptError> {
-        let pass = self.memory().host_says(message);
+        let pass = self.memory.lock().host_says(message);
         match pass {
             LineRoute::ToClient(line) => Ok(tell(to_client, line).await?),
             LineRoute::Own(own, error) => self.settled(&own, error.as_deref()),
@@ -156,7 +156,7 @@ impl<W: Connector> BridgeSession<'_, W> {
                 Err(HostError::Refused(HostErrorResponse::read(error)).into())
             }
             (BridgeRequest::Resume(session), Some(_)) => {
-                self.memory().forget_session(session);
+                self.memory.lock().forget_session(session);
                 Ok(())
             }
         }

@@ -6,7 +6,6 @@
 
 use std::iter;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,6 +20,7 @@ use super::profile::BridgeProfile;
 use super::state::BridgeState;
 use super::{BridgeSession, FAREWELL, HostEnd};
 use crate::protocol::HostError;
+use crate::sync::Lock;
 
 /// The first and the longest delay between two attempts to connect. A connection that lasts less than the longest delay
 /// counts as a failed attempt.
@@ -43,11 +43,11 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let far = RemoteConnector { lines, pace: Mutex::default() };
+    let far = RemoteConnector { lines, pace: Lock::default() };
     let mut client = ClientEnd::new(wire::connect(source, target, limits));
     let mut done = Ok(());
     if let Ok(first) = far.connect().await {
-        let memory = Mutex::new(BridgeState::new(BridgeProfile::far()));
+        let memory = Lock::new(BridgeState::new(BridgeProfile::far()));
         let joined = BridgeSession { way: &far, memory, told: Notify::new() };
         // A client that closes its sending side does not need the agent any more.
         let (stop, unheard) = (std::future::pending(), std::future::ready(()));
@@ -59,7 +59,7 @@ where
 
 struct RemoteConnector<'a, L> {
     lines: &'a L,
-    pace: Mutex<Pace>,
+    pace: Lock<Pace>,
 }
 
 /// The pace of connection attempts: increasing delays until a connection lasts.
@@ -71,17 +71,12 @@ struct Pace {
     tries: usize,
 }
 
-impl<L> RemoteConnector<'_, L> {
-    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
-        // Nothing panics while it holds the lock.
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl<L> RemoteConnector<'_, L> {}
 
 impl<L: FarLine> Connector for RemoteConnector<'_, L> {
     async fn connect(&self) -> Result<HostEnd, HostError> {
         let (peer, incoming) = self.lines.line().ok_or(HostError::Lost)?;
-        self.pace().made = Some(Instant::now());
+        self.pace.lock().made = Some(Instant::now());
         Ok(HostEnd { peer, incoming })
     }
 
@@ -92,11 +87,11 @@ impl<L: FarLine> Connector for RemoteConnector<'_, L> {
             waited += *wait;
             waited <= PATIENCE
         }));
-        let mut pace = self.pace();
+        let mut pace = self.pace.lock();
         if pace.made.is_some_and(|made| made.elapsed() >= LATER) {
             pace.tries = 0;
         }
-        tries.skip(pace.tries).inspect(|_| self.pace().tries += 1)
+        tries.skip(pace.tries).inspect(|_| self.pace.lock().tries += 1)
     }
 
     fn stays_without_host(&self) -> bool {

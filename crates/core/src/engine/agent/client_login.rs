@@ -3,17 +3,18 @@
 //! it is never stored, logged or shown.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::acp::ExtraParams;
 use crate::model::AgentSpec;
+use crate::sync::Lock;
 
 /// The login of one client with one agent, and whether the client has a terminal to log in with. Clones share their
 /// state.
 #[derive(Clone, Default)]
-pub struct ClientLogin(Arc<Mutex<ClientLoginState>>);
+pub struct ClientLogin(Arc<Lock<ClientLoginState>>);
 
 #[derive(Clone, Default)]
 struct ClientLoginState {
@@ -33,42 +34,37 @@ pub(crate) struct Login {
 impl ClientLogin {
     /// Replaces the remembered login.
     pub(crate) fn remember(&self, agent: AgentSpec, way: &str, besides: Option<ExtraParams>) {
-        self.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
+        self.0.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
     }
 
     /// Forgets the remembered login.
     pub(crate) fn forget(&self) {
-        self.lock().done = None;
+        self.0.lock().done = None;
     }
 
     /// The login with this agent.
     pub(crate) fn with(&self, agent: &AgentSpec) -> Option<Arc<Login>> {
-        self.lock().done.clone().filter(|login| login.agent.is_same_as(agent))
+        self.0.lock().done.clone().filter(|login| login.agent.is_same_as(agent))
     }
 
     /// Whether a login with any agent is remembered.
     pub(crate) fn is_there(&self) -> bool {
-        self.lock().done.is_some()
+        self.0.lock().done.is_some()
     }
 
     /// Marks the client as unable to log in in a terminal, so that agents do not offer that method to it.
     pub(crate) fn without_terminal(&self) {
-        self.lock().without_terminal = true;
+        self.0.lock().without_terminal = true;
     }
 
     /// Whether the client can log in in a terminal.
     pub(crate) fn has_terminal(&self) -> bool {
-        !self.lock().without_terminal
+        !self.0.lock().without_terminal
     }
 
     /// A copy that later changes do not affect.
     pub(crate) fn as_it_is(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.lock().clone())))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ClientLoginState> {
-        // Nothing panics while it holds the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Self(Arc::new(Lock::new(self.0.lock().clone())))
     }
 }
 

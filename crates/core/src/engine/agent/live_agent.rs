@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -31,6 +31,7 @@ use super::login;
 use super::send_queue::SendQueue;
 use crate::engine::tools::run::{Files, ToolOutcome, ToolRequestOrigin, Tools};
 use crate::engine::{Disk, EngineContext, EngineSettings};
+use crate::sync::Lock;
 
 /// How long a process that closed its output may take to exit before we report it.
 const EXIT_LAG: Duration = Duration::from_millis(500);
@@ -484,7 +485,7 @@ fn label(agent: &AgentSpec) -> String {
 
 /// The live ACP sessions of this engine, each with its record. Detects an agent that assigns the same id twice.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LiveIds(Arc<Mutex<HashMap<LiveKey, RecordId>>>);
+pub(crate) struct LiveIds(Arc<Lock<HashMap<LiveKey, RecordId>>>);
 
 /// An agent's command line and a session id it assigned.
 type LiveKey = (Vec<String>, AcpSessionId);
@@ -504,7 +505,7 @@ impl LiveIds {
         record: &RecordId,
     ) -> Result<LiveId, RecordId> {
         let key = (agent.command(), session);
-        match self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
+        match self.0.lock().entry(key.clone()) {
             Entry::Occupied(taken) => Err(taken.get().clone()),
             Entry::Vacant(free) => {
                 free.insert(record.clone());
@@ -516,7 +517,7 @@ impl LiveIds {
 
 impl Drop for LiveId {
     fn drop(&mut self) {
-        self.ids.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.ids.0.lock().remove(&self.key);
     }
 }
 

@@ -1,12 +1,13 @@
 //! Why a session's task has ended, for callers that still hold its handle: the store's error, a deleted record, or else
 //! a shutdown.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::model::RecordId;
 use crate::store::StoreError;
 
 use crate::engine::SessionError;
+use crate::sync::Lock;
 
 /// The error for a command to an ended session.
 pub(crate) fn gone(exit_reason: &ExitReasonCell, record: &RecordId) -> SessionError {
@@ -19,7 +20,7 @@ pub(crate) fn gone(exit_reason: &ExitReasonCell, record: &RecordId) -> SessionEr
 
 /// Why a session's task ended, shared with its handles.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct ExitReasonCell(Arc<Mutex<Option<ExitReason>>>);
+pub(crate) struct ExitReasonCell(Arc<Lock<Option<ExitReason>>>);
 
 /// A permanent end of a session.
 #[derive(Debug, Clone)]
@@ -32,10 +33,10 @@ pub(crate) enum ExitReason {
 
 impl ExitReasonCell {
     pub(crate) fn set(&self, end: ExitReason) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        *self.0.lock() = Some(end);
     }
 
     fn known(&self) -> Option<ExitReason> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -5,7 +5,7 @@
 //! does not slow the session down.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -13,6 +13,7 @@ use crate::model::{Event, RecordId, Seq};
 use crate::store::Store;
 
 use crate::engine::SessionError;
+use crate::sync::Lock;
 
 /// How many of the last events, and about how many bytes of them, are held in memory.
 const TAIL_EVENTS: usize = 2048;
@@ -22,7 +23,7 @@ const PAGE: usize = 1024;
 
 /// The last committed events of a running session.
 pub(crate) struct EventTail {
-    recent: Mutex<RecentEvents>,
+    recent: Lock<RecentEvents>,
     reached: watch::Sender<TailPosition>,
 }
 
@@ -41,7 +42,7 @@ struct TailPosition {
 impl EventTail {
     pub(crate) fn new(last: Option<Seq>) -> Self {
         let reached = TailPosition { last: last.map_or(0, |seq| seq.0), over: false };
-        Self { recent: Mutex::default(), reached: watch::Sender::new(reached) }
+        Self { recent: Lock::default(), reached: watch::Sender::new(reached) }
     }
 
     /// The sequence number of the last event.
@@ -53,7 +54,7 @@ impl EventTail {
     /// Publishes stored events.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         let Some(last) = events.last().map(|event| event.seq.0) else { return };
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         if self.reached.receiver_count() == 0 {
             // Without followers nothing is kept in memory: later ones read from the store.
             *recent = RecentEvents::default();
@@ -73,7 +74,7 @@ impl EventTail {
 
     /// Clears the tail after the last follower: later ones read from the store.
     fn forget(&self) {
-        *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = RecentEvents::default();
+        *self.recent.lock() = RecentEvents::default();
     }
 
     /// No more events will come.
@@ -83,7 +84,7 @@ impl EventTail {
 
     /// The events from `from` on, if the tail goes back that far.
     fn since(&self, from: Seq) -> Option<VecDeque<Event>> {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.recent.lock();
         let first = recent.events.front()?.seq;
         let skip = usize::try_from(from.0.checked_sub(first.0)?).ok()?;
         Some(recent.events.iter().skip(skip).take(PAGE).cloned().collect())

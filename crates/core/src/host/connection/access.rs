@@ -7,7 +7,7 @@
 //! server's user allows it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -25,6 +25,7 @@ use crate::host::Host;
 use crate::protocol::acpx_meta::read_meta;
 use crate::protocol::meta::{CancelMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, StartMeta};
 use crate::protocol::rpc_error;
+use crate::sync::Lock;
 
 /// Our methods that a remote client may call. The others concern this machine.
 const METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
@@ -238,7 +239,7 @@ impl Connection {
 
 /// The sessions with an agent of each remote user.
 #[derive(Default)]
-pub(crate) struct SessionQuota(Mutex<HashMap<String, ClientQuota>>);
+pub(crate) struct SessionQuota(Lock<HashMap<String, ClientQuota>>);
 
 #[derive(Default)]
 struct ClientQuota {
@@ -257,12 +258,12 @@ enum QuotaOutcome {
 
 impl SessionQuota {
     fn of(&self, who: &str) -> Vec<RecordId> {
-        self.lock().get(who).map(|share| share.begun.iter().cloned().collect()).unwrap_or_default()
+        self.0.lock().get(who).map(|share| share.begun.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// Removes parked sessions from the count, then reserves room for one more, unless `known` is already counted.
     fn take(&self, who: &str, parked: &[RecordId], known: Option<&RecordId>) -> QuotaOutcome {
-        let mut shares = self.lock();
+        let mut shares = self.0.lock();
         let share = shares.entry(who.to_owned()).or_default();
         for record in parked {
             share.begun.remove(record);
@@ -278,18 +279,13 @@ impl SessionQuota {
     }
 
     fn give_back(&self, who: &str, begun: Option<RecordId>) {
-        let mut shares = self.lock();
+        let mut shares = self.0.lock();
         let Some(share) = shares.get_mut(who) else { return };
         share.beginning = share.beginning.saturating_sub(1);
         share.begun.extend(begun);
         if share.beginning == 0 && share.begun.is_empty() {
             shares.remove(who);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ClientQuota>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,6 @@
 //! user's sessions are not among them.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::acp::agent::CallError;
 use crate::model::RecordId;
@@ -10,30 +9,26 @@ use crate::model::RecordId;
 use super::Connection;
 use crate::host::Host;
 use crate::protocol::rpc_error;
+use crate::sync::Lock;
 
 /// The records that programs of agents created since the host started.
 #[derive(Debug, Default)]
-pub(crate) struct ConfinedRecords(Mutex<HashSet<RecordId>>);
+pub(crate) struct ConfinedRecords(Lock<HashSet<RecordId>>);
 
 impl ConfinedRecords {
     pub(crate) fn insert(&self, record: &RecordId) {
-        self.lock().insert(record.clone());
+        self.0.lock().insert(record.clone());
     }
 
     pub(crate) fn remove(&self, record: &RecordId) {
-        self.lock().remove(record);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<RecordId>> {
-        // Nothing panics while it holds the lock, and every step leaves the set whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(record);
     }
 }
 
 impl Host {
     /// Returns an error if a confined client tries this on a record of its user.
     pub(crate) fn may_end(&self, record: &RecordId, is_confined: bool, what: &str) -> Result<(), CallError> {
-        let is_refused = is_confined && !self.confined_records.lock().contains(record);
+        let is_refused = is_confined && !self.confined_records.0.lock().contains(record);
         if is_refused { Err(rpc_error::not_allowed(what)) } else { Ok(()) }
     }
 }

@@ -1,18 +1,19 @@
 //! Defaults that a client sets once, in `initialize`, for all its requests: the agent, and how to start it. Values in a
 //! request take precedence.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::acp::agent::{CallError, ClientFacts};
 use crate::model::{AbsolutePath, AgentSpec};
 
 use crate::protocol::acpx_meta::read_meta;
 use crate::protocol::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, TurnTermsMeta};
+use crate::sync::Lock;
 
 /// The defaults of one connection.
 #[derive(Default)]
 pub(crate) struct Defaults {
-    said: Mutex<Arc<ClientMeta>>,
+    said: Lock<Arc<ClientMeta>>,
     /// What the server declared about a remote client. It overrides what the client sends.
     settled: OnceLock<Arc<ClientMeta>>,
 }
@@ -30,13 +31,13 @@ impl Defaults {
         }
         let meta: GreetingMeta = read_meta(client.meta.as_deref())?;
         let client = Arc::new(meta.client.unwrap_or_default());
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&client);
+        *self.said.lock() = Arc::clone(&client);
         Ok(client)
     }
 
     /// The defaults that apply.
     pub(crate) fn client(&self) -> Arc<ClientMeta> {
-        let said = || Arc::clone(&self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        let said = || Arc::clone(&self.said.lock());
         self.settled.get().cloned().unwrap_or_else(said)
     }
 

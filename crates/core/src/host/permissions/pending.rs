@@ -5,7 +5,7 @@
 //! answer.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -21,10 +21,11 @@ use crate::protocol::pending_requests::{
     AnswerParams, AnswerProblem, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };
 use crate::protocol::rpc_error;
+use crate::sync::Lock;
 
 /// The pending requests by id.
 #[derive(Debug, Default)]
-pub(crate) struct OpenQuestions(Mutex<BTreeMap<String, PendingEntry>>);
+pub(crate) struct OpenQuestions(Lock<BTreeMap<String, PendingEntry>>);
 
 #[derive(Debug, Clone)]
 struct PendingEntry {
@@ -123,7 +124,7 @@ impl OpenQuestions {
         let open = PendingEntry { record: record.clone(), since, subject, asked: Vec::new(), answer };
         // This part of the UUID is purely random, and short enough to type.
         let id = crate::wire::new_uuid().simple().to_string().split_off(20);
-        self.lock().insert(id.clone(), open);
+        self.0.lock().insert(id.clone(), open);
         PendingGuard { list: Arc::clone(self), id, answers }
     }
 
@@ -134,21 +135,16 @@ impl OpenQuestions {
     }
 
     fn all(&self) -> Vec<(String, PendingEntry)> {
-        let mut all: Vec<_> = self.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
+        let mut all: Vec<_> = self.0.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
         all.sort_by_key(|(_, open)| open.since);
         all
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PendingEntry>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PendingGuard {
     /// Sets which clients are being asked.
     pub(crate) fn asks(&self, clients: Vec<ResponderMeta>) {
-        if let Some(open) = self.list.lock().get_mut(&self.id) {
+        if let Some(open) = self.list.0.lock().get_mut(&self.id) {
             open.asked = clients;
         }
     }
@@ -165,7 +161,7 @@ impl PendingGuard {
 
 impl Drop for PendingGuard {
     fn drop(&mut self) {
-        self.list.lock().remove(&self.id);
+        self.list.0.lock().remove(&self.id);
     }
 }
 
@@ -254,7 +250,7 @@ impl Connection {
         if self.is_confined() {
             return Err(rpc_error::not_allowed("answer what an agent asks"));
         }
-        let open = self.host.askable.open().lock().get(&params.question_id).cloned();
+        let open = self.host.askable.open().0.lock().get(&params.question_id).cloned();
         let Some(open) = open else { return Err(rpc_error::no_question(&params.question_id)) };
         let advice = open.subject.advice(&params).map_err(|why| {
             let word = params.option_id.as_deref().unwrap_or_default();

@@ -2,7 +2,7 @@
 //! clients that use a record. Clients that disconnect are removed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,13 +14,14 @@ use crate::model::RecordId;
 use super::pending::OpenQuestions;
 use super::url_elicitations::UrlElicitations;
 use crate::host::attach::delivered::DeliveryProgress;
+use crate::sync::Lock;
 
 /// The responders of each record.
 #[derive(Debug)]
 pub(crate) struct Responders {
     /// How long a turn's client may read nothing before others are asked as well.
     patience: Duration,
-    seats: Mutex<Seats>,
+    seats: Lock<Seats>,
     /// Changes when a responder is added or removed.
     changed: watch::Sender<()>,
     open: Arc<OpenQuestions>,
@@ -88,7 +89,7 @@ pub(crate) struct TurnResponder {
 
 impl Responders {
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { patience, seats: Mutex::default(), changed: watch::Sender::default(), open: Arc::default() }
+        Self { patience, seats: Lock::default(), changed: watch::Sender::default(), open: Arc::default() }
     }
 
     /// How long a turn's client may read nothing before others are asked as well.
@@ -101,7 +102,7 @@ impl Responders {
     pub(crate) fn sit(self: &Arc<Self>, record: &RecordId, client: Responder) -> ResponderGuard {
         let (connection, progress) = (client.connection, client.progress.clone());
         progress.expect();
-        self.seats().entry(record.clone()).or_default().push(client);
+        self.seats.lock().entry(record.clone()).or_default().push(client);
         self.changed.send_replace(());
         ResponderGuard { askable: Arc::clone(self), record: record.clone(), connection, progress }
     }
@@ -118,17 +119,12 @@ impl Responders {
 
     /// The responders of a record.
     pub(crate) fn of(&self, record: &RecordId) -> Vec<Responder> {
-        self.seats().get(record).cloned().unwrap_or_default()
+        self.seats.lock().get(record).cloned().unwrap_or_default()
     }
 
     /// Notifies when a responder is added or removed.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
-    }
-
-    fn seats(&self) -> MutexGuard<'_, Seats> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,7 +138,7 @@ impl ResponderGuard {
 impl Drop for ResponderGuard {
     fn drop(&mut self) {
         self.progress.expect_nothing();
-        let mut seats = self.askable.seats();
+        let mut seats = self.askable.seats.lock();
         if let Some(here) = seats.get_mut(&self.record) {
             // A client that loads a record again is registered twice for a moment.
             if let Some(index) = here.iter().position(|client| client.connection == self.connection) {

@@ -3,18 +3,19 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::model::{Direction, Event, EventKind, RecordId};
+use crate::sync::Lock;
 
 /// How many are remembered. The completion of an older one is not forwarded.
 const REMEMBERED: usize = 256;
 
 /// The URL elicitations of one client. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UrlElicitations(Arc<Mutex<OpenElicitations>>);
+pub(crate) struct UrlElicitations(Arc<Lock<OpenElicitations>>);
 
 /// The elicitation ids, oldest first.
 type OpenElicitations = VecDeque<(RecordId, Box<str>)>;
@@ -30,7 +31,7 @@ impl UrlElicitations {
     /// Stores the id of an `elicitation/create` that the client is sent.
     pub(crate) fn asked(&self, record: &RecordId, params: &str) {
         let Ok(ElicitationIdParams { elicitation_id }) = serde_json::from_str(params) else { return };
-        let mut open = self.open();
+        let mut open = self.0.lock();
         if open.len() == REMEMBERED {
             open.pop_front();
         }
@@ -49,14 +50,9 @@ impl UrlElicitations {
         let notice = is_notice.then(|| serde_json::from_str::<Notice<'_>>(&event.body).ok())??;
         let is_meant =
             |open: &(RecordId, Box<str>)| open.0 == *record && *open.1 == *notice.params.elicitation_id;
-        let mut open = self.open();
+        let mut open = self.0.lock();
         let index = open.iter().position(is_meant).filter(|_| notice.method == "elicitation/complete")?;
         open.remove(index);
         Some(event.body.to_string())
-    }
-
-    fn open(&self) -> MutexGuard<'_, OpenElicitations> {
-        // Nothing panics while it holds the lock, and every step leaves the list whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

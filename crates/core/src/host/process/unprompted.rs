@@ -3,13 +3,13 @@
 //! its last client disconnected.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::SessionError;
 use crate::model::{RecordId, Timestamp};
 
 use crate::host::Host;
+use crate::sync::Lock;
 
 /// When the host first looks for such sessions after its start.
 pub(crate) const FIRST_LOOK: Duration = Duration::from_secs(10);
@@ -23,13 +23,12 @@ const MOST: usize = 1000;
 /// When unprompted sessions were last seen in use. A session that is released also changes, since its agent ends; this
 /// covers agents that end later, or had ended before.
 #[derive(Debug, Default)]
-pub(crate) struct LastUses(Mutex<HashMap<RecordId, Timestamp>>);
+pub(crate) struct LastUses(Lock<HashMap<RecordId, Timestamp>>);
 
 impl LastUses {
     /// Whether a session has been unused for long enough, given whether it is used now.
     fn is_long_ago(&self, record: &RecordId, is_used: bool, now: Timestamp) -> bool {
-        // Nothing panics while it holds the lock.
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = self.0.lock();
         if is_used {
             uses.insert(record.clone(), now);
             return false;

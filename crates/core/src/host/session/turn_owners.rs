@@ -5,7 +5,7 @@
 //! claims nothing.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::acp::agent::CallExtras;
 use crate::engine::OpenTurnRef;
@@ -15,10 +15,11 @@ use crate::host::attach::attachment::Attachment;
 use crate::host::connection::Connection;
 use crate::host::permissions::responders::ConnectionId;
 use crate::protocol::meta::CancelMeta;
+use crate::sync::Lock;
 
 /// The connected clients of open prompts.
 #[derive(Debug, Default)]
-pub(crate) struct TurnOwners(Mutex<HashMap<RecordId, Vec<(RequestId, ConnectionId)>>>);
+pub(crate) struct TurnOwners(Lock<HashMap<RecordId, Vec<(RequestId, ConnectionId)>>>);
 
 /// RAII claim of a connected client on the turn of its prompt.
 #[derive(Debug)]
@@ -46,12 +47,12 @@ impl TurnOwners {
         request: &RequestId,
         connection: ConnectionId,
     ) -> TurnClaim {
-        self.lock().entry(record.clone()).or_default().push((request.clone(), connection));
+        self.0.lock().entry(record.clone()).or_default().push((request.clone(), connection));
         TurnClaim { owners: Arc::clone(self), record: record.clone(), request: request.clone(), connection }
     }
 
     fn owner(&self, record: &RecordId, request: &RequestId, caller: ConnectionId) -> TurnOwner {
-        let owners = self.lock();
+        let owners = self.0.lock();
         let claims = owners.get(record).into_iter().flatten().filter(|(name, _)| name == request);
         claims.fold(TurnOwner::Disconnected, |owner, (_, connection)| match owner {
             TurnOwner::Caller => owner,
@@ -59,16 +60,11 @@ impl TurnOwners {
             _ => TurnOwner::OtherClient,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RecordId, Vec<(RequestId, ConnectionId)>>> {
-        // Nothing panics while it holds the lock, and every step leaves the map whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for TurnClaim {
     fn drop(&mut self) {
-        let mut owners = self.owners.lock();
+        let mut owners = self.owners.0.lock();
         let Some(claims) = owners.get_mut(&self.record) else { return };
         // A client that asks for one prompt twice has two claims.
         let own = |(name, connection): &(RequestId, ConnectionId)| {
@@ -179,6 +175,6 @@ mod tests {
         drop(twice);
         assert_eq!((owner(one), owner(two)), (TurnOwner::Disconnected, TurnOwner::Disconnected));
         drop(other);
-        assert!(owners.lock().is_empty());
+        assert!(owners.0.lock().is_empty());
     }
 }

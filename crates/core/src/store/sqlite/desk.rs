@@ -4,8 +4,8 @@
 //! for it. Every write that may block, on the disk or on another process, goes to the thread, and no write overtakes
 //! a queued one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::threads::{QUEUE, WriteConnection, WriteResult};
 use super::write::WriteOperation;
+use crate::sync::Lock;
 
 /// A request to the writer's thread.
 pub(super) enum WriteRequest {
@@ -46,7 +47,8 @@ impl Drop for WriteWaiter {
 
 /// The connection that writes, shared by the writer's thread and the fast path.
 pub(super) struct WriteQueue {
-    writer: Mutex<WriteConnection>,
+    /// Usable after a panic: unwinding rolled its transaction back, or the next one begins with an error.
+    writer: Lock<WriteConnection>,
     /// How many callers wait for the thread. No write overtakes them.
     waiting: AtomicUsize,
     /// The number of commits.
@@ -61,7 +63,7 @@ impl WriteQueue {
     /// A queue with nothing waiting.
     pub(super) fn new(writer: WriteConnection, idle: Duration) -> Self {
         let (waiting, commits, rests) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        Self { writer: Mutex::new(writer), waiting, commits, idle, rests }
+        Self { writer: Lock::new(writer), waiting, commits, idle, rests }
     }
 
     /// A request for the thread, and the receiver of its answer.
@@ -80,18 +82,12 @@ impl WriteQueue {
         if !write.is_quick() || self.waiting.load(Ordering::SeqCst) > 0 {
             return Err(write);
         }
-        let Ok(mut writer) = self.writer.try_lock() else { return Err(write) };
+        let Some(mut writer) = self.writer.try_lock() else { return Err(write) };
         let Some(answer) = writer.commit_now(&write) else { return Err(write) };
         let has_log = writer.has_log();
         drop(writer);
         self.commits.fetch_add(1, Ordering::SeqCst);
         Ok((answer, self.rests.swap(false, Ordering::SeqCst) || has_log))
-    }
-
-    fn writer(&self) -> MutexGuard<'_, WriteConnection> {
-        // The transaction of a write that panicked was rolled back during unwinding, or the next one begins with an
-        // error.
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves requests until every sender is dropped.
@@ -111,7 +107,7 @@ impl WriteQueue {
     }
 
     fn serve(&self, writes: &[WriteOperation], replies: Vec<WriteWaiter>) {
-        let mut held = self.writer();
+        let mut held = self.writer.lock();
         let (answers, is_long) = if writes.is_empty() {
             (Vec::new(), held.has_log())
         } else {
@@ -123,14 +119,14 @@ impl WriteQueue {
             waiting.tell(answer);
         }
         if is_long {
-            self.writer().empty_log();
+            self.writer.lock().empty_log();
         }
     }
 
     /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting.
     fn shrink_file(&self) {
         while self.waiting.load(Ordering::SeqCst) == 0 {
-            let mut writer = self.writer();
+            let mut writer = self.writer.lock();
             if !writer.free_pages() {
                 return;
             }
@@ -154,7 +150,7 @@ impl WriteQueue {
             if self.commits.load(Ordering::SeqCst) == before {
                 self.shrink_file();
                 self.rests.store(true, Ordering::SeqCst);
-                self.writer().empty_log();
+                self.writer.lock().empty_log();
                 return queue.blocking_recv();
             }
         }

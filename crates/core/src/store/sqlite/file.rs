@@ -10,7 +10,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,7 @@ use super::schema::{self, Migrations, SchemaStatus};
 use super::{SqliteOptions, filesystem};
 use crate::store::StoreError;
 use crate::store::private_directory::{make_private_directory, sync_entry};
+use crate::sync::Lock;
 
 /// How many prepared statements a connection caches; more than there are.
 const STATEMENTS: usize = 64;
@@ -32,7 +32,7 @@ const LOG_BYTES: i64 = 64 * 1024 * 1024;
 const RETRY: Duration = Duration::from_millis(5);
 
 /// While a file is being created, no connection of this process may lock it.
-static MAKING: Mutex<()> = Mutex::new(());
+static MAKING: Lock<()> = Lock::new(());
 
 /// How to open a file.
 pub(super) struct StoreOpener<'a> {
@@ -52,7 +52,7 @@ impl<'a> StoreOpener<'a> {
     /// Opens a store for writing, and creates it if it is missing.
     pub(super) fn writer(&self) -> Result<Connection, StoreError> {
         self.refuse_network()?;
-        let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let making = MAKING.lock();
         make(self.path).map_err(|source| self.not_opened(source))?;
         let opened = refuse_emptied(self.path).and_then(|()| self.prepare_writer());
         drop(making);

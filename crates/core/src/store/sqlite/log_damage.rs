@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
@@ -19,6 +18,7 @@ use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 use super::fault::SqliteFault;
 use super::file::companion;
 use super::schema::PAGE_SIZE;
+use crate::sync::Lock;
 
 /// The byte of the index that every process with an open store has locked.
 const OPEN_LOCK: u64 = 128;
@@ -32,7 +32,7 @@ const _: () = assert!(PAGE as u64 == PAGE_SIZE);
 
 /// The stores that this process has open, by path. When a process closes any descriptor of an index, the kernel drops
 /// all its locks on it, so an index is read only while no connection of this process has it open.
-static OPEN: Mutex<Option<HashMap<PathBuf, usize>>> = Mutex::new(None);
+static OPEN: Lock<Option<HashMap<PathBuf, usize>>> = Lock::new(None);
 
 /// RAII guard: counts a store as open in this process.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl OpenStore {
     /// Counts a store that is about to be opened. Fails if its log is damaged.
     pub(super) fn new(path: &Path) -> Result<Self, SqliteFault> {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let mut open = open_stores();
+        let mut open = OPEN.lock();
         let count = open.get_or_insert_default().entry(real.clone()).or_insert(0);
         *count += 1;
         let guard = Self(real);
@@ -58,7 +58,7 @@ impl OpenStore {
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        if let Some(open) = &mut *open_stores()
+        if let Some(open) = &mut *OPEN.lock()
             && let Some(count) = open.get_mut(&self.0)
         {
             *count -= 1;
@@ -67,11 +67,6 @@ impl Drop for OpenStore {
             }
         }
     }
-}
-
-fn open_stores() -> MutexGuard<'static, Option<HashMap<PathBuf, usize>>> {
-    // Every step leaves the map consistent.
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The content of a log's index.

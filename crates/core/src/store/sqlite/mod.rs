@@ -24,7 +24,7 @@ mod threads;
 mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
@@ -51,6 +51,7 @@ use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Record, RecordId, RequestId,
     Seq, Timestamp, Turn, TurnId,
 };
+use crate::sync::Lock;
 
 /// The longest path that SQLite opens: it reserves 512 bytes, including the name of a companion file.
 const LONGEST_PATH: usize = 500;
@@ -152,7 +153,7 @@ impl SqliteStore {
         let idle = opening.options.idle;
         let writer = writer.map(|writer| start_writer(writer, idle)).transpose().map_err(not_opened)?;
         let reader = match opening.options.reads {
-            ReadThread::OnCallersThread => ReadExecutor::Here(Mutex::new(connection)),
+            ReadThread::OnCallersThread => ReadExecutor::Here(Lock::new(connection)),
             ReadThread::OnOwnThread => ReadExecutor::Thread(start_reader(connection).map_err(not_opened)?),
         };
         Ok(Self { path, known, reader, writer, files, _open: open })
@@ -215,7 +216,7 @@ impl SqliteStore {
             ReadExecutor::Thread(worker) => worker,
             ReadExecutor::Here(connection) => {
                 // A read that panicked has changed nothing, and unwinding rolled back its transaction.
-                let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+                let connection = connection.lock();
                 return threads::read_once(&connection, &self.path, self.known, query);
             }
         };
@@ -344,7 +345,7 @@ impl Store for SqliteStore {
 /// Where reads run.
 enum ReadExecutor {
     Thread(QueueThread<ReadRequest>),
-    Here(Mutex<Connection>),
+    Here(Lock<Connection>),
 }
 
 /// A thread and its queue. Dropping it waits until the thread has served what is queued.

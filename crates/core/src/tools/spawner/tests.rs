@@ -68,7 +68,7 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
         drop(tokio::time::timeout(patience, spawner.start(unwanted, GracePeriods::default())).await);
         // There is one thread, so the dropped start is finished after this.
         assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
-        assert_eq!(spawner.threads().count, 1);
+        assert_eq!(spawner.0.threads.lock().count, 1);
         while runs_with(&name) {
             tokio::task::yield_now().await;
         }
@@ -113,11 +113,11 @@ async fn a_start_that_hangs_stops_no_other_and_costs_a_thread() {
     for _ in 0..3 {
         assert!(spawner.start(echo(), GracePeriods::default()).await.is_ok());
     }
-    assert_eq!(spawner.threads().count, 2);
+    assert_eq!(spawner.0.threads.lock().count, 2);
     drop(hanging);
     // The first thread is idle again.
     let both = spawner.0.idle.acquire_many(2).await.unwrap();
-    assert_eq!((both.num_permits(), spawner.threads().idle.len()), (2, 2));
+    assert_eq!((both.num_permits(), spawner.0.threads.lock().idle.len()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]

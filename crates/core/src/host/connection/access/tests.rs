@@ -93,7 +93,7 @@ fn one_who_is_elsewhere_has_so_many_sessions_and_each_of_them_once() {
     shares.give_back("me", None);
     assert_eq!(shares.of("me").len(), MOST_SESSIONS - 1);
     shares.give_back("another", None);
-    assert_eq!(shares.lock().len(), 1);
+    assert_eq!(shares.0.lock().len(), 1);
 }
 
 /// Member names in different spellings, including relevant and invalid ones.

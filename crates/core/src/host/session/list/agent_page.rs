@@ -3,7 +3,6 @@
 //! An agent that has to start may take longer than a client waits for its page. The request continues, and the next
 //! `session/list` for the same page gets its result. Each connection has at most one such request.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -12,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::acp::client::ListPage;
 use crate::engine::{Engine, NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentSpec};
+use crate::sync::Lock;
 use crate::tools::Environment;
 
 /// The maximum age of an unclaimed result.
@@ -22,7 +22,7 @@ pub(super) type AgentPage = Result<Option<ListPage>, SessionError>;
 
 /// The pending request of one connection, which took longer than its page.
 #[derive(Default)]
-pub(crate) struct PendingPage(Mutex<Option<PageRequest>>);
+pub(crate) struct PendingPage(Lock<Option<PageRequest>>);
 
 struct PageRequest {
     agent: AgentSpec,
@@ -82,8 +82,7 @@ impl PendingPage {
     }
 
     fn replace(&self, request: Option<PageRequest>) -> Option<PageRequest> {
-        // Nothing panics while it holds the lock.
-        std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), request)
+        std::mem::replace(&mut self.0.lock(), request)
     }
 }
 
