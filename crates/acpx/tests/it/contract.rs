@@ -9,7 +9,8 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 9] = [
+const ABOUT_NONE: [&str; 10] = [
+    "auth_methods",
     "host_status",
     "host_stopped",
     "host_restarted",

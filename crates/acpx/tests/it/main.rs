@@ -16,6 +16,7 @@ mod npm_sdk;
 mod performance;
 mod python_sdk;
 mod read_commands;
+mod reference;
 mod remote;
 mod restore_with_demo;
 mod soak;
