@@ -8,6 +8,7 @@ mod command;
 mod home;
 pub mod player;
 mod script;
+pub mod sdk;
 mod step;
 mod version_2;
 

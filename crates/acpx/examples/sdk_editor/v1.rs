@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use agent_client_protocol::schema::ProtocolVersion;
+use acpx_testkit::sdk::v1::{allow_once, connect, prompt, text};
+use agent_client_protocol::Error;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, CloseSessionRequest, ContentBlock, ContentChunk, DeleteSessionRequest,
-    InitializeRequest, ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PermissionOptionKind,
-    PromptRequest, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate,
-    StopReason, TextContent,
+    CancelNotification, CloseSessionRequest, ContentChunk, DeleteSessionRequest, ListSessionsRequest,
+    LoadSessionRequest, NewSessionRequest, ResumeSessionRequest, SessionId, SessionNotification,
+    SessionUpdate, StopReason,
 };
-use agent_client_protocol::{Client, Error};
 
 use super::conversation::{Heard, Said, Speaker};
 use super::words::Exchange;
@@ -30,36 +28,15 @@ pub(crate) async fn as_editor(
 ) -> Result<(), Error> {
     let heard = Heard::default();
     let (listening, asked) = (heard.clone(), heard.clone());
-    Client
-        .v1()
-        .on_receive_notification(
-            async move |notification: SessionNotification, _| {
-                hear(&listening, &notification.update);
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .on_receive_request(
-            async move |request: RequestPermissionRequest, responder, _| {
-                asked.asked();
-                responder.respond(allowed(&request))
-            },
-            agent_client_protocol::on_receive_request!(),
-        )
-        .connect_with(agent, async move |connection| {
-            let answer =
-                connection.send_request(InitializeRequest::new(ProtocolVersion::V1)).block_task().await?;
-            assert_eq!(answer.protocol_version, ProtocolVersion::V1);
-            talk(First { connection, heard }).await
-        })
-        .await
-}
-
-/// The answer that allows what is asked for, once.
-fn allowed(request: &RequestPermissionRequest) -> RequestPermissionResponse {
-    let allow = request.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
-    let option = allow.expect("it can be allowed").option_id.clone();
-    RequestPermissionResponse::new(RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)))
+    let on_update = move |notification: SessionNotification| {
+        hear(&listening, &notification.update);
+        Ok(())
+    };
+    let on_permission = move |request, responder| {
+        asked.asked();
+        allow_once(request, responder)
+    };
+    connect(agent, on_update, on_permission, async |connection| talk(First { connection, heard }).await).await
 }
 
 fn hear(heard: &Heard, update: &SessionUpdate) {
@@ -68,14 +45,7 @@ fn hear(heard: &Heard, update: &SessionUpdate) {
         SessionUpdate::AgentMessageChunk(chunk) => (Speaker::Agent, chunk),
         _ => return,
     };
-    match content {
-        ContentBlock::Text(text) => heard.piece(speaker, None, &text.text),
-        other => heard.piece(speaker, None, &format!("{other:?}")),
-    }
-}
-
-fn prompt(session: &str, text: &str) -> PromptRequest {
-    PromptRequest::new(SessionId::new(session), vec![ContentBlock::Text(TextContent::new(text))])
+    heard.piece(speaker, None, &text(content));
 }
 
 fn in_words(reason: StopReason) -> String {
@@ -93,12 +63,13 @@ impl Editor for First {
     }
 
     async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Said>), Error> {
-        let answer = self.connection.send_request(prompt(session, text)).block_task().await?;
+        let answer =
+            self.connection.send_request(prompt(&SessionId::new(session), text)).block_task().await?;
         Ok((in_words(answer.stop_reason), self.heard.take()))
     }
 
     async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Said>), Error> {
-        let running = self.connection.send_request(prompt(session, turn.say));
+        let running = self.connection.send_request(prompt(&SessionId::new(session), turn.say));
         self.heard.until_said(turn.answers).await;
         self.connection.send_notification(CancelNotification::new(SessionId::new(session)))?;
         let answer = running.block_task().await?;

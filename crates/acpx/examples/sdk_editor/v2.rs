@@ -3,16 +3,14 @@
 
 use std::path::Path;
 
-use agent_client_protocol::schema::{MaybeUndefined, ProtocolVersion};
+use acpx_testkit::sdk::v2::{allow_once, connect, message_text, prompt, text};
+use agent_client_protocol::Error;
 use agent_client_protocol::v2::ConnectionTo;
 use agent_client_protocol::v2::schema::{
-    CancelSessionNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest, Implementation,
-    InitializeRequest, ListSessionsRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
-    ReplayFrom, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionUpdate, StateUpdate, StopReason,
-    TextContent, UpdateSessionNotification,
+    CancelSessionNotification, CloseSessionRequest, DeleteSessionRequest, ListSessionsRequest,
+    NewSessionRequest, ReplayFrom, ResumeSessionRequest, SessionId, SessionUpdate, StateUpdate, StopReason,
+    UpdateSessionNotification,
 };
-use agent_client_protocol::{Client, Error};
 use serde_json::json;
 
 use super::conversation::{Heard, Said, Speaker};
@@ -32,45 +30,25 @@ pub(crate) async fn as_editor(
 ) -> Result<(), Error> {
     let heard = Heard::default();
     let (listening, asked) = (heard.clone(), heard.clone());
-    Client
-        .v2()
-        .on_receive_notification(
-            async move |notification: UpdateSessionNotification, _| {
-                hear(&listening, &notification.update);
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .on_receive_request(
-            async move |request: RequestPermissionRequest, responder, _| {
-                asked.asked();
-                responder.respond(allowed(&request))
-            },
-            agent_client_protocol::on_receive_request!(),
-        )
-        .connect_with(agent, async move |connection| {
-            let request = InitializeRequest::new(ProtocolVersion::V2, Implementation::new("sdk", "5"));
-            let answer = connection.send_request(request).block_task().await?;
-            assert_eq!(answer.protocol_version, ProtocolVersion::V2);
-            talk(Second { connection, heard }).await
-        })
+    let on_update = move |notification: UpdateSessionNotification| {
+        hear(&listening, &notification.update);
+        Ok(())
+    };
+    let on_permission = move |request, responder| {
+        asked.asked();
+        allow_once(request, responder)
+    };
+    connect(agent, on_update, on_permission, async |connection| talk(Second { connection, heard }).await)
         .await
-}
-
-/// The answer that allows what is asked for, once.
-fn allowed(request: &RequestPermissionRequest) -> RequestPermissionResponse {
-    let allow = request.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
-    let option = allow.expect("it can be allowed").option_id.clone();
-    RequestPermissionResponse::new(RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)))
 }
 
 fn hear(heard: &Heard, update: &SessionUpdate) {
     match update {
         SessionUpdate::UserMessage(message) => {
-            heard.whole(Speaker::User, message.message_id.to_string(), whole(&message.content));
+            heard.whole(Speaker::User, message.message_id.to_string(), message_text(&message.content));
         }
         SessionUpdate::AgentMessage(message) => {
-            heard.whole(Speaker::Agent, message.message_id.to_string(), whole(&message.content));
+            heard.whole(Speaker::Agent, message.message_id.to_string(), message_text(&message.content));
         }
         SessionUpdate::UserMessageChunk(chunk) => {
             heard.piece(Speaker::User, Some(chunk.message_id.to_string()), &text(&chunk.content));
@@ -95,25 +73,9 @@ fn in_words(reason: &StopReason) -> String {
     }
 }
 
-fn text(content: &ContentBlock) -> String {
-    match content {
-        ContentBlock::Text(text) => text.text.clone(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn whole(content: &MaybeUndefined<Vec<ContentBlock>>) -> String {
-    match content {
-        MaybeUndefined::Value(blocks) => blocks.iter().map(text).collect(),
-        other => format!("{other:?}"),
-    }
-}
-
 impl Second {
     async fn begin_turn(&self, session: &str, text: &str) -> Result<(), Error> {
-        let blocks = vec![ContentBlock::Text(TextContent::new(text))];
-        let request = PromptRequest::new(SessionId::new(session), blocks);
-        self.connection.send_request(request).block_task().await.map(drop)
+        prompt(&self.connection, &SessionId::new(session), text).await.map(drop)
     }
 
     async fn end_turn(&self) -> (String, Vec<Said>) {

@@ -1,70 +1,32 @@
 //! The demo agent against the official SDK as its client of version 2: a second reading of the draft.
 
 use acpx_testkit::TempHome;
-use agent_client_protocol::schema::{MaybeUndefined, ProtocolVersion};
-use agent_client_protocol::v2::ConnectionTo;
+use acpx_testkit::sdk::v2::{Updates, allow_once, connect, message_text, prompt, text};
+use agent_client_protocol::schema::MaybeUndefined;
 use agent_client_protocol::v2::schema::{
-    CancelSessionNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest, Implementation,
-    InitializeRequest, ListSessionsRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
-    ReplayFrom, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    ResumeSessionRequest, SelectedPermissionOutcome, SessionConfigOptionValue, SessionId, SessionInfo,
-    SessionUpdate, SetSessionConfigOptionRequest, StateUpdate, StopReason, TextContent,
+    CancelSessionNotification, CloseSessionRequest, DeleteSessionRequest, ListSessionsRequest,
+    NewSessionRequest, ReplayFrom, RequestPermissionRequest, ResumeSessionRequest, SessionConfigOptionValue,
+    SessionInfo, SessionUpdate, SetSessionConfigOptionRequest, StateUpdate, StopReason,
     UpdateSessionNotification,
 };
-use agent_client_protocol::{Agent, ByteStreams, Client, Error};
+use agent_client_protocol::v2::{ConnectionTo, Responder};
+use agent_client_protocol::{Agent, ByteStreams, Error};
 use serde_json::json;
-use tokio::sync::mpsc;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use crate::demo_process::DemoProcess;
 use crate::demo_restore::not_found;
 
-/// More updates than any test here hears before it listens.
-const UPDATES: usize = 256;
-
-/// What the client is told, in words.
-struct Heard(mpsc::Receiver<String>);
-
-impl Heard {
-    /// Everything up to the update that is in these words, which comes last.
-    async fn until(&mut self, last: &str) -> Vec<String> {
-        let mut heard = Vec::new();
-        while heard.last().is_none_or(|words| words != last) {
-            heard.push(self.0.recv().await.expect("the agent says it"));
-        }
-        heard
-    }
-
-    /// What has been heard already.
-    fn take(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.0.try_recv().ok()).collect()
-    }
-}
-
-fn text(content: &ContentBlock) -> String {
-    match content {
-        ContentBlock::Text(text) => text.text.clone(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn whole(content: &MaybeUndefined<Vec<ContentBlock>>) -> String {
-    match content {
-        MaybeUndefined::Value(blocks) => blocks.iter().map(text).collect(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn in_words(update: &SessionUpdate) -> String {
+fn line(update: &SessionUpdate) -> String {
     match update {
         SessionUpdate::UserMessage(message) => {
-            format!("{} = {}", message.message_id, whole(&message.content))
+            format!("{} = {}", message.message_id, message_text(&message.content))
         }
         SessionUpdate::AgentMessage(message) => {
-            format!("{} = {}", message.message_id, whole(&message.content))
+            format!("{} = {}", message.message_id, message_text(&message.content))
         }
         SessionUpdate::AgentThought(message) => {
-            format!("{} = {}", message.message_id, whole(&message.content))
+            format!("{} = {}", message.message_id, message_text(&message.content))
         }
         SessionUpdate::UserMessageChunk(chunk)
         | SessionUpdate::AgentMessageChunk(chunk)
@@ -89,64 +51,32 @@ fn in_words(update: &SessionUpdate) -> String {
     }
 }
 
-/// Runs `talk` as a client of a demo agent of its own. Permissions are allowed.
+/// Runs a conversation with a new demo agent. Permissions are approved.
 async fn with_demo<T>(
     home: &TempHome,
-    talk: impl AsyncFnOnce(ConnectionTo<Agent>, Heard) -> Result<T, Error>,
+    conversation: impl AsyncFnOnce(ConnectionTo<Agent>, Updates) -> Result<T, Error>,
 ) -> T {
     let (_process, sender, receiver) = DemoProcess::start(home, &[]);
-    let (told, heard) = mpsc::channel(UPDATES);
-    Client
-        .v2()
-        .on_receive_notification(
-            async move |notification: UpdateSessionNotification, _| {
-                told.try_send(in_words(&notification.update)).map_err(Error::into_internal_error)
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .on_receive_request(
-            async move |request: RequestPermissionRequest, responder, _| {
-                assert_eq!(request.title, "Edit notes.txt");
-                let allow =
-                    request.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
-                let selected = SelectedPermissionOutcome::new(allow.unwrap().option_id.clone());
-                responder
-                    .respond(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(selected)))
-            },
-            agent_client_protocol::on_receive_request!(),
-        )
-        .connect_with(ByteStreams::new(sender.compat_write(), receiver.compat()), async move |connection| {
-            initialized(&connection).await?;
-            talk(connection, Heard(heard)).await
-        })
+    let (mut push, updates) = Updates::new();
+    let on_update = move |notification: UpdateSessionNotification| push(line(&notification.update));
+    let on_permission = |request: RequestPermissionRequest, responder: Responder<_>| {
+        assert_eq!(request.title, "Edit notes.txt");
+        allow_once(request, responder)
+    };
+    let transport = ByteStreams::new(sender.compat_write(), receiver.compat());
+    connect(transport, on_update, on_permission, async |connection| conversation(connection, updates).await)
         .await
         .unwrap()
 }
 
-async fn initialized(connection: &ConnectionTo<Agent>) -> Result<(), Error> {
-    let request = InitializeRequest::new(ProtocolVersion::V2, Implementation::new("sdk", "5"));
-    let answer = connection.send_request(request).block_task().await?;
-    assert_eq!(answer.protocol_version, ProtocolVersion::V2);
-    assert!(answer.capabilities.session.is_some_and(|session| session.delete.is_some()));
-    Ok(())
-}
-
-fn prompt(session: &SessionId, text: &str) -> PromptRequest {
-    PromptRequest::new(session.clone(), vec![ContentBlock::Text(TextContent::new(text))])
-}
-
-async fn inserted(connection: &ConnectionTo<Agent>, prompt: PromptRequest) -> Result<String, Error> {
-    Ok(connection.send_request(prompt).block_task().await?.message_id.to_string())
-}
-
 #[tokio::test]
-async fn the_official_client_of_version_2_prompts_permits_cancels_sets_and_closes() {
+async fn official_v2_client_prompts_permits_cancels_sets_and_closes() {
     let home = TempHome::new();
-    with_demo(&home, async |connection, mut heard| {
+    with_demo(&home, async |connection, mut updates| {
         let new = connection.send_request(NewSessionRequest::new("/work")).block_task().await?;
         let session = new.session_id;
 
-        assert_eq!(inserted(&connection, prompt(&session, "think permission")).await?, "user-1");
+        assert_eq!(prompt(&connection, &session, "think permission").await?, "user-1");
         let expected = [
             "user-1 = think permission",
             "running",
@@ -160,16 +90,16 @@ async fn the_official_client_of_version_2_prompts_permits_cancels_sets_and_close
             "agent-1-2 + You said: think permission",
             "idle: EndTurn",
         ];
-        assert_eq!(heard.until("idle: EndTurn").await, expected);
+        assert_eq!(updates.until("idle: EndTurn").await, expected);
 
-        assert_eq!(inserted(&connection, prompt(&session, "fail")).await?, "user-2");
+        assert_eq!(prompt(&connection, &session, "fail").await?, "user-2");
         let failed = "idle: error -32603";
-        assert_eq!(heard.until(failed).await, ["user-2 = fail", "running", failed]);
+        assert_eq!(updates.until(failed).await, ["user-2 = fail", "running", failed]);
 
-        inserted(&connection, prompt(&session, "wait")).await?;
-        heard.until("agent-3-1 + Waiting until cancelled.\n").await;
+        prompt(&connection, &session, "wait").await?;
+        updates.until("agent-3-1 + Waiting until cancelled.\n").await;
         connection.send_notification(CancelSessionNotification::new(session.clone()))?;
-        assert_eq!(heard.until("idle: Cancelled").await, ["idle: Cancelled"]);
+        assert_eq!(updates.until("idle: Cancelled").await, ["idle: Cancelled"]);
 
         let option = new.config_options[0].config_id.clone();
         let value = SessionConfigOptionValue::Id { value: "code".into() };
@@ -177,27 +107,27 @@ async fn the_official_client_of_version_2_prompts_permits_cancels_sets_and_close
         let options = connection.send_request(set).block_task().await?.config_options;
         assert_eq!(serde_json::to_value(&options[0]).unwrap()["currentValue"], "code");
 
-        inserted(&connection, prompt(&session, "wait")).await?;
-        heard.until("agent-4-1 + Waiting until cancelled.\n").await;
+        prompt(&connection, &session, "wait").await?;
+        updates.until("agent-4-1 + Waiting until cancelled.\n").await;
         connection.send_request(CloseSessionRequest::new(session)).block_task().await?;
-        assert_eq!(heard.take(), ["idle: Cancelled"]);
+        assert_eq!(updates.take(), ["idle: Cancelled"]);
         Ok(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn the_official_client_of_version_2_lists_resumes_replays_and_deletes() {
+async fn official_v2_client_lists_resumes_replays_and_deletes() {
     let home = TempHome::new();
-    let session = with_demo(&home, async |connection, mut heard| {
+    let session = with_demo(&home, async |connection, mut updates| {
         let session = connection.send_request(NewSessionRequest::new("/work")).block_task().await?.session_id;
-        inserted(&connection, prompt(&session, "think tool mode code")).await?;
-        heard.until("idle: EndTurn").await;
+        prompt(&connection, &session, "think tool mode code").await?;
+        updates.until("idle: EndTurn").await;
         Ok(session)
     })
     .await;
 
-    with_demo(&home, async |connection, mut heard| {
+    with_demo(&home, async |connection, mut updates| {
         let list = connection.send_request(ListSessionsRequest::new()).block_task().await?;
         let row = |row: &SessionInfo| (row.session_id.clone(), row.title.clone());
         let rows: Vec<_> = list.sessions.iter().map(row).collect();
@@ -205,7 +135,7 @@ async fn the_official_client_of_version_2_lists_resumes_replays_and_deletes() {
 
         let resume = || ResumeSessionRequest::new(session.clone(), "/work");
         let silent = connection.send_request(resume()).block_task().await?;
-        assert_eq!(heard.take(), ["idle"]);
+        assert_eq!(updates.take(), ["idle"]);
         assert_eq!(serde_json::to_value(&silent.config_options[0]).unwrap()["currentValue"], "code");
 
         let from = |kind: &str| serde_json::from_value::<ReplayFrom>(json!({ "type": kind })).unwrap();
@@ -222,7 +152,7 @@ async fn the_official_client_of_version_2_lists_resumes_replays_and_deletes() {
             "agent-1-2 + You said: think tool mode code",
             "idle",
         ];
-        assert_eq!(heard.take(), expected);
+        assert_eq!(updates.take(), expected);
 
         let refused = connection.send_request(resume().replay_from(from("_elsewhere"))).block_task().await;
         let refused = serde_json::to_value(refused.unwrap_err()).unwrap();

@@ -1,4 +1,4 @@
-//! A session that is loaded while somebody works in it: what was said and what is said make one conversation.
+//! A session that is loaded during a turn: replay and live updates make one conversation.
 
 use acpx_testkit::Script;
 use agent_client_protocol::v1::schema::{LoadSessionRequest, SessionId};
@@ -31,19 +31,19 @@ async fn load_in_mid_turn_replays_and_then_follows_without_repeats() {
         tokio::task::yield_now().await;
     }
 
-    as_client(&bench, Answering::Never, async |mut talk| {
+    as_client(&bench, Answering::Never, async |mut reader| {
         let session = SessionId::new(record.as_str());
         let load = LoadSessionRequest::new(session.clone(), bench.home.path());
         let so_far = ["user: first", "agent: onetwo", "user: second", "agent: three"];
-        // Whoever loads it once more hears it once more, and the rest still once.
+        // A second load replays again; the rest still comes once.
         for _ in 0..2 {
-            talk.connection.send_request(load.clone()).block_task().await?;
-            assert_eq!(talk.heard.take(&session), so_far);
+            reader.connection.send_request(load.clone()).block_task().await?;
+            assert_eq!(reader.received.take(&session), so_far);
         }
-        while talk.news.try_recv().is_ok() {}
+        while reader.news.try_recv().is_ok() {}
         std::fs::write(&go, "").unwrap();
-        talk.news.recv().await;
-        assert_eq!(talk.heard.take(&session), ["agent: four"]);
+        reader.news.recv().await;
+        assert_eq!(reader.received.take(&session), ["agent: four"]);
         Ok(())
     })
     .await;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use acpx_core::home::published;
 use acpx_testkit::Script;
+use acpx_testkit::sdk::v1::prompt as sdk_prompt;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, FileSystemCapabilities, InitializeRequest, NewSessionRequest, ReadTextFileRequest,
@@ -98,7 +99,7 @@ async fn official_sdk_client_with_file_capabilities_serves_reads_and_writes() {
             let acpx = json!({ "agent": { "argv": argv }, "environment": environment() });
             let new = NewSessionRequest::new(bench.home.path()).meta(sdk::meta(acpx));
             let session = connection.send_request(new).block_task().await?.session_id;
-            let answer = connection.send_request(sdk::prompt(&session, "go")).block_task().await?;
+            let answer = connection.send_request(sdk_prompt(&session, "go")).block_task().await?;
             assert_eq!(answer.stop_reason, StopReason::EndTurn);
             // What is outside goes to nobody.
             let told = answers(&argv);
