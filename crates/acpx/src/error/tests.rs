@@ -152,7 +152,7 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
         message: "boom\nand\u{1b}[2J more".to_owned(),
         field: None,
         acp: Arc::from(r#"{"code":-32603, "message":"boom"}"#),
-        reading: ErrorMeaning::Broken,
+        meaning: ErrorMeaning::Broken,
     };
     let error = CliError::from(SessionError::from(refused)).about(identity());
     let [text, quiet, line] = shown(&error);

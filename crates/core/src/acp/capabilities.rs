@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::agent::Feature;
-use crate::machine::Advertised;
-use crate::model::ProtocolVersion;
+use crate::model::{Advertised, ProtocolVersion};
 
 /// The capabilities an agent advertised.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]

@@ -10,7 +10,7 @@ use crate::wire::RpcError;
 /// Reads an error about a session.
 pub fn read(profile: &AgentProfile, error: &RpcError) -> ErrorMeaning {
     let data = error.data.as_deref().map_or("", |data| data.get());
-    match profile.reading(error.code, &format!("{} {data}", error.message)) {
+    match profile.meaning_of(error.code, &format!("{} {data}", error.message)) {
         ErrorMeaning::Broken if error.code == RpcError::METHOD_NOT_FOUND => ErrorMeaning::Unsupported,
         reading => reading,
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, Lifecycle, Lineage, LineageReason, RecordSettings, ReplayVerdict,
-    RequestId, RestoreError, Setting, Turn, TurnId,
+    AcpSessionId, AgentError, AgentRequestId, Fact, ForwardId, Lifecycle, Lineage, LineageReason, Permit,
+    RecordSettings, ReplayVerdict, RequestId, RestoreError, Setting, Turn, TurnId,
 };
 
-use super::{AskId, Deadline, ForwardedRequest, PassId};
+use super::{Deadline, ForwardedRequest};
 
 /// One effect for the engine to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,19 +15,19 @@ pub enum Effect {
     /// Start the agent's process and initialize it.
     StartAgent,
     /// Stop the agent's process. The run's record keeps the agent's fault, if there is one.
-    EndAgent(Option<&'static str>),
+    StopAgent(Option<&'static str>),
     /// Send this call to the agent.
-    Ask(AgentCall),
+    Call(AgentCall),
     /// Answer a permission request or elicitation of the agent.
-    Permit(AskId, Permit),
+    AnswerRequest(AgentRequestId, Permit),
     /// Route a permission request or elicitation to the turn's client.
-    Consult(AskId),
+    RouteRequest(AgentRequestId),
     /// Reject any other request with "method not found".
-    Refuse(AskId),
+    RefuseRequest(AgentRequestId),
     /// Persist an update of the agent and publish it.
-    Keep(Arc<str>),
+    PersistUpdate(Arc<str>),
     /// Persist an update that turned out to be a replay, outside the conversation.
-    KeepAside(Arc<str>),
+    PersistReplay(Arc<str>),
     /// Persist a fact of ours.
     Fact(Fact),
     /// Persist the turn's current state.
@@ -47,19 +47,19 @@ pub enum Effect {
     /// Disarm the deadline that is armed.
     Disarm,
     /// Reply to the clients that wait for the session to be live.
-    Awake(Result<WakeOutcome, WakeError>),
+    ReplyWake(Result<WakeOutcome, WakeError>),
     /// Report to the client that its prompt is accepted.
     TurnAccepted(RequestId, TurnId),
     /// Report to the client that its prompt is refused.
     TurnRefused(RequestId, PromptRefusal),
     /// Report to the client that its turn has ended.
-    TurnOver(Turn),
+    TurnEnded(Turn),
     /// Reply to a forwarded request of a client.
-    Passed(PassId, Result<Arc<str>, ForwardError>),
+    ReplyForward(ForwardId, Result<Arc<str>, ForwardError>),
     /// Reply to those that asked to park the session; false if it has work.
-    Parked(bool),
+    ReplyPark(bool),
     /// Reply to those that wait for the session to be closed.
-    Closed,
+    ReplyClose,
 }
 
 /// A call to the agent.
@@ -89,43 +89,15 @@ pub enum AgentCall {
     /// `session/set_mode` or `session/set_config_option`, to restore a setting of the record.
     Set(Setting),
     /// A client's request, forwarded unchanged except for the session id.
-    Pass(ForwardedRequest),
+    Forward(ForwardedRequest),
     /// `$/cancel_request` for a forwarded request that is in flight.
-    Withdraw(PassId),
+    CancelForward(ForwardId),
     /// `session/cancel`.
     Cancel,
     /// `session/close`.
     Close,
     /// `session/delete`.
     Delete,
-}
-
-/// The answer to a permission request or an elicitation of the agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permit {
-    /// Approve.
-    Approve,
-    /// Reject.
-    Reject,
-    /// Reject: this rule escalates the request, and no client could answer it.
-    Escalated(Box<str>),
-    /// A client chose one of the agent's options.
-    Choose {
-        /// The option's id.
-        option: Box<str>,
-        /// Whether the option approves.
-        approves: bool,
-        /// The client's complete result, a JSON object.
-        said: Option<Arc<str>>,
-    },
-    /// A client's answer to a permission request that selects no option: the result, a JSON object.
-    Unchosen(Arc<str>),
-    /// A client's answer to an elicitation: the result, a JSON object.
-    Elicited(Arc<str>),
-    /// No client answers the elicitation.
-    Declined,
-    /// The turn is being cancelled, or the request was withdrawn.
-    Cancelled,
 }
 
 /// Why a prompt was refused.

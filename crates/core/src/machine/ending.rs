@@ -1,20 +1,20 @@
 //! How a session stops: parked, closed, deleted, or because its agent exited.
 
-use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
+use crate::model::{Advertised, AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
 use super::state::{AfterExit, CloseKind, LiveSession, MachineState, PromptTurn, StopCause};
-use super::{Advertised, AgentCall, Deadline, Effect, SessionMachine, WakeError};
+use super::{AgentCall, Deadline, Effect, SessionMachine, WakeError};
 
 impl SessionMachine {
     pub(super) fn park(&mut self) {
         match &self.state {
-            MachineState::Parked => self.do_(Effect::Parked(true)),
+            MachineState::Parked => self.do_(Effect::ReplyPark(true)),
             MachineState::Idle(_) if !self.is_asked() && !self.background => {
                 self.end_process(AfterExit::Park);
             }
             // The reply follows when the agent has exited.
             MachineState::Ending(AfterExit::Park | AfterExit::Wake) => {}
-            _ => self.do_(Effect::Parked(false)),
+            _ => self.do_(Effect::ReplyPark(false)),
         }
     }
 
@@ -31,7 +31,7 @@ impl SessionMachine {
         let resent = self.queue.pop_front_if(|turn| turn.is_sent());
         for mut turn in turn.into_iter().chain(resent) {
             self.interrupt(now, &mut turn, "its host was stopped while this turn ran; it is not sent again");
-            self.do_(Effect::TurnOver(turn));
+            self.do_(Effect::TurnEnded(turn));
         }
         self.state = MachineState::Closed;
     }
@@ -53,14 +53,14 @@ impl SessionMachine {
             | MachineState::Creating(..)
             | MachineState::Restoring(_)
             | MachineState::Settling(_) => {
-                self.do_(Effect::Awake(Err(WakeError::Closing)));
+                self.do_(Effect::ReplyWake(Err(WakeError::Closing)));
                 self.end_process(AfterExit::Close);
             }
             MachineState::Ending(_) => self.state = MachineState::Ending(AfterExit::Close),
             other @ (MachineState::Closing(..) | MachineState::Deleting) => self.state = other,
             MachineState::Closed => {
                 self.state = MachineState::Closed;
-                self.do_(Effect::Closed);
+                self.do_(Effect::ReplyClose);
             }
         }
     }
@@ -69,9 +69,9 @@ impl SessionMachine {
     /// process after the turn: updates that arrive until then belong to it.
     fn close_live(&mut self, live: &LiveSession, turn: Option<Turn>) {
         if live.advertised.close {
-            self.do_(Effect::Ask(AgentCall::Close));
+            self.do_(Effect::Call(AgentCall::Close));
         } else if turn.is_some() {
-            self.do_(Effect::Ask(AgentCall::Cancel));
+            self.do_(Effect::Call(AgentCall::Cancel));
         } else {
             return self.let_go(live.advertised);
         }
@@ -83,7 +83,7 @@ impl SessionMachine {
     /// `session/delete` is sent only now.
     pub(super) fn let_go(&mut self, advertised: Advertised) {
         if self.ends == CloseKind::Deleted && advertised.delete {
-            self.do_(Effect::Ask(AgentCall::Delete));
+            self.do_(Effect::Call(AgentCall::Delete));
             self.do_(Effect::Arm(Deadline::Close));
             self.state = MachineState::Deleting;
         } else {
@@ -174,11 +174,11 @@ impl SessionMachine {
         match then {
             AfterExit::Close => self.closed(now),
             AfterExit::Wake => {
-                self.do_(Effect::Parked(true));
+                self.do_(Effect::ReplyPark(true));
                 self.start_for_queue();
             }
             AfterExit::Park => {
-                self.do_(Effect::Parked(true));
+                self.do_(Effect::ReplyPark(true));
                 self.start_if_needed();
             }
         }
@@ -199,7 +199,7 @@ impl SessionMachine {
                 self.close_unanswered(now);
             }
             (Deadline::Idle, MachineState::Idle(_)) if !self.background => self.end_process(AfterExit::Park),
-            (Deadline::Pass(pass), _) => self.pass_is_overdue(pass),
+            (Deadline::Forward(pass), _) => self.pass_is_overdue(pass),
             (Deadline::Turn(turn), _) => self.turn_is_overdue(now, turn),
             (Deadline::Silence, _) => self.agent_is_silent(),
             _ => {}
@@ -253,7 +253,7 @@ impl SessionMachine {
     fn end_process_for(&mut self, fault: Option<&'static str>, then: AfterExit) {
         self.passes_unanswered();
         self.do_(Effect::Disarm);
-        self.do_(Effect::EndAgent(fault));
+        self.do_(Effect::StopAgent(fault));
         self.state = MachineState::Ending(then);
     }
 
@@ -280,7 +280,7 @@ impl SessionMachine {
             self.do_(Effect::SaveLifecycle(self.lifecycle));
         }
         self.state = MachineState::Closed;
-        self.do_(Effect::Closed);
+        self.do_(Effect::ReplyClose);
     }
 
     fn note_end(&mut self, error: &AgentError) {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, ErrorMeaning, Exchange, HistoryExtent, OfferedSettings,
-    PermissionPolicy, RequestId, RestoreProfile, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId,
-    TurnLimits, Update, WakeOptions,
+    AcpSessionId, Advertised, AgentError, AgentRequestId, AgentSessionId, AgentState, Exchange, ForwardId,
+    HistoryExtent, OfferedSettings, PermissionPolicy, Permit, RequestId, RestoreProfile, SettingName,
+    Timestamp, ToolUse, Turn, TurnId, TurnLimits, TurnStop, Update, WakeOptions,
 };
 
-use super::{ForwardedRequest, PassId, Permit};
+use super::ForwardedRequest;
 
 /// One input of the machine. The time of the input is passed separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +33,9 @@ pub enum Input {
         limits: TurnLimits,
     },
     /// A client sends a request that is forwarded to the agent, independent of any turn.
-    Pass(ForwardedRequest),
+    Forward(ForwardedRequest),
     /// The client no longer waits for the response to its forwarded request.
-    PassWithdrawn(PassId),
+    ForwardCancelled(ForwardId),
     /// A client cancels the running turn, or a given one.
     Cancel(Option<TurnId>),
     /// A client closes the session.
@@ -45,49 +45,44 @@ pub enum Input {
     /// No client needs the agent at the moment.
     Park,
     /// The session's host stops. The running turn is interrupted; queued prompts stay queued.
-    Leave,
+    HostStopping,
     /// The agent has started and answered `initialize`.
     AgentReady {
         /// The capabilities it advertised.
         advertised: Advertised,
         /// How this agent behaves where agents differ.
-        habits: RestoreProfile,
+        profile: RestoreProfile,
         /// The conversation so far, for comparison with the agent's replay.
         exchanges: Vec<Exchange>,
         /// Time of the last message, for comparison with the agent's session list.
-        spoken_at: Option<Timestamp>,
+        last_message_at: Option<Timestamp>,
         /// How much history is carried into a fresh session, if it is carried at all.
-        carried: Option<HistoryExtent>,
+        carried_history: Option<HistoryExtent>,
         /// What a resume replays.
         on_resume: OnResume,
     },
     /// The agent failed before it answered `initialize`; its process is gone.
     StartFailed(AgentError),
     /// The agent exited without a request from us.
-    AgentGone(AgentError),
+    AgentExited(AgentError),
     /// The agent exited as requested.
-    AgentEnded,
+    AgentStopped,
     /// `session/list` was searched for the session; the session's `updatedAt`, if the agent reports one.
-    Listed(Option<Timestamp>),
+    SessionListed(Option<Timestamp>),
     /// `session/new` was answered.
-    Opened {
+    SessionCreated {
         /// The new session.
         session: AcpSessionId,
         /// Its inner id, if the agent reports one.
-        inner: Option<AgentSessionId>,
+        agent_session: Option<AgentSessionId>,
     },
     /// `session/resume` or `session/load` was answered.
-    Restored {
+    SessionRestored {
         /// The inner id, if the agent reports one.
-        inner: Option<AgentSessionId>,
+        agent_session: Option<AgentSessionId>,
     },
     /// `session/new`, `session/resume` or `session/load` was refused.
-    SetupRefused {
-        /// What the refusal means.
-        reading: ErrorMeaning,
-        /// The refusal itself.
-        error: AgentError,
-    },
+    SetupRefused(AgentError),
     /// `session/new`, `session/resume` or `session/load` could not be sent.
     SetupImpossible(AgentError),
     /// `session/prompt` was answered.
@@ -95,16 +90,16 @@ pub enum Input {
     /// Version 2 only: `session/prompt` was answered. The agent has accepted the prompt; its state reports the end.
     PromptInserted,
     /// The agent answered a forwarded request, or the request could not be sent.
-    PassAnswered {
+    ForwardAnswered {
         /// The forwarded request.
-        pass: PassId,
+        id: ForwardId,
         /// The agent's result, as raw JSON.
         answer: Result<Arc<str>, AgentError>,
     },
     /// A client removes a setting from those that the record restores.
-    Forget(SettingName),
+    ForgetSetting(SettingName),
     /// The agent reported which settings it offers and their values. Precedes the input that carried the report.
-    Offered(OfferedSettings),
+    SettingsOffered(OfferedSettings),
     /// The agent answered our request to restore a setting.
     SettingAnswered(Result<(), AgentError>),
     /// `session/close` was answered, with a result or an error.
@@ -119,7 +114,7 @@ pub enum Input {
         body: Arc<str>,
     },
     /// The agent reported whether it is working.
-    State {
+    StateReported {
         /// The reported state.
         state: AgentState,
         /// Whether the agent has background work outside its turns.
@@ -127,12 +122,12 @@ pub enum Input {
         /// The line, to be persisted; `None` for a line outside the conversation, which is persisted already.
         body: Option<Arc<str>>,
         /// The request id of the turn, in case this input starts a turn of the agent's own.
-        own: RequestId,
+        own_turn: RequestId,
     },
     /// The agent sent a permission request.
     Permission {
         /// The agent's request.
-        ask: AskId,
+        id: AgentRequestId,
         /// The tool use it wants permission for.
         tool: ToolUse,
         /// Whether the request has options. One without options is answered as cancelled.
@@ -143,12 +138,12 @@ pub enum Input {
     /// The agent sent an elicitation.
     Elicitation {
         /// The agent's request.
-        ask: AskId,
+        id: AgentRequestId,
     },
     /// The agent requests a file or terminal operation, and its target is inside the session's directories.
     Tool {
         /// The agent's request.
-        ask: AskId,
+        id: AgentRequestId,
         /// The tool use, for the policy to decide. `None` for an operation on a terminal that was already approved:
         /// that needs no further permission.
         tool: Option<ToolUse>,
@@ -156,28 +151,28 @@ pub enum Input {
         granted: bool,
     },
     /// The agent withdrew a request.
-    Withdrawn {
+    RequestWithdrawn {
         /// The agent's request.
-        ask: AskId,
+        id: AgentRequestId,
     },
     /// A client answered a pending request.
-    Advised {
+    RequestAnswered {
         /// The request.
-        ask: AskId,
+        id: AgentRequestId,
         /// The answer.
         permit: Permit,
     },
     /// No attached client can answer this pending request.
-    Unanswered {
+    RequestUnanswerable {
         /// The request.
-        ask: AskId,
+        id: AgentRequestId,
         /// A short description of the request that may be persisted.
-        what: String,
+        summary: String,
     },
     /// The agent sent a request of any other method.
-    Request {
+    OtherRequest {
         /// The agent's request.
-        ask: AskId,
+        id: AgentRequestId,
     },
     /// An armed deadline has passed.
     Deadline(Deadline),
@@ -188,38 +183,13 @@ impl Input {
     pub(super) fn is_activity(&self) -> bool {
         match self {
             Self::Update { update, .. } => update.is_activity(),
-            Self::Permission { .. } | Self::Elicitation { .. } | Self::Tool { .. } | Self::Request { .. } => {
-                true
-            }
+            Self::Permission { .. }
+            | Self::Elicitation { .. }
+            | Self::Tool { .. }
+            | Self::OtherRequest { .. } => true,
             _ => false,
         }
     }
-}
-
-/// The result of a prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnStop {
-    /// Why the turn stopped.
-    pub reason: StopReason,
-    /// Token usage as the agent reported it: a JSON object.
-    pub usage: Option<Arc<str>>,
-}
-
-impl From<StopReason> for TurnStop {
-    fn from(reason: StopReason) -> Self {
-        Self { reason, usage: None }
-    }
-}
-
-/// The working state that a version 2 agent reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentState {
-    /// The agent works, or waits for an answer to a request.
-    Working,
-    /// The agent is idle; how its work ended, if it reports that.
-    Idle(Option<Result<TurnStop, AgentError>>),
-    /// A state that we do not know.
-    Other,
 }
 
 /// What an agent replays after `session/resume`.
@@ -231,35 +201,6 @@ pub enum OnResume {
     Missed,
 }
 
-/// The raw JSON-RPC id of a request from the agent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AskId(pub Box<str>);
-
-#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
-/// The capabilities that decide how a session is restored and how it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Advertised {
-    /// `session/load`.
-    pub load: bool,
-    /// `session/resume` with a replay.
-    pub replay: bool,
-    /// `session/resume`.
-    pub resume: bool,
-    /// `session/list`.
-    pub list: bool,
-    /// `session/close`.
-    pub close: bool,
-    /// `session/delete`.
-    pub delete: bool,
-}
-
-impl Advertised {
-    /// Whether the agent can restore a session at all.
-    pub fn restores(self) -> bool {
-        self.load || self.resume || self.replay
-    }
-}
-
 /// A time limit that the machine arms. The engine knows how long each one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
@@ -268,7 +209,7 @@ pub enum Deadline {
     /// For the response to a setting that is being restored.
     Setting,
     /// For the response to a forwarded request. Runs concurrently with the other deadlines.
-    Pass(PassId),
+    Forward(ForwardId),
     /// For the end of a cancelled turn.
     Cancel,
     /// The time from which the agent can load the session.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentSessionId, Alignment, ErrorMeaning, Exchange, Fact, Fallback,
-    InnerIdChange, Lineage, LineageReason, OfferedSettings, ReplayStep, RestoreError, RestoreProfile,
-    Timestamp, Update,
+    AcpSessionId, Advertised, AgentEnd, AgentError, AgentSessionId, Alignment, ErrorMeaning, Exchange, Fact,
+    Fallback, InnerIdChange, Lineage, LineageReason, OfferedSettings, ReplayStep, RestoreError,
+    RestoreProfile, Timestamp, Update,
 };
 
 use super::state::{AfterExit, Ladder, LiveSession, MachineState, Owed, Reset, Restore, RestoreRefusal};
-use super::{Advertised, AgentCall, Deadline, Effect, OnResume, Rung, SessionMachine, WakeOutcome};
+use super::{AgentCall, Deadline, Effect, OnResume, Rung, SessionMachine, WakeOutcome};
 
 /// Agents may store a turn shortly after they answered it; a change within this time is not another program's.
 const TAIL: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ impl SessionMachine {
         &mut self,
         now: Timestamp,
         advertised: Advertised,
-        habits: RestoreProfile,
+        profile: RestoreProfile,
         exchanges: Vec<Exchange>,
         on_resume: OnResume,
     ) {
@@ -39,7 +39,7 @@ impl SessionMachine {
             return self.create(advertised, None);
         }
         if self.is_forking {
-            self.do_(Effect::Ask(AgentCall::Fork));
+            self.do_(Effect::Call(AgentCall::Fork));
             self.do_(Effect::Arm(Deadline::Setup));
             let reset = Reset { reason: LineageReason::Forked, announced: false, error: None };
             return self.state = MachineState::Creating(advertised, Some(reset));
@@ -50,9 +50,9 @@ impl SessionMachine {
             return self.create(advertised, Some(reset));
         }
         let is_unwritten =
-            habits.needs_prompt_before_load && !self.is_prompted && self.fallback() != Fallback::Never;
+            profile.needs_prompt_before_load && !self.is_prompted && self.fallback() != Fallback::Never;
         let (tried_resume, tried_load, refusal) = (false, false, None);
-        let ladder = Ladder { advertised, habits, exchanges, on_resume, tried_resume, tried_load, refusal };
+        let ladder = Ladder { advertised, profile, exchanges, on_resume, tried_resume, tried_load, refusal };
         if is_unwritten {
             return self.fresh(now, &ladder);
         }
@@ -61,7 +61,7 @@ impl SessionMachine {
             advertised.resume && (advertised.load || advertised.replay) && on_resume == OnResume::Nothing;
         // For a session that we do not know, the agent's list has its title and directory.
         if advertised.list && (can_choose || (self.is_adopting && advertised.restores())) {
-            self.do_(Effect::Ask(AgentCall::List));
+            self.do_(Effect::Call(AgentCall::List));
             self.do_(Effect::Arm(Deadline::Setup));
             self.state = MachineState::Looking(ladder);
         } else {
@@ -86,7 +86,7 @@ impl SessionMachine {
             other => return self.state = other,
         };
         let created = self.lineage.as_ref().map(|lineage| lineage.current().from);
-        let ours = self.spoken_at.or(created);
+        let ours = self.last_message_at.or(created);
         let is_changed = changed.zip(ours).is_some_and(|(theirs, ours)| theirs.since(ours) > TAIL);
         // Another program has prompted the session.
         self.is_prompted |= is_changed;
@@ -105,7 +105,7 @@ impl SessionMachine {
             _ => return self.fresh(now, &ladder),
         };
         if rung == Rung::Load
-            && let Some(until) = self.not_before(now, &ladder.habits)
+            && let Some(until) = self.not_before(now, &ladder.profile)
         {
             self.do_(Effect::Fact(Fact::LoadDelayed { until }));
             self.do_(Effect::Arm(Deadline::Load(until)));
@@ -115,7 +115,7 @@ impl SessionMachine {
             Rung::Resume => ladder.tried_resume = true,
             Rung::Load | Rung::Replay => ladder.tried_load = true,
         }
-        self.do_(Effect::Ask(match rung {
+        self.do_(Effect::Call(match rung {
             Rung::Resume => AgentCall::Resume,
             Rung::Load => AgentCall::Load,
             Rung::Replay => AgentCall::Replay,
@@ -124,20 +124,20 @@ impl SessionMachine {
         let alignment = if rung == Rung::Resume && ladder.on_resume == OnResume::Missed {
             Alignment::of_missed()
         } else {
-            Alignment::new(ladder.exchanges.clone(), &ladder.habits.notes)
+            Alignment::new(ladder.exchanges.clone(), &ladder.profile.notes)
         };
         self.state = MachineState::Restoring(Restore { ladder, rung, alignment });
     }
 
     /// The time from which the agent can load the session, if that is in the future.
-    fn not_before(&self, now: Timestamp, habits: &RestoreProfile) -> Option<Timestamp> {
-        habits.wait_before_load.until(self.lineage.as_ref()?.current().from, now)
+    fn not_before(&self, now: Timestamp, profile: &RestoreProfile) -> Option<Timestamp> {
+        profile.wait_before_load.until(self.lineage.as_ref()?.current().from, now)
     }
 
     /// The delay before a load has passed.
     pub(super) fn waited(&mut self, now: Timestamp) {
         match self.take_state() {
-            MachineState::Waiting(ladder) => match self.not_before(now, &ladder.habits) {
+            MachineState::Waiting(ladder) => match self.not_before(now, &ladder.profile) {
                 // The timer fired slightly early.
                 Some(until) => {
                     self.do_(Effect::Arm(Deadline::Load(until)));
@@ -180,17 +180,22 @@ impl SessionMachine {
     }
 
     fn create(&mut self, advertised: Advertised, reset: Option<Reset>) {
-        self.do_(Effect::Ask(AgentCall::New));
+        self.do_(Effect::Call(AgentCall::New));
         self.do_(Effect::Arm(Deadline::Setup));
         self.state = MachineState::Creating(advertised, reset);
     }
 
-    pub(super) fn opened(&mut self, now: Timestamp, session: AcpSessionId, inner: Option<AgentSessionId>) {
+    pub(super) fn opened(
+        &mut self,
+        now: Timestamp,
+        session: AcpSessionId,
+        agent_session: Option<AgentSessionId>,
+    ) {
         let MachineState::Creating(advertised, reset) = &mut self.state else { return };
         let (live, reset) = (LiveSession { advertised: *advertised, owed: None }, reset.take());
         self.clear_restore_error();
         let (Some(reset), Some(lineage)) = (reset, &mut self.lineage) else {
-            let lineage = Lineage::begin(session, inner, now);
+            let lineage = Lineage::begin(session, agent_session, now);
             self.lineage = Some(lineage.clone());
             self.do_(Effect::SaveLineage(lineage));
             return self.settle(now, live, WakeOutcome::Created);
@@ -199,7 +204,7 @@ impl SessionMachine {
             reason: reset.reason.as_str().to_owned(),
             from_acpx_session_id: lineage.current().session.to_string(),
             acpx_session_id: session.to_string(),
-            agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
+            agent_session_id: agent_session.as_ref().map(|agent_session| agent_session.as_str().to_owned()),
             announced: reset.announced,
             carried: self.carried,
             error: reset.error.clone(),
@@ -208,7 +213,7 @@ impl SessionMachine {
             LineageReason::Forked => WakeOutcome::Forked,
             reason => WakeOutcome::Fresh { reason, announced: reset.announced },
         };
-        lineage.replace_after(reset.error, session, inner, reset.reason, now);
+        lineage.replace_after(reset.error, session, agent_session, reset.reason, now);
         // A fork has the history of the session it was forked from.
         self.is_prompted &= std::mem::take(&mut self.is_forking);
         let lineage = lineage.clone();
@@ -218,7 +223,7 @@ impl SessionMachine {
         self.settle(now, live, how);
     }
 
-    pub(super) fn restored(&mut self, now: Timestamp, inner: Option<AgentSessionId>) {
+    pub(super) fn restored(&mut self, now: Timestamp, agent_session: Option<AgentSessionId>) {
         let Restore { ladder, rung, alignment } = match self.take_state() {
             MachineState::Restoring(restore) => restore,
             other => return self.state = other,
@@ -228,7 +233,9 @@ impl SessionMachine {
         self.clear_restore_error();
         let returned = self.returned(now);
         if let Some(lineage) = &mut self.lineage
-            && (lineage.tell_inner_id(inner, now) != InnerIdChange::None || is_adopted || returned.is_some())
+            && (lineage.tell_inner_id(agent_session, now) != InnerIdChange::None
+                || is_adopted
+                || returned.is_some())
         {
             let lineage = lineage.clone();
             self.do_(Effect::SaveLineage(lineage));
@@ -241,7 +248,7 @@ impl SessionMachine {
         };
         self.out.extend(returned.map(Effect::Fact));
         // An agent that resumes as the protocol requires replays nothing.
-        let replays = rung != Rung::Resume || ladder.habits.replays_on_resume || replay.is_some();
+        let replays = rung != Rung::Resume || ladder.profile.replays_on_resume || replay.is_some();
         let owed = (alignment.is_owed() && replays).then(|| Box::new(Owed { alignment, told: replay }));
         let live = LiveSession { advertised: ladder.advertised, owed };
         self.settle(now, live, how);
@@ -251,21 +258,21 @@ impl SessionMachine {
     fn returned(&mut self, now: Timestamp) -> Option<Fact> {
         let session = self.returning.take()?;
         let lineage = self.lineage.as_mut()?;
-        let inner = lineage.row_of(&session).and_then(|row| row.agent_session.clone());
+        let agent_session = lineage.row_of(&session).and_then(|row| row.agent_session.clone());
         let fact = Fact::SessionReturned {
             from_acpx_session_id: lineage.current().session.to_string(),
             acpx_session_id: session.to_string(),
-            agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
+            agent_session_id: agent_session.as_ref().map(|agent_session| agent_session.as_str().to_owned()),
         };
-        lineage.replace(session, inner, LineageReason::Returned, now);
+        lineage.replace(session, agent_session, LineageReason::Returned, now);
         self.is_prompted = true;
         Some(fact)
     }
 
-    pub(super) fn setup_refused(&mut self, now: Timestamp, reading: ErrorMeaning, error: &AgentError) {
+    pub(super) fn setup_refused(&mut self, now: Timestamp, error: &AgentError) {
         match self.take_state() {
             MachineState::Creating(..) => self.give_up(now, error),
-            MachineState::Restoring(Restore { mut ladder, rung, .. }) => match reading {
+            MachineState::Restoring(Restore { mut ladder, rung, .. }) => match error.meaning() {
                 ErrorMeaning::BusyElsewhere if self.fallback() != Fallback::Always => {
                     self.give_up(now, error);
                 }
@@ -275,7 +282,8 @@ impl SessionMachine {
                 | ErrorMeaning::Broken
                 | ErrorMeaning::BusyElsewhere
                 | ErrorMeaning::WorkerDied => {
-                    let (is_lost, error) = (reading == ErrorMeaning::Lost, RestoreError::new(error, now));
+                    let is_lost = error.meaning() == ErrorMeaning::Lost;
+                    let error = RestoreError::new(error, now);
                     ladder.refusal = Some(RestoreRefusal { is_lost, error });
                     self.descend(now, ladder, rung);
                 }
@@ -300,7 +308,7 @@ impl SessionMachine {
         let is_compared = update.is_history() && !self.is_adopting;
         let step = if is_compared { restore.alignment.step(update) } else { ReplayStep::Keep };
         if step == ReplayStep::Keep {
-            self.do_(Effect::Keep(body));
+            self.do_(Effect::PersistUpdate(body));
         }
         self.do_(Effect::Arm(Deadline::Setup));
     }
@@ -311,8 +319,8 @@ impl SessionMachine {
         self.note_failed_restore(now, error);
         self.fail_waiters(now, error);
         // There may be no attached client, and no turn records the failure, so the agent's run does.
-        let wants_login = self.lineage.is_some() && error.reading() == ErrorMeaning::LoginNeeded;
-        self.do_(Effect::EndAgent(wants_login.then_some(AgentEnd::WANTS_LOGIN)));
+        let wants_login = self.lineage.is_some() && error.meaning() == ErrorMeaning::LoginNeeded;
+        self.do_(Effect::StopAgent(wants_login.then_some(AgentEnd::WANTS_LOGIN)));
         self.state = MachineState::Ending(AfterExit::Park);
     }
 

@@ -29,9 +29,9 @@ mod tools;
 mod waiting;
 mod working;
 
-pub use effect::{AgentCall, Effect, ForwardError, Permit, PromptRefusal, Rung, WakeError, WakeOutcome};
-pub use input::{Advertised, AgentState, AskId, Deadline, Input, OnResume, TurnStop};
-pub use passing::{ForwardedRequest, MAX_PASSES, PassId};
+pub use effect::{AgentCall, Effect, ForwardError, PromptRefusal, Rung, WakeError, WakeOutcome};
+pub use input::{Deadline, Input, OnResume};
+pub use passing::{ForwardedRequest, MAX_FORWARDS};
 pub use waiting::WaitCondition;
 
 use passing::InFlightForward;
@@ -78,7 +78,7 @@ pub struct SessionMachine {
     /// Why the last attempt to restore the session failed, as it is stored.
     restore_error: Option<RestoreError>,
     /// Time of the last message, for comparison with the agent's list.
-    spoken_at: Option<Timestamp>,
+    last_message_at: Option<Timestamp>,
     lifecycle: Lifecycle,
     /// The agent has been working since before the session was live: the request id for that turn.
     works: Option<RequestId>,
@@ -116,7 +116,7 @@ impl SessionMachine {
             resent: None,
             returning: None,
             restore_error: None,
-            spoken_at: None,
+            last_message_at: None,
             lifecycle: Lifecycle::Open,
             works: None,
             background: false,
@@ -171,11 +171,11 @@ impl SessionMachine {
             Input::Prompt { request, prompt, policy, options, limits } => {
                 self.accept(now, request, prompt, policy, options, limits);
             }
-            Input::Pass(pass) => self.pass(pass),
-            Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
-            Input::PassAnswered { pass, answer } => self.pass_answered(pass, answer),
-            Input::Offered(offered) => self.offer(offered),
-            Input::Forget(setting) => self.forget(&setting),
+            Input::Forward(pass) => self.pass(pass),
+            Input::ForwardCancelled(pass) => self.pass_withdrawn(pass),
+            Input::ForwardAnswered { id, answer } => self.pass_answered(id, answer),
+            Input::SettingsOffered(offered) => self.offer(offered),
+            Input::ForgetSetting(setting) => self.forget(&setting),
             Input::SettingAnswered(answer) => self.setting_answered(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
@@ -184,38 +184,45 @@ impl SessionMachine {
                 self.close(now);
             }
             Input::Park => self.park(),
-            Input::Leave => self.leave(now),
-            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume } => {
-                self.carried = carried;
-                self.spoken_at = spoken_at.or(self.spoken_at);
-                self.agent_ready(now, advertised, habits, exchanges, on_resume);
+            Input::HostStopping => self.leave(now),
+            Input::AgentReady {
+                advertised,
+                profile,
+                exchanges,
+                last_message_at,
+                carried_history,
+                on_resume,
+            } => {
+                self.carried = carried_history;
+                self.last_message_at = last_message_at.or(self.last_message_at);
+                self.agent_ready(now, advertised, profile, exchanges, on_resume);
             }
             Input::StartFailed(error) => self.start_failed(now, &error),
-            Input::AgentGone(error) => self.agent_gone(now, &error),
-            Input::AgentEnded => self.agent_ended(now),
-            Input::Listed(changed) => self.listed(now, changed),
-            Input::Opened { session, inner } => self.opened(now, session, inner),
-            Input::Restored { inner } => self.restored(now, inner),
-            Input::SetupRefused { reading, error } => self.setup_refused(now, reading, &error),
+            Input::AgentExited(error) => self.agent_gone(now, &error),
+            Input::AgentStopped => self.agent_ended(now),
+            Input::SessionListed(changed) => self.listed(now, changed),
+            Input::SessionCreated { session, agent_session } => self.opened(now, session, agent_session),
+            Input::SessionRestored { agent_session } => self.restored(now, agent_session),
+            Input::SetupRefused(error) => self.setup_refused(now, &error),
             Input::SetupImpossible(error) => self.setup_impossible(now, &error),
             Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
             Input::PromptInserted => self.prompt_inserted(now),
             Input::CloseAnswered => self.close_answered(now),
             Input::DeleteAnswered => self.delete_answered(),
             Input::Update { update, body } => self.update(&update, body),
-            Input::State { state, background, body, own } => {
+            Input::StateReported { state, background, body, own_turn } => {
                 self.note_background(background);
-                self.agent_state(now, state, body, own);
+                self.agent_state(now, state, body, own_turn);
             }
-            Input::Elicitation { ask } => self.elicitation(ask),
-            Input::Withdrawn { ask } => self.withdrawn(&ask),
-            Input::Permission { ask, tool, has_options, can_approve } => {
-                self.permission(ask, tool, has_options, can_approve);
+            Input::Elicitation { id } => self.elicitation(id),
+            Input::RequestWithdrawn { id } => self.withdrawn(&id),
+            Input::Permission { id, tool, has_options, can_approve } => {
+                self.permission(id, tool, has_options, can_approve);
             }
-            Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
-            Input::Advised { ask, permit } => self.advised(&ask, permit),
-            Input::Unanswered { ask, what } => self.unanswered(&ask, what),
-            Input::Request { ask } => self.request(ask),
+            Input::Tool { id, tool, granted } => self.tool(id, tool, granted),
+            Input::RequestAnswered { id, permit } => self.advised(&id, permit),
+            Input::RequestUnanswerable { id, summary } => self.unanswered(&id, summary),
+            Input::OtherRequest { id } => self.request(id),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
         if self.settings_changed {
@@ -388,7 +395,7 @@ impl SessionMachine {
     fn wake(&mut self, options: WakeOptions) {
         let begins_afresh = options.fallback == Fallback::Reset;
         if let Some(refused) = self.refuses_reset().filter(|_| begins_afresh) {
-            return self.do_(Effect::Awake(Err(refused)));
+            return self.do_(Effect::ReplyWake(Err(refused)));
         }
         match &mut self.state {
             MachineState::Parked => {
@@ -400,7 +407,7 @@ impl SessionMachine {
                 self.end_process(AfterExit::Wake);
             }
             MachineState::Idle(_) | MachineState::Prompting(_) => {
-                self.do_(Effect::Awake(Ok(WakeOutcome::Live)));
+                self.do_(Effect::ReplyWake(Ok(WakeOutcome::Live)));
             }
             MachineState::Ending(then @ AfterExit::Park) => {
                 self.options = Some(options);
@@ -417,7 +424,7 @@ impl SessionMachine {
             | MachineState::Deleting
             | MachineState::Ending(AfterExit::Close)
             | MachineState::Closed => {
-                self.do_(Effect::Awake(Err(WakeError::Closing)));
+                self.do_(Effect::ReplyWake(Err(WakeError::Closing)));
             }
         }
     }
@@ -474,7 +481,7 @@ impl SessionMachine {
         }
         let is_current = self.target_session() == Some(&session);
         match &self.state {
-            MachineState::Idle(_) if is_current => self.do_(Effect::Awake(Ok(WakeOutcome::Live))),
+            MachineState::Idle(_) if is_current => self.do_(Effect::ReplyWake(Ok(WakeOutcome::Live))),
             MachineState::Idle(_) => {
                 self.returning = Some(session);
                 self.end_process(AfterExit::Wake);
@@ -576,7 +583,7 @@ impl SessionMachine {
     /// session, only that fails; later prompts and requests are for the session that the record has.
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = None;
-        self.do_(Effect::Awake(Err(WakeError::Agent(error.clone()))));
+        self.do_(Effect::ReplyWake(Err(WakeError::Agent(error.clone()))));
         if self.returning.take().is_some() {
             return;
         }
@@ -594,11 +601,11 @@ impl SessionMachine {
             }
         };
         turn.state = TurnState::Ended { at: now, outcome };
-        self.spoken_at = Some(now);
+        self.last_message_at = Some(now);
         self.answered |= turn.is_answered();
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
-        self.do_(Effect::TurnOver(turn));
+        self.do_(Effect::TurnEnded(turn));
     }
 
     fn cancel_queued(&mut self, now: Timestamp, id: TurnId) {
@@ -617,7 +624,7 @@ impl SessionMachine {
         }
         // A client's options apply to one start only.
         self.options = None;
-        self.do_(Effect::Awake(Ok(how)));
+        self.do_(Effect::ReplyWake(Ok(how)));
         self.state = MachineState::Idle(live);
         self.pass_waiting();
         if !self.go_on_working(now) {

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, ErrorMeaning, Setting, SettingValue, WakeOptions};
+use crate::model::{AgentError, ErrorMeaning, ForwardId, Setting, SettingValue, WakeOptions};
 
 use super::state::{AfterExit, MachineState};
 use super::{AgentCall, Deadline, Effect, ForwardError, SessionMachine};
 
 /// How many forwarded requests one session may have in flight or waiting.
-pub const MAX_PASSES: usize = 256;
+pub const MAX_FORWARDS: usize = 256;
 /// Once the waiting requests exceed this many bytes, further ones are refused.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
@@ -20,7 +20,7 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardedRequest {
     /// Its id.
-    pub id: PassId,
+    pub id: ForwardId,
     /// A method of the protocol or of an extension.
     pub method: Box<str>,
     /// A JSON object; the session id is inserted when it is sent.
@@ -51,28 +51,19 @@ pub(super) struct InFlightForward {
     pub(super) is_wanted: bool,
 }
 
-/// Identifies a forwarded request within its session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PassId(pub u64);
-
-impl PassId {
-    /// The id of requests that no client sent: settings that are being restored.
-    pub const OURS: Self = Self(u64::MAX);
-}
-
 impl SessionMachine {
     pub(super) fn pass(&mut self, pass: ForwardedRequest) {
         if self.is_closing() {
-            return self.do_(Effect::Passed(pass.id, Err(ForwardError::Closing)));
+            return self.do_(Effect::ReplyForward(pass.id, Err(ForwardError::Closing)));
         }
         let waiting: usize = self.waiting.iter().map(|pass| pass.params.len()).sum();
         if waiting >= MAX_WAITING_BYTES {
-            return self.do_(Effect::Passed(pass.id, Err(ForwardError::TooMany)));
+            return self.do_(Effect::ReplyForward(pass.id, Err(ForwardError::TooMany)));
         }
-        if self.waiting.len() + self.passed.len() >= MAX_PASSES {
+        if self.waiting.len() + self.passed.len() >= MAX_FORWARDS {
             // A request that no client waits for makes room.
             let Some(index) = self.passed.iter().position(|passed| !passed.is_wanted) else {
-                return self.do_(Effect::Passed(pass.id, Err(ForwardError::TooMany)));
+                return self.do_(Effect::ReplyForward(pass.id, Err(ForwardError::TooMany)));
             };
             self.passed.remove(index);
         }
@@ -106,9 +97,9 @@ impl SessionMachine {
         let is_limited = !pass.method.starts_with('_');
         let before = pass.setting.as_ref().and_then(|setting| self.shown(&setting.name).cloned());
         self.passed.push(InFlightForward { pass: pass.clone(), before, is_wanted: true });
-        self.do_(Effect::Ask(AgentCall::Pass(pass)));
+        self.do_(Effect::Call(AgentCall::Forward(pass)));
         if is_limited {
-            self.do_(Effect::Arm(Deadline::Pass(id)));
+            self.do_(Effect::Arm(Deadline::Forward(id)));
         }
     }
 
@@ -119,11 +110,11 @@ impl SessionMachine {
         }
     }
 
-    pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
+    pub(super) fn pass_answered(&mut self, id: ForwardId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.pass.id == id) else { return };
         let has_no_session = answer.as_ref().is_err_and(AgentError::has_no_session);
         // A dead worker proves no loss, so an agent that cannot restore the session keeps it.
-        let may_come_back = answer.as_ref().is_err_and(|error| error.reading() == ErrorMeaning::WorkerDied)
+        let may_come_back = answer.as_ref().is_err_and(|error| error.meaning() == ErrorMeaning::WorkerDied)
             && self.has_only_memory();
         let is_lost = has_no_session && !may_come_back && matches!(self.state, MachineState::Idle(_));
         if is_lost && self.passed[index].pass.can_be_resent() {
@@ -135,7 +126,7 @@ impl SessionMachine {
             self.wish(setting, before.as_ref());
         }
         if is_wanted {
-            self.do_(Effect::Passed(id, answer.map_err(ForwardError::Agent)));
+            self.do_(Effect::ReplyForward(id, answer.map_err(ForwardError::Agent)));
             self.pass_is_over();
         }
         if is_lost {
@@ -153,24 +144,24 @@ impl SessionMachine {
     }
 
     /// Cancels a request in flight. The agent may still answer it; the answer is ignored.
-    pub(super) fn pass_withdrawn(&mut self, id: PassId) {
+    pub(super) fn pass_withdrawn(&mut self, id: ForwardId) {
         self.waiting.retain(|pass| pass.id != id);
         if let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id) {
             passed.is_wanted = false;
-            self.do_(Effect::Ask(AgentCall::Withdraw(id)));
+            self.do_(Effect::Call(AgentCall::CancelForward(id)));
             self.pass_is_over();
         }
     }
 
     /// The agent missed the deadline. A late success still records the chosen setting, but is not sent to the client.
-    pub(super) fn pass_is_overdue(&mut self, id: PassId) {
+    pub(super) fn pass_is_overdue(&mut self, id: ForwardId) {
         let Some(passed) = self.passed.iter_mut().find(|passed| passed.pass.id == id && passed.is_wanted)
         else {
             return;
         };
         passed.is_wanted = false;
         let method = passed.pass.method.clone();
-        self.do_(Effect::Ask(AgentCall::Withdraw(id)));
+        self.do_(Effect::Call(AgentCall::CancelForward(id)));
         self.pass_unanswered(id, method);
         self.pass_is_over();
     }
@@ -181,7 +172,7 @@ impl SessionMachine {
     }
 
     /// The method of a request that a client waits for.
-    pub fn passed_method(&self, id: PassId) -> Option<&str> {
+    pub fn passed_method(&self, id: ForwardId) -> Option<&str> {
         self.passed
             .iter()
             .find(|passed| passed.pass.id == id && passed.is_wanted)
@@ -198,14 +189,14 @@ impl SessionMachine {
     /// The agent exited: requests in flight fail.
     pub(super) fn passes_lost(&mut self, error: &AgentError) {
         for InFlightForward { pass, .. } in std::mem::take(&mut self.passed) {
-            self.do_(Effect::Passed(pass.id, Err(ForwardError::Agent(error.clone()))));
+            self.do_(Effect::ReplyForward(pass.id, Err(ForwardError::Agent(error.clone()))));
         }
     }
 
     /// The session could not be restored: waiting requests fail.
     pub(super) fn passes_in_vain(&mut self, why: &ForwardError) {
         for pass in std::mem::take(&mut self.waiting) {
-            self.do_(Effect::Passed(pass.id, Err(why.clone())));
+            self.do_(Effect::ReplyForward(pass.id, Err(why.clone())));
         }
     }
 
@@ -216,17 +207,17 @@ impl SessionMachine {
         }
     }
 
-    fn pass_unanswered(&mut self, id: PassId, method: Box<str>) {
+    fn pass_unanswered(&mut self, id: ForwardId, method: Box<str>) {
         let (agent, method) = (self.agent.clone(), method.into_string());
         let error = AgentError::Unresponsive { agent, method };
-        self.do_(Effect::Passed(id, Err(ForwardError::Agent(error))));
+        self.do_(Effect::ReplyForward(id, Err(ForwardError::Agent(error))));
     }
 
     /// The session closes: all requests in flight or waiting fail.
     pub(super) fn passes_closed(&mut self) {
         self.passes_in_vain(&ForwardError::Closing);
         for InFlightForward { pass, .. } in std::mem::take(&mut self.passed) {
-            self.do_(Effect::Passed(pass.id, Err(ForwardError::Closing)));
+            self.do_(Effect::ReplyForward(pass.id, Err(ForwardError::Closing)));
         }
     }
 }

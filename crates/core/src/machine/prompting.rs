@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, ErrorMeaning, Fact, LateStep, MessageKind, ReplayVerdict, StopReason, Timestamp,
-    ToolKind, ToolUse, TurnId, TurnOutcome, TurnState, UnattendedPolicy, Update,
+    AgentError, AgentRequestId, Decision, ErrorMeaning, Fact, LateStep, MessageKind, Permit, ReplayVerdict,
+    StopReason, Timestamp, ToolKind, ToolUse, TurnId, TurnOutcome, TurnState, TurnStop, UnattendedPolicy,
+    Update,
 };
 
 use super::state::{
     Activity, LiveSession, MachineState, Owed, PendingRequest, PromptTurn, Resent, SettingsRestore, StopCause,
 };
-use super::{AgentCall, AskId, Deadline, Effect, Permit, SessionMachine, TurnStop};
+use super::{AgentCall, Deadline, Effect, SessionMachine};
 
 /// How many bytes may be held back within a turn. A longer replay is published.
 const MAX_HELD_BYTES: usize = 256 * 1024;
@@ -39,7 +40,7 @@ impl SessionMachine {
         }
         self.is_prompted = true;
         let carry_history = std::mem::take(&mut self.carry);
-        self.do_(Effect::Ask(AgentCall::Prompt {
+        self.do_(Effect::Call(AgentCall::Prompt {
             turn: turn.id,
             prompt: turn.prompt.clone(),
             carry_history,
@@ -59,7 +60,7 @@ impl SessionMachine {
             MachineState::Prompting(prompting) => {
                 if let Err(error) = &answer
                     && error.has_no_session()
-                    && (prompting.live.advertised.restores() || error.reading() == ErrorMeaning::Lost)
+                    && (prompting.live.advertised.restores() || error.meaning() == ErrorMeaning::Lost)
                 {
                     return self.restart_after_prompt(now, prompting, error);
                 }
@@ -67,7 +68,7 @@ impl SessionMachine {
                 self.release(held);
                 self.take_back(asked);
                 let wants_login =
-                    answer.as_ref().is_err_and(|error| error.reading() == ErrorMeaning::LoginNeeded);
+                    answer.as_ref().is_err_and(|error| error.meaning() == ErrorMeaning::LoginNeeded);
                 let said = match answer {
                     Ok(TurnStop { reason, usage }) => {
                         turn.usage = usage;
@@ -137,7 +138,7 @@ impl SessionMachine {
         }
         prompting.stopping = Some(why);
         let asked = std::mem::take(&mut prompting.asked);
-        self.do_(Effect::Ask(AgentCall::Cancel));
+        self.do_(Effect::Call(AgentCall::Cancel));
         self.take_back(asked);
         self.do_(Effect::Arm(Deadline::Cancel));
     }
@@ -152,11 +153,11 @@ impl SessionMachine {
             MachineState::Restoring(_) => self.replayed(update, body),
             MachineState::Idle(live) | MachineState::Settling(SettingsRestore { live, .. }) => {
                 let (is_owed, corrected) = owed(live, update);
-                self.do_(if is_owed { Effect::KeepAside(body) } else { Effect::Keep(body) });
+                self.do_(if is_owed { Effect::PersistReplay(body) } else { Effect::PersistUpdate(body) });
                 self.correct(corrected);
             }
             MachineState::Prompting(_) => self.said_in_a_turn(update, body),
-            _ => self.do_(Effect::Keep(body)),
+            _ => self.do_(Effect::PersistUpdate(body)),
         }
     }
 
@@ -189,13 +190,13 @@ impl SessionMachine {
             let held = std::mem::take(&mut prompting.held);
             let corrected = prompting.corrected.take();
             if prompting.rest_came {
-                self.out.extend(held.into_iter().map(Effect::KeepAside));
+                self.out.extend(held.into_iter().map(Effect::PersistReplay));
                 self.correct(corrected);
             } else {
                 self.release(held);
             }
         }
-        self.do_(Effect::Keep(body));
+        self.do_(Effect::PersistUpdate(body));
     }
 
     /// Records the verdict of a replay that is now complete, if it differs from the recorded one.
@@ -205,13 +206,13 @@ impl SessionMachine {
 
     /// Publishes held lines.
     pub(super) fn release(&mut self, held: Vec<Arc<str>>) {
-        self.out.extend(held.into_iter().map(Effect::Keep));
+        self.out.extend(held.into_iter().map(Effect::PersistUpdate));
     }
 
     /// Answers any other request of the agent.
-    pub(super) fn request(&mut self, ask: AskId) {
+    pub(super) fn request(&mut self, id: AgentRequestId) {
         if self.can_be_answered() {
-            self.do_(Effect::Refuse(ask));
+            self.do_(Effect::RefuseRequest(id));
         }
     }
 
@@ -223,7 +224,13 @@ impl SessionMachine {
         )
     }
 
-    pub(super) fn permission(&mut self, ask: AskId, tool: ToolUse, has_options: bool, can_approve: bool) {
+    pub(super) fn permission(
+        &mut self,
+        id: AgentRequestId,
+        tool: ToolUse,
+        has_options: bool,
+        can_approve: bool,
+    ) {
         if !self.can_be_answered() {
             return;
         }
@@ -239,18 +246,18 @@ impl SessionMachine {
                 Decision::Approve | Decision::Reject => Permit::Reject,
                 Decision::Ask if asked.len() >= OPEN_REQUESTS => Permit::Reject,
                 Decision::Ask => {
-                    asked.push(PendingRequest { ask: ask.clone(), tool: Some(tool), can_approve });
-                    return self.do_(Effect::Consult(ask));
+                    asked.push(PendingRequest { id: id.clone(), tool: Some(tool), can_approve });
+                    return self.do_(Effect::RouteRequest(id));
                 }
             },
             // Outside a turn there is no policy that allows anything.
             _ => Permit::Reject,
         };
-        self.answer(ask, permit);
+        self.answer(id, permit);
     }
 
     /// Routes an elicitation to the turn's client. The policy does not apply, because an elicitation grants nothing.
-    pub(super) fn elicitation(&mut self, ask: AskId) {
+    pub(super) fn elicitation(&mut self, id: AgentRequestId) {
         if !self.can_be_answered() {
             return;
         }
@@ -262,33 +269,33 @@ impl SessionMachine {
                 Permit::Declined
             }
             MachineState::Prompting(PromptTurn { asked, .. }) => {
-                asked.push(PendingRequest { ask: ask.clone(), tool: None, can_approve: false });
-                return self.do_(Effect::Consult(ask));
+                asked.push(PendingRequest { id: id.clone(), tool: None, can_approve: false });
+                return self.do_(Effect::RouteRequest(id));
             }
             _ => Permit::Declined,
         };
-        self.answer(ask, answer);
+        self.answer(id, answer);
     }
 
     /// The agent withdrew the request; it still gets a response.
-    pub(super) fn withdrawn(&mut self, ask: &AskId) {
-        if let Some(open) = self.take_open(ask) {
+    pub(super) fn withdrawn(&mut self, id: &AgentRequestId) {
+        if let Some(open) = self.take_open(id) {
             self.take_back(vec![open]);
         }
     }
 
     /// An answer that arrives after the turn, or after the request was withdrawn, grants nothing.
-    pub(super) fn advised(&mut self, ask: &AskId, permit: Permit) {
-        if let Some(open) = self.take_open(ask) {
-            self.answer(open.ask, permit);
+    pub(super) fn advised(&mut self, id: &AgentRequestId, permit: Permit) {
+        if let Some(open) = self.take_open(id) {
+            self.answer(open.id, permit);
         }
     }
 
     /// No client can answer. The turn's policy decides whether the request stays pending; if not, an elicitation is
     /// declined.
-    pub(super) fn unanswered(&mut self, ask: &AskId, what: String) {
+    pub(super) fn unanswered(&mut self, id: &AgentRequestId, what: String) {
         let MachineState::Prompting(PromptTurn { turn, asked, .. }) = &self.state else { return };
-        let Some(open) = asked.iter().find(|open| open.ask == *ask) else { return };
+        let Some(open) = asked.iter().find(|open| open.id == *id) else { return };
         let escalated = open.tool.as_ref().and_then(|tool| turn.policy.rule(tool).escalated_by);
         let permit = match (&open.tool, escalated, turn.policy.unasked) {
             // The agent can still withdraw it, and a cancel still answers it.
@@ -306,7 +313,7 @@ impl SessionMachine {
             }
             (Some(_), None, UnattendedPolicy::Deny) => Permit::Reject,
         };
-        self.advised(ask, permit);
+        self.advised(id, permit);
     }
 
     /// Cancels the turn at once; it fails when the agent has stopped.
@@ -316,13 +323,13 @@ impl SessionMachine {
     }
 
     /// Removes a request from the pending ones.
-    fn take_open(&mut self, ask: &AskId) -> Option<PendingRequest> {
+    fn take_open(&mut self, id: &AgentRequestId) -> Option<PendingRequest> {
         let MachineState::Prompting(PromptTurn { asked, .. }) = &mut self.state else { return None };
-        let index = asked.iter().position(|open| open.ask == *ask)?;
+        let index = asked.iter().position(|open| open.id == *id)?;
         Some(asked.swap_remove(index))
     }
 
-    pub(super) fn answer(&mut self, ask: AskId, permit: Permit) {
+    pub(super) fn answer(&mut self, id: AgentRequestId, permit: Permit) {
         if let MachineState::Prompting(PromptTurn { turn, .. }) = &mut self.state {
             match permit {
                 Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,
@@ -332,12 +339,12 @@ impl SessionMachine {
                 Permit::Unchosen(_) | Permit::Elicited(_) | Permit::Declined | Permit::Cancelled => {}
             }
         }
-        self.do_(Effect::Permit(ask, permit));
+        self.do_(Effect::AnswerRequest(id, permit));
     }
 
     /// Answers the pending requests of a cancelled or ended turn as cancelled.
     pub(super) fn take_back(&mut self, asked: Vec<PendingRequest>) {
-        self.out.extend(asked.into_iter().map(|open| Effect::Permit(open.ask, Permit::Cancelled)));
+        self.out.extend(asked.into_iter().map(|open| Effect::AnswerRequest(open.id, Permit::Cancelled)));
     }
 }
 

@@ -121,7 +121,7 @@ impl SessionMachine {
             .offered
             .wished(&asked.name)
             .map_or_else(|| asked.name.clone(), |offered| offered.name.clone());
-        self.do_(Effect::Ask(AgentCall::Set(Setting { name, value: asked.value.clone() })));
+        self.do_(Effect::Call(AgentCall::Set(Setting { name, value: asked.value.clone() })));
         self.do_(Effect::Arm(Deadline::Setting));
         self.state = MachineState::Settling(SettingsRestore { live, how, asked, left });
     }

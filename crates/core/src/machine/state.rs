@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Alignment, Exchange, LineageReason, ReplayVerdict, RestoreError, RestoreProfile, Setting,
-    StopReason, ToolUse, Turn, TurnError, TurnId, TurnOutcome,
+    Advertised, AgentError, AgentRequestId, Alignment, Exchange, LineageReason, ReplayVerdict, RestoreError,
+    RestoreProfile, Setting, StopReason, ToolUse, Turn, TurnError, TurnId, TurnOutcome, TurnStop,
 };
 
-use super::{Advertised, AskId, OnResume, Rung, TurnStop, WakeOutcome};
+use super::{OnResume, Rung, WakeOutcome};
 
 /// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) struct Reset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ladder {
     pub(super) advertised: Advertised,
-    pub(super) habits: RestoreProfile,
+    pub(super) profile: RestoreProfile,
     /// The conversation so far.
     pub(super) exchanges: Vec<Exchange>,
     pub(super) on_resume: OnResume,
@@ -174,7 +174,7 @@ impl StopCause {
 /// An unanswered permission request or elicitation of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PendingRequest {
-    pub(super) ask: AskId,
+    pub(super) id: AgentRequestId,
     /// The tool use it wants permission for; `None` for an elicitation.
     pub(super) tool: Option<ToolUse>,
     /// Whether one of its options is known to approve.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, ErrorMeaning, Exchange, LineageReason,
-    LoadWait, MessageKind, OfferedSetting, PermissionMode, RecordId, ReplayVerdict, RestoreError,
-    RestoreProfile, Setting, SettingName, SettingValue, ToolUse,
+    AcpSessionId, Advertised, AgentRequestId, AgentSessionId, AgentSpec, AgentState, Choices, ChunkContent,
+    ErrorMeaning, Exchange, ForwardId, LineageReason, LoadWait, MessageKind, OfferedSetting, PermissionMode,
+    Permit, RecordId, ReplayVerdict, RestoreError, RestoreProfile, Setting, SettingName, SettingValue,
+    ToolUse,
 };
 
 mod adopting;
@@ -36,11 +37,11 @@ fn died() -> AgentError {
     AgentError::Died { agent: "a".into(), how: "exit code 1".into(), said: Vec::new() }
 }
 
-fn refused(reading: ErrorMeaning) -> Input {
-    Input::SetupRefused { reading, error: refusal(reading) }
+fn refused(meaning: ErrorMeaning) -> Input {
+    Input::SetupRefused(refusal(meaning))
 }
 
-fn refusal(reading: ErrorMeaning) -> AgentError {
+fn refusal(meaning: ErrorMeaning) -> AgentError {
     AgentError::Refused {
         agent: "a".into(),
         method: "m".into(),
@@ -48,7 +49,7 @@ fn refusal(reading: ErrorMeaning) -> AgentError {
         message: "no".into(),
         field: None,
         acp: Arc::from("{}"),
-        reading,
+        meaning,
     }
 }
 
@@ -78,8 +79,8 @@ fn chunk(kind: MessageKind, text: &str) -> Input {
 /// A forwarded request of a client.
 fn pass(id: u64) -> Input {
     let (method, params) = ("session/set_mode".into(), Arc::from("{}"));
-    Input::Pass(ForwardedRequest {
-        id: PassId(id),
+    Input::Forward(ForwardedRequest {
+        id: ForwardId(id),
         method,
         params,
         setting: None,
@@ -90,8 +91,8 @@ fn pass(id: u64) -> Input {
 
 /// A client's request to set a mode.
 fn pass_mode(id: u64, mode: &str) -> Input {
-    let Input::Pass(pass) = pass(id) else { panic!("a request") };
-    Input::Pass(ForwardedRequest { setting: Some(wish(SettingName::Mode, mode)), ..pass })
+    let Input::Forward(pass) = pass(id) else { panic!("a request") };
+    Input::Forward(ForwardedRequest { setting: Some(wish(SettingName::Mode, mode)), ..pass })
 }
 
 fn wish(name: SettingName, value: &str) -> Setting {
@@ -116,30 +117,30 @@ fn wishing() -> SessionMachine {
 /// A live session in which a client chose a mode.
 fn in_mode(mode: &str) -> SessionMachine {
     let mut machine = live(ALL);
-    let answered = Input::PassAnswered { pass: PassId(9), answer: Ok(Arc::from("{}")) };
-    feed(&mut machine, [pass_mode(9, mode), Input::Offered(offers(mode)), answered]);
+    let answered = Input::ForwardAnswered { id: ForwardId(9), answer: Ok(Arc::from("{}")) };
+    feed(&mut machine, [pass_mode(9, mode), Input::SettingsOffered(offers(mode)), answered]);
     machine
 }
 
 /// A state report of a version 2 agent.
 fn state(state: AgentState) -> Input {
-    let own = RequestId::new("own").unwrap();
-    Input::State { state, background: false, body: Some(Arc::from("state")), own }
+    let own_turn = RequestId::new("own").unwrap();
+    Input::StateReported { state, background: false, body: Some(Arc::from("state")), own_turn }
 }
 
 /// A state report of an agent with background work.
 fn beside(state: AgentState) -> Input {
-    let own = RequestId::new("own").unwrap();
-    Input::State { state, background: true, body: Some(Arc::from("state")), own }
+    let own_turn = RequestId::new("own").unwrap();
+    Input::StateReported { state, background: true, body: Some(Arc::from("state")), own_turn }
 }
 
-fn ask() -> AskId {
-    AskId("7".into())
+fn request_id() -> AgentRequestId {
+    AgentRequestId("7".into())
 }
 
 /// A permission request for a tool use of this kind.
 fn permission(kind: &str) -> Input {
-    Input::Permission { ask: ask(), tool: of_kind(kind), has_options: true, can_approve: true }
+    Input::Permission { id: request_id(), tool: of_kind(kind), has_options: true, can_approve: true }
 }
 
 fn of_kind(kind: &str) -> ToolUse {
@@ -172,19 +173,19 @@ fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchanges = (0..answered).map(exchange).collect();
     Input::AgentReady {
         advertised,
-        habits: RestoreProfile::default(),
+        profile: RestoreProfile::default(),
         exchanges,
-        spoken_at: Some(at(100)),
-        carried: None,
+        last_message_at: Some(at(100)),
+        carried_history: None,
         on_resume: OnResume::Nothing,
     }
 }
 
 /// A started agent with this profile, in a conversation of one answered prompt.
-fn ready_with(habits: RestoreProfile, advertised: Advertised) -> Input {
+fn ready_with(profile: RestoreProfile, advertised: Advertised) -> Input {
     match ready(advertised) {
-        Input::AgentReady { exchanges, spoken_at, carried, on_resume, .. } => {
-            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume }
+        Input::AgentReady { exchanges, last_message_at, carried_history, on_resume, .. } => {
+            Input::AgentReady { advertised, profile, exchanges, last_message_at, carried_history, on_resume }
         }
         other => other,
     }
@@ -238,7 +239,7 @@ fn forking() -> SessionMachine {
 /// A stored record, live again by resume.
 fn live(advertised: Advertised) -> SessionMachine {
     let mut machine = kept(1);
-    let answer = Input::Restored { inner: None };
+    let answer = Input::SessionRestored { agent_session: None };
     feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(advertised), answer]);
     assert!(machine.is_live(), "{:?}", machine.state);
     machine

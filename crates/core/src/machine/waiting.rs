@@ -1,8 +1,8 @@
 //! What a session currently waits for, for status reports.
 
+use super::SessionMachine;
 use super::state::{MachineState, PromptTurn, Reset, SettingsRestore};
-use super::{AskId, SessionMachine};
-use crate::model::{LineageReason, SettingName};
+use crate::model::{AgentRequestId, LineageReason, SettingName};
 
 /// What a session waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub enum WaitCondition {
     /// The end of the turn; the agent has received the prompt.
     TurnEnd,
     /// Answers of clients to pending requests of the agent.
-    Questions {
+    PendingRequests {
         /// The oldest pending request.
-        first: AskId,
+        first: AgentRequestId,
         /// How many are pending.
         open: usize,
     },
     /// The agent's process to exit.
-    AgentEnd,
+    AgentExit,
 }
 
 impl SessionMachine {
@@ -51,7 +51,7 @@ impl SessionMachine {
             MachineState::Prompting(PromptTurn { stopping: Some(_), .. }) => answer("session/cancel"),
             MachineState::Prompting(PromptTurn { asked, inserted, .. }) => match (asked.first(), inserted) {
                 (Some(first), _) => {
-                    Some(WaitCondition::Questions { first: first.ask.clone(), open: asked.len() })
+                    Some(WaitCondition::PendingRequests { first: first.id.clone(), open: asked.len() })
                 }
                 (None, true) => Some(WaitCondition::TurnEnd),
                 (None, false) => answer("session/prompt"),
@@ -59,7 +59,7 @@ impl SessionMachine {
             MachineState::Closing(advertised, _) if !advertised.close => answer("session/cancel"),
             MachineState::Closing(..) => answer("session/close"),
             MachineState::Deleting => answer("session/delete"),
-            MachineState::Ending(_) => Some(WaitCondition::AgentEnd),
+            MachineState::Ending(_) => Some(WaitCondition::AgentExit),
         }
     }
 }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnLimits,
-    TurnState, WakeOptions,
+    AgentState, Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId,
+    TurnLimits, TurnState, WakeOptions,
 };
 
 use super::state::{Activity, LiveSession, MachineState, PromptTurn};
-use super::{AgentState, Deadline, Effect, SessionMachine};
+use super::{Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
     pub(super) fn agent_state(
@@ -60,7 +60,7 @@ impl SessionMachine {
 
     fn keep_said(&mut self, body: Option<Arc<str>>) {
         if let Some(body) = body {
-            self.do_(Effect::Keep(body));
+            self.do_(Effect::PersistUpdate(body));
         }
     }
 

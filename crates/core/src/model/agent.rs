@@ -46,6 +46,31 @@ pub struct AgentAnswer {
 /// The longest command line, in characters, that a label shows uncut.
 const LABEL_CHARS: usize = 80;
 
+#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
+/// The capabilities that decide how a session is restored and how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Advertised {
+    /// `session/load`.
+    pub load: bool,
+    /// `session/resume` with a replay.
+    pub replay: bool,
+    /// `session/resume`.
+    pub resume: bool,
+    /// `session/list`.
+    pub list: bool,
+    /// `session/close`.
+    pub close: bool,
+    /// `session/delete`.
+    pub delete: bool,
+}
+
+impl Advertised {
+    /// Whether the agent can restore a session at all.
+    pub fn restores(self) -> bool {
+        self.load || self.resume || self.replay
+    }
+}
+
 impl AgentSpec {
     /// The default start timeout: long enough for a first `npx` to download its package.
     pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);

@@ -193,7 +193,7 @@ pub enum AgentError {
         /// The error object as received.
         acp: Arc<str>,
         /// What the error means for a session.
-        reading: ErrorMeaning,
+        meaning: ErrorMeaning,
     },
     /// It is an acpx, possibly on another machine, whose host ended during the turn.
     #[error(
@@ -339,8 +339,8 @@ impl AgentError {
             Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
             Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
             Self::SessionInUse { .. } => "SESSION_IN_USE",
-            Self::Refused { reading: ErrorMeaning::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
-            Self::Refused { reading: ErrorMeaning::LoginNeeded, .. } | Self::NoCredential { .. } => {
+            Self::Refused { meaning: ErrorMeaning::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
+            Self::Refused { meaning: ErrorMeaning::LoginNeeded, .. } | Self::NoCredential { .. } => {
                 "AUTH_REQUIRED"
             }
             Self::Refused { .. } => "AGENT_REFUSED",
@@ -358,9 +358,9 @@ impl AgentError {
     }
 
     /// What the error means for the session it was about.
-    pub fn reading(&self) -> ErrorMeaning {
+    pub fn meaning(&self) -> ErrorMeaning {
         match self {
-            Self::Refused { reading, .. } => *reading,
+            Self::Refused { meaning, .. } => *meaning,
             Self::NoCredential { .. } => ErrorMeaning::LoginNeeded,
             _ => ErrorMeaning::Broken,
         }
@@ -368,13 +368,13 @@ impl AgentError {
 
     /// Whether the agent's process no longer has the session, so that only another process can serve it.
     pub fn has_no_session(&self) -> bool {
-        matches!(self.reading(), ErrorMeaning::Lost | ErrorMeaning::WorkerDied)
+        matches!(self.meaning(), ErrorMeaning::Lost | ErrorMeaning::WorkerDied)
     }
 
     /// The same error with the agent's login methods in its message, if it requires a login.
     #[must_use]
     pub fn offering(mut self, ways: Option<&str>) -> Self {
-        if let (Self::Refused { reading: ErrorMeaning::LoginNeeded, message, .. }, Some(ways)) =
+        if let (Self::Refused { meaning: ErrorMeaning::LoginNeeded, message, .. }, Some(ways)) =
             (&mut self, ways)
         {
             message.push_str("; it offers ");
@@ -391,7 +391,7 @@ impl AgentError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
-            Self::Refused { method, reading: ErrorMeaning::LoginNeeded, .. } if method == "initialize" => {
+            Self::Refused { method, meaning: ErrorMeaning::LoginNeeded, .. } if method == "initialize" => {
                 Some(Self::LOGIN_FIRST)
             }
             Self::SlowStart { missed, .. } => missed.hint().or_else(|| Self::hint_of(self.code())),

@@ -131,6 +131,19 @@ number_id!(
     LineageIndex
 );
 
+/// The raw JSON-RPC id of a request from the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AgentRequestId(pub Box<str>);
+
+/// Identifies a forwarded request within its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ForwardId(pub u64);
+
+impl ForwardId {
+    /// The id of requests that no client sent: settings that are being restored.
+    pub const OURS: Self = Self(u64::MAX);
+}
+
 /// The three ids of a session as clients receive them. The third is present only when known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionIdentity {

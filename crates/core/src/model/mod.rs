@@ -35,7 +35,7 @@ mod turn;
 mod update;
 mod wake;
 
-pub use agent::{AgentAnswer, AgentBuild, AgentSpec};
+pub use agent::{Advertised, AgentAnswer, AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, ReplayVerdict};
 pub use answers::{OfferedAnswer, narrowest, unmistakable};
 pub use client_name::ClientName;
@@ -45,8 +45,8 @@ pub use directory_names::{DirectoryNameKind, DirectoryNames};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
 pub use failure::{AgentError, ErrorMeaning};
 pub use ids::{
-    AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
-    TurnId,
+    AcpSessionId, AgentRequestId, AgentSessionId, ForwardId, HostId, InvalidId, LineageIndex, RecordId,
+    RequestId, Seq, SessionIdentity, TurnId,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use login::{
@@ -59,7 +59,7 @@ pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
 pub use missed::MissedDeadline;
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{
-    Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse,
+    Decision, PermissionMode, PermissionPolicy, Permit, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse,
     UnattendedPolicy,
 };
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
@@ -77,6 +77,8 @@ pub use setting::{
 pub use terminal::{PreviousContent, TerminalText, TerminalTexts, command_line};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
-pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};
+pub use turn::{
+    AgentState, PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState, TurnStop,
+};
 pub use update::{ChunkContent, Content, Cost, MessageKind, SessionUsage, Update};
 pub use wake::{Fallback, WakeOptions};

@@ -77,6 +77,34 @@ pub enum ToolKind {
     Other,
 }
 
+/// The answer to a permission request or an elicitation of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit {
+    /// Approve.
+    Approve,
+    /// Reject.
+    Reject,
+    /// Reject: this rule escalates the request, and no client could answer it.
+    Escalated(Box<str>),
+    /// A client chose one of the agent's options.
+    Choose {
+        /// The option's id.
+        option: Box<str>,
+        /// Whether the option approves.
+        approves: bool,
+        /// The client's complete result, a JSON object.
+        result: Option<Arc<str>>,
+    },
+    /// A client's answer to a permission request that selects no option: the result, a JSON object.
+    Unchosen(Arc<str>),
+    /// A client's answer to an elicitation: the result, a JSON object.
+    Elicited(Arc<str>),
+    /// No client answers the elicitation.
+    Declined,
+    /// The turn is being cancelled, or the request was withdrawn.
+    Cancelled,
+}
+
 impl PermissionPolicy {
     /// The decision on a tool call.
     pub fn rule(&self, tool: &ToolUse) -> Ruling<'_> {

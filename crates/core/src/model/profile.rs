@@ -44,7 +44,7 @@ pub struct ErrorRow {
     /// The words, in lower case.
     pub words: Vec<String>,
     /// What it means.
-    pub reading: ErrorMeaning,
+    pub meaning: ErrorMeaning,
 }
 
 /// What to wait for before a load.
@@ -88,7 +88,7 @@ impl AgentProfile {
     }
 
     /// The part that decides how to restore a session.
-    pub fn habits(&self) -> RestoreProfile {
+    pub fn restore_profile(&self) -> RestoreProfile {
         RestoreProfile {
             needs_prompt_before_load: self.needs_prompt_before_load.unwrap_or(false),
             wait_before_load: self.wait_before_load.unwrap_or_default(),
@@ -98,12 +98,12 @@ impl AgentProfile {
     }
 
     /// What an error means, from its code and from its message and data in one text.
-    pub fn reading(&self, code: i64, text: &str) -> ErrorMeaning {
+    pub fn meaning_of(&self, code: i64, text: &str) -> ErrorMeaning {
         let text = text.to_lowercase();
         let fits = |row: &&ErrorRow| {
             row.code.is_none_or(|wanted| wanted == code) && row.words.iter().all(|word| text.contains(word))
         };
-        self.errors.iter().find(fits).map_or(ErrorMeaning::Broken, |row| row.reading)
+        self.errors.iter().find(fits).map_or(ErrorMeaning::Broken, |row| row.meaning)
     }
 }
 

@@ -69,7 +69,7 @@ mod tests {
             message: "Invalid params: cwd: /gone is not a directory".into(),
             field: Some("cwd".into()),
             acp: "{}".into(),
-            reading: ErrorMeaning::Broken,
+            meaning: ErrorMeaning::Broken,
         };
         let error = RestoreError::new(&refused, at);
         let expected = "session/load failed: Invalid params: cwd: /gone is not a directory (-32602)";

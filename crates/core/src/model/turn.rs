@@ -48,6 +48,32 @@ pub struct PermissionCount {
     pub rejected: u32,
 }
 
+/// The result of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnStop {
+    /// Why the turn stopped.
+    pub reason: StopReason,
+    /// Token usage as the agent reported it: a JSON object.
+    pub usage: Option<Arc<str>>,
+}
+
+impl From<StopReason> for TurnStop {
+    fn from(reason: StopReason) -> Self {
+        Self { reason, usage: None }
+    }
+}
+
+/// The working state that a version 2 agent reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentState {
+    /// The agent works, or waits for an answer to a request.
+    Working,
+    /// The agent is idle; how its work ended, if it reports that.
+    Idle(Option<Result<TurnStop, AgentError>>),
+    /// A state that we do not know.
+    Other,
+}
+
 impl Turn {
     /// The prompt of a turn that the agent began by itself, as version 2 agents may.
     pub const NO_PROMPT: &str = "[]";

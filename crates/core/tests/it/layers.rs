@@ -8,7 +8,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("machine", &["model"]),
     ("wire", &[]),
     ("store", &["model"]),
-    ("acp", &["model", "machine", "wire"]),
+    ("acp", &["model", "wire"]),
     ("tools", &["model"]),
     ("engine", &["model", "machine", "wire", "store", "acp", "tools"]),
     ("protocol", &["model", "machine", "wire", "store", "acp", "tools", "engine"]),

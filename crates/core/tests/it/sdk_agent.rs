@@ -9,11 +9,11 @@ use acpx_core::acp::client::{
 };
 use acpx_core::acp::{Capabilities, PromptContent, update};
 use acpx_core::engine::{Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session};
-use acpx_core::machine::{Advertised, Permit, Rung, WakeOutcome};
+use acpx_core::machine::{Rung, WakeOutcome};
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, ErrorMeaning, HostId,
-    McpServer, McpTransport, MessageKind, NamedValue, PermissionMode, ProtocolVersion, ReplayVerdict,
-    Secrets, Seq, StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update,
+    AbsolutePath, AcpSessionId, Advertised, AgentError, AgentSessionId, AgentSpec, Entry, ErrorMeaning,
+    HostId, McpServer, McpTransport, MessageKind, NamedValue, PermissionMode, Permit, ProtocolVersion,
+    ReplayVerdict, Secrets, Seq, StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update,
 };
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::Environment;
@@ -250,7 +250,7 @@ async fn a_session_it_does_not_know_is_lost() {
         message: "Resource not found".to_owned(),
         field: None,
         acp: Arc::from(r#"{"code":-32002,"message":"Resource not found","data":{"uri":"unknown"}}"#),
-        reading: ErrorMeaning::Lost,
+        meaning: ErrorMeaning::Lost,
     };
     assert_eq!(pair.call(load).await, (vec![], AgentResponse::Restored(Err(error))));
 }

@@ -5,9 +5,9 @@ use acpx_core::acp::client::{
     AgentConnection, AgentResponse, InitializedAgent, MessageContext, OutgoingLine, ParsedMessage,
     SessionWorkspace,
 };
-use acpx_core::machine::{AgentState, TurnStop};
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, ChunkContent, MessageKind, ProtocolVersion, Secrets, StopReason, Update,
+    AbsolutePath, AcpSessionId, AgentState, ChunkContent, MessageKind, ProtocolVersion, Secrets, StopReason,
+    TurnStop, Update,
 };
 use acpx_core::wire::{self, WireLimits};
 use acpx_testkit::TempHome;

@@ -37,7 +37,7 @@ pub(super) async fn look(
     let seen = match examine(settings, servers).await? {
         Ok(seen) => seen,
         Err(CliError::Session(SessionError::Agent(error)))
-            if error.reading() == ErrorMeaning::LoginNeeded =>
+            if error.meaning() == ErrorMeaning::LoginNeeded =>
         {
             login_missing(settings, &error, report)?;
             return Ok(None);
@@ -147,7 +147,7 @@ fn abilities(can: &Capabilities, trial: &Trial) -> String {
 
 /// How an agent behaves where agents differ, in words.
 fn behaviour(known_as: Option<&str>, profile: &AgentProfile) -> String {
-    let habits = profile.habits();
+    let habits = profile.restore_profile();
     let says = [
         (habits.needs_prompt_before_load, "a session without a prompt is not written down"),
         (habits.wait_before_load == LoadWait::NextMinute, "a session is not loaded in the minute it began"),
@@ -171,7 +171,7 @@ fn login(settings: &CommandSettings, seen: &Examination, report: &mut DoctorRepo
         }
         Trial::Refused(error) => error,
     };
-    if error.reading() != ErrorMeaning::LoginNeeded {
+    if error.meaning() != ErrorMeaning::LoginNeeded {
         let hint = hint_without_record(error.code()).or(error.hint()).map(str::to_owned);
         return report.say(&Finding::fail("session", error.to_string(), hint));
     }

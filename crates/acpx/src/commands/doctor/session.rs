@@ -223,7 +223,7 @@ async fn restorable(
         ));
     }
     if let Trial::Refused(error) = &agent.trial
-        && error.reading() == ErrorMeaning::LoginNeeded
+        && error.meaning() == ErrorMeaning::LoginNeeded
     {
         return report.say(&Finding::warn(
             "restore",
@@ -232,7 +232,7 @@ async fn restorable(
         ));
     }
     let session = record.lineage.current().session.clone();
-    if record.answered_turns == 0 && agent.profile.habits().needs_prompt_before_load {
+    if record.answered_turns == 0 && agent.profile.restore_profile().needs_prompt_before_load {
         let words = "nothing was said in it yet, and this agent has not written it down: it begins afresh";
         return report.say(&Finding::ok("restore", words));
     }

@@ -3,8 +3,7 @@
 //! It reads the lines of the turn, in every format, and evaluates the policy with the same code as the host.
 
 use acpx_core::acp::client::{KnownTools, PermissionRequest, tool_request_use};
-use acpx_core::machine::Permit;
-use acpx_core::model::{Direction, ToolUse, Update};
+use acpx_core::model::{Direction, Permit, ToolUse, Update};
 use acpx_core::wire::RpcMessage;
 
 use super::updates::UpdateReader;

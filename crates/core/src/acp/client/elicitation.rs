@@ -6,8 +6,7 @@ use agent_client_protocol_schema::v1 as acp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::machine::{AskId, Permit};
-use crate::model::{PLACEHOLDER, is_secret_name};
+use crate::model::{AgentRequestId, PLACEHOLDER, Permit, is_secret_name};
 use crate::wire::encode;
 
 use super::call::json;
@@ -16,7 +15,7 @@ use super::{AgentConnection, OutgoingLine, rpc_id};
 impl AgentConnection {
     /// The response to an `elicitation/create` with these params; forwards the client's result if there is one. Values
     /// typed into secret fields are masked in the stored line, and learned as secrets for later lines.
-    pub fn elicited(&mut self, ask: &AskId, params: &str, answer: &Permit) -> OutgoingLine {
+    pub fn elicited(&mut self, ask: &AgentRequestId, params: &str, answer: &Permit) -> OutgoingLine {
         let result = match answer {
             Permit::Elicited(result) => result.to_string(),
             Permit::Cancelled => said(acp::ElicitationAction::Cancel),

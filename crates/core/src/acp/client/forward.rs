@@ -3,8 +3,7 @@
 //! A method that the agent does not advertise, or the session does not offer, cannot be called: as for our own calls,
 //! only a value that such an agent provides builds the request.
 
-use crate::machine::PassId;
-use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion, Setting};
+use crate::model::{AcpSessionId, AgentError, EventKind, ForwardId, ProtocolVersion, Setting};
 use crate::wire::splice::{PathStep, locate};
 use crate::wire::{RpcId, RpcMessage, encode};
 
@@ -22,7 +21,7 @@ pub struct ForwardMethod<'a> {
 
 /// A forwarded client request without a response.
 pub(super) struct PendingForward {
-    pass: PassId,
+    pass: ForwardId,
     request: RpcId,
     /// The setting it chooses, if any.
     chosen: Option<SettingChoice>,
@@ -55,7 +54,7 @@ impl AgentConnection {
     /// The request for a setting, if the agent offers it.
     pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<OutgoingLine, AgentError> {
         let (method, params) = settings::request(setting, session, self.version);
-        self.passing(method)?.request(PassId::OURS, session, &params)
+        self.passing(method)?.request(ForwardId::OURS, session, &params)
     }
 
     /// A method to forward a client's request with, if the agent offers it.
@@ -76,7 +75,7 @@ impl AgentConnection {
     }
 
     /// The line that withdraws a client's request; `None` if the agent has responded.
-    pub fn withdraw(&self, pass: PassId) -> Option<OutgoingLine> {
+    pub fn withdraw(&self, pass: ForwardId) -> Option<OutgoingLine> {
         let PendingForward { request, .. } = self.passed.iter().find(|passed| passed.pass == pass)?;
         let params = format!(r#"{{"requestId":{request}}}"#);
         Some(OutgoingLine::notification(&self.peer, "$/cancel_request", &params))
@@ -126,7 +125,7 @@ impl ForwardMethod<'_> {
     /// Builds the request for this session; all other params are the client's, unchanged.
     pub fn request(
         self,
-        pass: PassId,
+        pass: ForwardId,
         session: &AcpSessionId,
         params: &str,
     ) -> Result<OutgoingLine, AgentError> {

@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::machine::{AgentState, AskId};
-use crate::model::{AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, Update};
+use crate::model::{
+    AcpSessionId, AgentProfile, AgentRequestId, AgentState, Direction, EventKind, ProtocolVersion, Secrets,
+    Update,
+};
 use crate::wire::splice::{PathStep, locate};
 use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
@@ -111,17 +113,17 @@ pub enum ParsedMessage {
     /// Whether the agent works, and whether it also has background work.
     State(AgentState, bool),
     /// A permission request.
-    Permission(AskId, PermissionRequest),
+    Permission(AgentRequestId, PermissionRequest),
     /// An elicitation, with the request's params.
-    Elicitation(AskId, Arc<str>),
+    Elicitation(AgentRequestId, Arc<str>),
     /// A file or terminal request, with the params as the agent wrote them.
-    Tool(AskId, ToolRequest, Arc<str>),
+    Tool(AgentRequestId, ToolRequest, Arc<str>),
     /// The connection to a remote agent was lost or restored.
     Way(RemoteLinkState),
     /// The agent withdrew a request.
-    Withdrawn(AskId),
+    Withdrawn(AgentRequestId),
     /// A request that is refused, with the error.
-    Refused(AskId, RpcError),
+    Refused(AgentRequestId, RpcError),
     /// A response to one of our requests.
     Answer(AgentResponse),
     /// A response to an inquiry, which is not part of the session.
@@ -141,7 +143,7 @@ pub enum RemoteLinkState {
 
 impl ParsedMessage {
     /// The id of the request, if it needs a response.
-    pub fn ask(&self) -> Option<&AskId> {
+    pub fn ask(&self) -> Option<&AgentRequestId> {
         match self {
             Self::Permission(ask, _)
             | Self::Elicitation(ask, _)
@@ -330,7 +332,7 @@ impl AgentConnection {
         written: &RpcMessage,
         session: Option<&AcpSessionId>,
     ) -> ParsedMessage {
-        let ask = AskId(id.as_str().into());
+        let ask = AgentRequestId(id.as_str().into());
         let params = message.params().unwrap_or("null");
         match message.method() {
             Some("session/request_permission") => match self.about(params, session, true) {
@@ -394,7 +396,7 @@ impl AgentConnection {
     }
 
     /// The error response to an agent's request.
-    pub fn refusal(&self, ask: &AskId, error: &RpcError) -> OutgoingLine {
+    pub fn refusal(&self, ask: &AgentRequestId, error: &RpcError) -> OutgoingLine {
         self.said_by_client(encode::error_response(&rpc_id(ask), error))
     }
 }
@@ -412,10 +414,10 @@ fn named_session(params: &str) -> Option<String> {
 fn withdrawn(message: &RpcMessage) -> ParsedMessage {
     let params = message.params().unwrap_or("null");
     let id = locate(params, &[PathStep::Key("requestId")]).and_then(|range| RpcId::from_raw(&params[range]));
-    id.map_or(ParsedMessage::Nothing, |id| ParsedMessage::Withdrawn(AskId(id.as_str().into())))
+    id.map_or(ParsedMessage::Nothing, |id| ParsedMessage::Withdrawn(AgentRequestId(id.as_str().into())))
 }
 
-fn rpc_id(ask: &AskId) -> RpcId {
+fn rpc_id(ask: &AgentRequestId) -> RpcId {
     RpcId::from_raw(&ask.0).unwrap_or_else(RpcId::null)
 }
 

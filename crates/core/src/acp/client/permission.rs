@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::machine::{AskId, Permit};
-use crate::model::{SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
+use crate::model::{AgentRequestId, Permit, SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
 use crate::wire::encode;
 use crate::wire::splice::{PathStep, locate};
 
@@ -108,7 +107,7 @@ impl PermissionRequest {
             Some((option, kind)) => Permit::Choose {
                 option: option.as_str().into(),
                 approves: kind.starts_with(ALLOWS),
-                said: said.cloned(),
+                result: said.cloned(),
             },
             None => Permit::Reject,
         }
@@ -136,7 +135,7 @@ impl PermissionRequest {
     /// The result for the agent, with the narrowest matching option.
     pub(super) fn result(&self, permit: &Permit) -> String {
         match permit {
-            Permit::Choose { said: Some(said), .. } | Permit::Unchosen(said) => said.to_string(),
+            Permit::Choose { result: Some(said), .. } | Permit::Unchosen(said) => said.to_string(),
             other => json!({ "outcome": self.outcome(other) }).to_string(),
         }
     }
@@ -201,14 +200,14 @@ struct EscalationMeta<'a> {
 
 impl AgentConnection {
     /// The response to a permission request.
-    pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> OutgoingLine {
+    pub fn permit(&self, ask: &AgentRequestId, request: &PermissionRequest, permit: &Permit) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), &request.result(permit)))
     }
 
     /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.
     pub fn escalate(
         &self,
-        ask: &AskId,
+        ask: &AgentRequestId,
         request: &PermissionRequest,
         escalation: &Escalation<'_>,
     ) -> OutgoingLine {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::machine::{AgentState, PassId, TurnStop};
 use crate::model::{
-    AcpSessionId, AgentError, AgentProfile, AgentSessionId, ErrorMeaning, ProtocolVersion, StopReason,
-    Timestamp, ways_in_words,
+    AcpSessionId, AgentError, AgentProfile, AgentSessionId, AgentState, ErrorMeaning, ForwardId,
+    ProtocolVersion, StopReason, Timestamp, TurnStop, ways_in_words,
 };
 use crate::wire::splice::{PathStep, elements, locate};
 use crate::wire::{RpcError, RpcMessage};
@@ -31,7 +30,7 @@ pub enum AgentResponse {
     Inserted(Arc<str>),
     /// To a forwarded client request: the agent's result, and an update line for a change that the agent itself did not
     /// report.
-    Passed(PassId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
+    Passed(ForwardId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
     /// To `session/close`. A session the agent does not know counts as closed.
@@ -117,8 +116,8 @@ pub(super) fn read(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage
         "authenticate" | "auth/login" => {
             AgentResponse::Login(result().map(drop).map_err(|error| match error {
                 AgentError::Refused { agent, method, code, message, field, acp, .. } => {
-                    let reading = ErrorMeaning::LoginNeeded;
-                    AgentError::Refused { agent, method, code, message, field, acp, reading }
+                    let meaning = ErrorMeaning::LoginNeeded;
+                    AgentError::Refused { agent, method, code, message, field, acp, meaning }
                 }
                 other => other,
             }))
@@ -187,7 +186,7 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
         code: error.code,
         message: text,
         acp: Arc::from(raw),
-        reading: reading_of(speaker.profile, method, &error, field.as_deref()),
+        meaning: reading_of(speaker.profile, method, &error, field.as_deref()),
         field,
     };
     // A client that logs in or out already knows the login methods.

@@ -9,8 +9,9 @@ use agent_client_protocol_schema::v1 as acp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::machine::AskId;
-use crate::model::{AcpSessionId, PreviousContent, Secrets, ToolUse, command_line, is_secret_name};
+use crate::model::{
+    AcpSessionId, AgentRequestId, PreviousContent, Secrets, ToolUse, command_line, is_secret_name,
+};
 use crate::wire::{RpcError, encode};
 
 use super::call::json as to_json;
@@ -282,7 +283,7 @@ impl AgentConnection {
 
     /// The response to a file or terminal request. If the output is truncated, its stored form drops what may be the
     /// end of a secret.
-    pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> OutgoingLine {
+    pub fn provide(&self, ask: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
         let told = self.answer_line(ask, answer);
         match answer {
             ToolAnswer::Shown { output, truncated: true, exit } => {
@@ -295,7 +296,7 @@ impl AgentConnection {
         }
     }
 
-    fn answer_line(&self, ask: &AskId, answer: &ToolAnswer) -> OutgoingLine {
+    fn answer_line(&self, ask: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
         let exited = |ExitStatus { code, signal }: &ExitStatus| {
             acp::TerminalExitStatus::new().exit_code(*code).signal(signal.clone())
         };
@@ -313,7 +314,7 @@ impl AgentConnection {
     }
 
     /// The response with a client's result, unchanged.
-    pub fn pass_back(&self, ask: &AskId, result: &str) -> OutgoingLine {
+    pub fn pass_back(&self, ask: &AgentRequestId, result: &str) -> OutgoingLine {
         self.said_by_client(encode::response(&rpc_id(ask), result))
     }
 

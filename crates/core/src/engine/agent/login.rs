@@ -18,8 +18,7 @@ use crate::acp::client::{
     RedactedLine,
 };
 use crate::acp::login_ways;
-use crate::machine::Permit;
-use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Seq, ways_in_words};
+use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Permit, Seq, ways_in_words};
 use crate::wire::RpcError;
 
 use super::launch_spec::LaunchSpec;

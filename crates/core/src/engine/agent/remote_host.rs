@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::acp::acpx_peer;
 use crate::acp::client::{RedactedLine, RemoteLinkState};
-use crate::machine::{AgentState, Input, OnResume};
+use crate::machine::{Input, OnResume};
 use crate::model::{
-    Content, Direction, Event, Fact, LineageIndex, MessageKind, RecordId, Seq, StopReason, TurnError, Update,
+    AgentState, Content, Direction, Event, Fact, LineageIndex, MessageKind, RecordId, Seq, StopReason,
+    TurnError, Update,
 };
 use crate::wire::RpcMessage;
 

@@ -43,7 +43,7 @@ impl SessionTask {
         self.record_strays(strays);
         let fault = self.fault.take().filter(|_| ended == TerminationOutcome::Gone);
         self.persist_run_end(fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())));
-        self.feed(Input::AgentEnded);
+        self.feed(Input::AgentStopped);
     }
 
     /// Ends an agent that sends more than it may.
@@ -66,7 +66,7 @@ impl SessionTask {
         self.forget_agent();
         let run = self.persist_run_end(AgentEnd::Otherwise(error.to_string()));
         self.leftover = Some(Leftover { run, ..leftover });
-        self.feed(Input::AgentGone(error));
+        self.feed(Input::AgentExited(error));
     }
 
     /// Persists how the agent's process ended, if one ran, and returns the stored run.

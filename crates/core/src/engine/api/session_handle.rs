@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::acp::ExtraParams;
 use crate::acp::client::SessionOffer;
 use crate::acp::settings;
-use crate::machine::{ForwardError, ForwardedRequest, PassId, PromptRefusal, WakeError, WakeOutcome};
+use crate::machine::{ForwardError, ForwardedRequest, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, AgentMemory, McpServer, ProtocolVersion, RecordId, RequestId,
-    Scope, Seq, SessionIdentity, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, AgentMemory, ForwardId, McpServer, ProtocolVersion, RecordId,
+    RequestId, Scope, Seq, SessionIdentity, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store};
 
@@ -263,7 +263,7 @@ impl Session {
 
     /// The error for a client whose start wait has passed: names the step, or the request, that the agent has not
     /// finished.
-    async fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> SessionError {
+    async fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> SessionError {
         let (reply, answer) = oneshot::channel();
         match self.ask(SessionCommand::SlowStart(wait, pass, reply), answer).await {
             Ok(error) => SessionError::Agent(error),
@@ -353,7 +353,7 @@ impl Session {
             let (method, problem) = (method.to_owned(), format!("it is longer than {}", self.longest_prompt));
             return Err(AgentError::BadRequest { method, problem }.into());
         }
-        let id = PassId(self.passes.fetch_add(1, Ordering::Relaxed));
+        let id = ForwardId(self.passes.fetch_add(1, Ordering::Relaxed));
         let setting = settings::chosen(method, params);
         let (method, params, options) = (method.into(), params.into(), restore.options);
         let start_wait = restore.start_wait;
@@ -501,7 +501,7 @@ impl Session {
 /// RAII guard: withdraws a client's request if the client stops waiting for it.
 struct ForwardedRequestGuard<'a> {
     session: &'a Session,
-    pass: Option<PassId>,
+    pass: Option<ForwardId>,
 }
 
 impl Drop for ForwardedRequestGuard<'_> {

@@ -7,8 +7,7 @@ use tokio::time::Instant;
 
 use crate::acp::client::{AgentResponse, MessageContext, OutgoingLine, ParsedMessage, SessionWorkspace};
 use crate::acp::{AgentInfo, Capabilities};
-use crate::machine::Permit;
-use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Profiles, ProtocolVersion};
+use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Permit, Profiles, ProtocolVersion};
 use crate::tools::{ProcessExit, TerminationOutcome};
 use crate::wire::RpcError;
 

@@ -3,8 +3,8 @@
 //! A request is persisted before it is dispatched, and a decision before it is sent.
 
 use crate::acp::client::{Escalation, PermissionRequest, RedactedLine, is_elicitation_answer};
-use crate::machine::{AskId, Input, Permit};
-use crate::model::{Fact, Seq, Timestamp, ToolKind, ToolUse, TurnId};
+use crate::machine::Input;
+use crate::model::{AgentRequestId, Fact, Permit, Seq, Timestamp, ToolKind, ToolUse, TurnId};
 use crate::wire::RpcError;
 
 use super::request::{ClientDecision, RequestDetails, RequestedPermission};
@@ -17,7 +17,7 @@ const WHAT_BYTES: usize = 1024;
 /// A request to dispatch.
 pub(crate) struct Consulting {
     turn: Option<TurnId>,
-    ask: AskId,
+    ask: AgentRequestId,
     at: Timestamp,
     /// The last stored event. The request is not after it.
     seq: Seq,
@@ -27,7 +27,7 @@ pub(crate) struct Consulting {
 
 impl SessionTask {
     /// Schedules a request to be dispatched once it is persisted.
-    pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AskId) {
+    pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AgentRequestId) {
         let (seq, waits) = (self.journal.last(), self.machine.waits_for_answers());
         self.actions.push(SessionAction::Consult(Consulting { turn, ask, at: now, seq, waits }));
     }
@@ -63,7 +63,7 @@ impl SessionTask {
 
     /// Persists that a client is asked about a file or a command. The agent's own request does not show that, because
     /// the decision to ask is made here.
-    pub(crate) fn record_permission_asked(&mut self, ask: &AskId) {
+    pub(crate) fn record_permission_asked(&mut self, ask: &AgentRequestId) {
         if matches!(self.asks.get(ask), Some(Ask::Tool(_))) {
             let fact = Fact::PermissionAsked { request: ask.0.to_string() };
             self.journal.append_fact_in(self.now(), self.machine.current_turn(), &fact);
@@ -71,13 +71,13 @@ impl SessionTask {
     }
 
     /// Applies a client's decision; `None` if there is none.
-    pub(crate) fn on_decision(&mut self, ask: AskId, decision: Option<ClientDecision>) {
+    pub(crate) fn on_decision(&mut self, ask: AgentRequestId, decision: Option<ClientDecision>) {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => {
                 return self.feed(match decision {
-                    Some(decision) => Input::Advised { ask, permit: elicited(decision) },
-                    None => Input::Unanswered { ask, what: String::new() },
+                    Some(decision) => Input::RequestAnswered { id: ask, permit: elicited(decision) },
+                    None => Input::RequestUnanswerable { id: ask, summary: String::new() },
                 });
             }
             Some(Ask::Tool(tool)) => match tool.question() {
@@ -94,7 +94,7 @@ impl SessionTask {
             Some(ClientDecision::Cancel) => Permit::Cancelled,
             None => {
                 let what = self.what_may_be_kept(&request.tool);
-                return self.feed(Input::Unanswered { ask, what });
+                return self.feed(Input::RequestUnanswerable { id: ask, summary: what });
             }
         };
         let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
@@ -105,7 +105,7 @@ impl SessionTask {
             }
             _ => None,
         };
-        self.feed(Input::Advised { ask: ask.clone(), permit });
+        self.feed(Input::RequestAnswered { id: ask.clone(), permit });
         // A decision that was not accepted grants nothing.
         if let Some(granted) = granted.filter(|_| !self.asks.contains_key(&ask)) {
             self.consultations.grant(granted);
@@ -122,7 +122,13 @@ impl SessionTask {
         kept
     }
 
-    pub(crate) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
+    pub(crate) fn permit(
+        &mut self,
+        now: Timestamp,
+        turn: Option<TurnId>,
+        ask: &AgentRequestId,
+        permit: &Permit,
+    ) {
         self.consultations.withdraw(ask);
         // A scheduled request is dropped: the agent may reuse its id by then.
         self.actions.retain(
@@ -149,7 +155,7 @@ impl SessionTask {
     }
 
     /// Refuses a request with the id of a pending one: the decision on the first must not apply to it.
-    pub(crate) fn refuse_second(&mut self, ask: &AskId, line: RedactedLine) {
+    pub(crate) fn refuse_second(&mut self, ask: &AgentRequestId, line: RedactedLine) {
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.journal.append_line(now, turn, line);
         if let Some(agent) = &self.agent {
@@ -159,7 +165,7 @@ impl SessionTask {
         }
     }
 
-    pub(crate) fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
+    pub(crate) fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AgentRequestId) {
         if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
             let answer = agent.connection.refusal(ask, &error);
             self.send(now, turn, answer);

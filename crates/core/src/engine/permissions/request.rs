@@ -11,8 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::client::{PermissionRequest, ToolRequest};
-use crate::machine::AskId;
-use crate::model::{LineageIndex, PreviousContent, ProtocolVersion, Seq, Timestamp, ToolUse};
+use crate::model::{AgentRequestId, LineageIndex, PreviousContent, ProtocolVersion, Seq, Timestamp, ToolUse};
 use crate::wire::RpcError;
 
 /// How many grants are remembered until the agent uses them. Agents use each before they request the next.
@@ -223,16 +222,16 @@ enum DecisionStep {
 #[derive(Debug, PartialEq)]
 pub(crate) enum DecisionEvent {
     /// A person is asked.
-    Put(AskId),
+    Put(AgentRequestId),
     /// The answer; `None` if the client gave none.
-    Said(AskId, Option<ClientDecision>),
+    Said(AgentRequestId, Option<ClientDecision>),
 }
 
 /// The pending requests of a session.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDecisions {
-    open: JoinSet<(AskId, u64, DecisionStep)>,
-    waiting: HashMap<AskId, Out>,
+    open: JoinSet<(AgentRequestId, u64, DecisionStep)>,
+    waiting: HashMap<AgentRequestId, Out>,
     /// How many requests were sent. An agent may reuse an id; this number is unique, so that no answer applies to
     /// another request.
     put: u64,
@@ -249,7 +248,12 @@ struct Out {
 
 impl PendingDecisions {
     /// Sends a request; without a responder the answer is `None`. Withdraws a pending request with the same id.
-    pub(crate) fn put(&mut self, ask: AskId, asked: RequestDetails, responder: Option<&ResponderSender>) {
+    pub(crate) fn put(
+        &mut self,
+        ask: AgentRequestId,
+        asked: RequestDetails,
+        responder: Option<&ResponderSender>,
+    ) {
         self.withdraw(&ask);
         self.put += 1;
         let (putting, number, name) = (put(asked, responder), self.put, ask.clone());
@@ -283,7 +287,7 @@ impl PendingDecisions {
     }
 
     /// Withdraws a request.
-    pub(crate) fn withdraw(&mut self, ask: &AskId) {
+    pub(crate) fn withdraw(&mut self, ask: &AgentRequestId) {
         if let Some(out) = self.waiting.remove(ask) {
             out.task.abort();
         }
@@ -340,7 +344,7 @@ mod tests {
     async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
         let (responder, mut asked) = mpsc::channel(1);
         let mut consultations = PendingDecisions::default();
-        let ask = |number: &str| AskId(number.into());
+        let ask = |number: &str| AgentRequestId(number.into());
         consultations.put(ask("1"), question(), Some(&responder));
         consultations.put(ask("2"), question(), Some(&responder));
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask("2"), Some(ClientDecision::Reject)));
@@ -358,7 +362,7 @@ mod tests {
     async fn that_a_person_is_asked_is_heard_once_and_before_the_answer() {
         let (responder, mut asked) = mpsc::channel(1);
         let mut consultations = PendingDecisions::default();
-        let ask = AskId("1".into());
+        let ask = AgentRequestId("1".into());
         consultations.put(ask.clone(), question(), Some(&responder));
         let mut question = asked.recv().await.unwrap();
         question.waits_for_somebody();
@@ -371,7 +375,7 @@ mod tests {
     async fn no_word_on_a_withdrawn_question_counts_for_another_of_its_number() {
         let (responder, mut asked) = mpsc::channel(2);
         let mut consultations = PendingDecisions::default();
-        let ask = AskId("1".into());
+        let ask = AgentRequestId("1".into());
         // The event of the first request is not read before that request is withdrawn and another one is sent.
         consultations.put(ask.clone(), question(), Some(&responder));
         let mut first = asked.recv().await.unwrap();

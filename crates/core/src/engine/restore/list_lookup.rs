@@ -16,7 +16,7 @@ const MAX_PAGES: usize = 20;
 impl SessionTask {
     /// Looks for this session on a page of the agent's list. A failed list counts as not found.
     pub(crate) fn on_list_page(&mut self, page: Option<ListPage>) {
-        let Some(ListPage { sessions, next }) = page else { return self.feed(Input::Listed(None)) };
+        let Some(ListPage { sessions, next }) = page else { return self.feed(Input::SessionListed(None)) };
         let wanted = self.machine.target_session();
         if let Some(row) = sessions.into_iter().find(|row| Some(&row.session) == wanted) {
             return self.actions.push(SessionAction::Found(Box::new(row)));
@@ -30,7 +30,7 @@ impl SessionTask {
                 let now = self.now();
                 self.send(now, None, request);
             }
-            _ => self.feed(Input::Listed(None)),
+            _ => self.feed(Input::SessionListed(None)),
         }
     }
 
@@ -52,7 +52,7 @@ impl SessionTask {
         if let Some(at) = updated_at {
             self.journal.note_spoken_elsewhere(self.now(), at);
         }
-        self.feed(Input::Listed(updated_at));
+        self.feed(Input::SessionListed(updated_at));
     }
 
     /// The first user message of an adopted session is its title, if the agent has none.

@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use crate::acp::ExtraParams;
 use crate::acp::client::AgentResponse;
-use crate::machine::{ForwardError, ForwardedRequest, Input, PassId, PromptRefusal, WakeError, WakeOutcome};
+use crate::machine::{ForwardError, ForwardedRequest, Input, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, Fallback, McpServer, RequestId, Scope, Seq, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, Fallback, ForwardId, McpServer, RequestId, Scope, Seq, Setting,
+    Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
@@ -48,7 +49,7 @@ pub(crate) enum SessionCommand {
     /// Forwards a request to the agent, outside any turn.
     Pass(Box<RestoreSession>, ForwardedRequest, oneshot::Sender<Result<Arc<str>, ForwardError>>),
     /// Withdraws a forwarded request.
-    Withdraw(PassId),
+    Withdraw(ForwardId),
     /// Queries the agent about its other sessions, if it runs.
     Inquire(Inquiry, oneshot::Sender<Result<AgentResponse, SessionQueryError>>),
     Cancel(Option<TurnId>, Option<ExtraParams>),
@@ -68,7 +69,7 @@ pub(crate) enum SessionCommand {
     /// Reports what the session waits for.
     Waiting(oneshot::Sender<Option<WaitReason>>),
     /// Reports what the agent has not done in this time.
-    SlowStart(Duration, Option<PassId>, oneshot::Sender<AgentError>),
+    SlowStart(Duration, Option<ForwardId>, oneshot::Sender<AgentError>),
     /// Removes the requested setting that a word means.
     Forget(Option<Box<str>>, oneshot::Sender<Option<Setting>>),
     Idle(Option<Duration>),
@@ -101,7 +102,7 @@ impl SessionTask {
             SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
             SessionCommand::Withdraw(pass) => {
                 self.waiters.passes.remove(&pass);
-                self.feed(Input::PassWithdrawn(pass));
+                self.feed(Input::ForwardCancelled(pass));
             }
             SessionCommand::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
             SessionCommand::Cancel(turn, besides) => self.cancel(turn, besides),
@@ -145,7 +146,7 @@ impl SessionTask {
             SessionCommand::Scope(scope, reply) => self.actions.push(SessionAction::Scope(scope, reply)),
             SessionCommand::Move(moving) => self.actions.push(SessionAction::Move(moving)),
             SessionCommand::Leave => {
-                self.feed(Input::Leave);
+                self.feed(Input::HostStopping);
                 self.over = true;
             }
         }
@@ -204,7 +205,7 @@ impl SessionTask {
         }
         self.waiters.passes.insert(pass.id, reply);
         self.prepare(restore);
-        self.feed(Input::Pass(pass));
+        self.feed(Input::Forward(pass));
     }
 
     /// Detects an agent that has exited while other processes hold its pipes open, so that no new request is sent to

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use crate::acp::client::{ListedSession, OutgoingLine, SessionWorkspace};
 use crate::acp::{Cursor, ExtraParams, acpx_peer};
 use crate::machine::{
-    AgentCall, Deadline, Effect, ForwardError, ForwardedRequest, Input, PassId, PromptRefusal, WakeError,
-    WakeOutcome,
+    AgentCall, Deadline, Effect, ForwardError, ForwardedRequest, Input, PromptRefusal, WakeError, WakeOutcome,
 };
 use crate::model::{
-    AgentError, AgentProfile, Fact, ProtocolVersion, RequestId, Scope, Setting, Timestamp, Turn, TurnId,
+    AgentError, AgentProfile, Fact, ForwardId, ProtocolVersion, RequestId, Scope, Setting, Timestamp, Turn,
+    TurnId,
 };
 
 use crate::store::StoreError;
@@ -48,7 +48,7 @@ pub(crate) enum SessionAction {
     Inserted(TurnId, Option<Arc<str>>),
     Refused(RequestId, PromptRefusal),
     Over(TurnEnd),
-    Passed(PassId, Result<Arc<str>, ForwardError>),
+    Passed(ForwardId, Result<Arc<str>, ForwardError>),
     Parked(bool),
     Forgotten(Option<Setting>, oneshot::Sender<Option<Setting>>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
@@ -94,7 +94,7 @@ impl SessionTask {
                         self.knowledge.take(self.journal.last().next(), fact);
                         self.journal.set_memory(self.knowledge.memory());
                     }
-                    Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
+                    Effect::ReplyWake(Ok(how)) => self.knowledge.awake(*how),
                     Effect::SaveTurn(turn) if !turn.is_asked() => self.knowledge.begins_unasked(turn.id),
                     _ => {}
                 }
@@ -136,22 +136,22 @@ impl SessionTask {
     fn collect(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
         match effect {
             // A line that begins a turn belongs to it.
-            Effect::Keep(body) => {
+            Effect::PersistUpdate(body) => {
                 self.journal.append_update(now, turn.or_else(|| self.machine.current_turn()), body);
             }
-            Effect::KeepAside(body) => self.journal.append_notification(now, turn, body),
-            Effect::Ask(call) => self.ask(now, turn, call),
-            Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.put_later(now, turn, ask),
-            Effect::Refuse(ask) => self.refuse(now, turn, &ask),
+            Effect::PersistReplay(body) => self.journal.append_notification(now, turn, body),
+            Effect::Call(call) => self.ask(now, turn, call),
+            Effect::AnswerRequest(ask, permit) => self.permit(now, turn, &ask, &permit),
+            Effect::RouteRequest(ask) => self.put_later(now, turn, ask),
+            Effect::RefuseRequest(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
             Effect::StartAgent => self.actions.push(SessionAction::Start),
-            Effect::EndAgent(fault) => {
+            Effect::StopAgent(fault) => {
                 self.fault = fault;
                 self.actions.push(SessionAction::End);
             }
-            Effect::Awake(news) => self.actions.push(SessionAction::Awake(news)),
+            Effect::ReplyWake(news) => self.actions.push(SessionAction::Awake(news)),
             Effect::TurnAccepted(request, turn) => {
                 self.metas.accepted(&request, turn);
                 self.actions.push(SessionAction::Accepted(request, turn));
@@ -160,7 +160,7 @@ impl SessionTask {
                 self.metas.refused(&request);
                 self.actions.push(SessionAction::Refused(request, refusal));
             }
-            Effect::TurnOver(over) => {
+            Effect::TurnEnded(over) => {
                 self.received = 0;
                 self.metas.over(over.id);
                 if turn == Some(over.id) {
@@ -181,9 +181,9 @@ impl SessionTask {
                     dropped_lines,
                 }));
             }
-            Effect::Passed(pass, answer) => self.actions.push(SessionAction::Passed(pass, answer)),
-            Effect::Parked(parked) => self.actions.push(SessionAction::Parked(parked)),
-            Effect::Closed => self.actions.push(SessionAction::Closed),
+            Effect::ReplyForward(pass, answer) => self.actions.push(SessionAction::Passed(pass, answer)),
+            Effect::ReplyPark(parked) => self.actions.push(SessionAction::Parked(parked)),
+            Effect::ReplyClose => self.actions.push(SessionAction::Closed),
             Effect::Fact(_)
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
@@ -202,7 +202,7 @@ impl SessionTask {
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
-            Deadline::Pass(pass) => return self.limits.passed(pass, self.start_limit()),
+            Deadline::Forward(pass) => return self.limits.passed(pass, self.start_limit()),
             // These have their own timers, set by the turns' limits.
             Deadline::Turn(_) | Deadline::Silence => return,
         };
@@ -221,7 +221,7 @@ impl SessionTask {
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: AgentCall) {
         let prompted = if let AgentCall::Prompt { turn, .. } = &call { Some(*turn) } else { None };
-        let passed = if let AgentCall::Pass(pass) = &call { Some(pass.id) } else { None };
+        let passed = if let AgentCall::Forward(pass) = &call { Some(pass.id) } else { None };
         let is_setting = matches!(call, AgentCall::Set(_));
         let is_end = matches!(call, AgentCall::Cancel | AgentCall::Close | AgentCall::Delete);
         if prompted.is_some() {
@@ -240,7 +240,7 @@ impl SessionTask {
                 self.inputs.push_back(Input::PromptAnswered(Err(error)));
             }
             Some(Err(error)) => self.inputs.push_back(match passed {
-                Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                Some(pass) => Input::ForwardAnswered { id: pass, answer: Err(error) },
                 None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
@@ -298,10 +298,10 @@ impl SessionTask {
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
             AgentCall::Set(setting) => Some(connection.set(&setting, session)),
-            AgentCall::Pass(ForwardedRequest { id, method, params, .. }) => {
+            AgentCall::Forward(ForwardedRequest { id, method, params, .. }) => {
                 Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
             }
-            AgentCall::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
+            AgentCall::CancelForward(pass) => Some(Ok(connection.withdraw(pass)?)),
             AgentCall::Cancel => {
                 let besides = self.metas.cancelling.as_ref();
                 let left = self.far.as_ref().and_then(RemoteHostState::left).map(|prompt| {

@@ -2,9 +2,9 @@
 
 use crate::acp::client::{AgentResponse, ParsedMessage, ReceivedMessage, RedactedLine};
 use crate::acp::idle_meta;
-use crate::machine::{AgentState, Input, PassId};
+use crate::machine::Input;
 use crate::model::{
-    AcpSessionId, AgentError, Direction, ErrorMeaning, EventKind, RecordId, RequestId, title_of,
+    AcpSessionId, AgentError, AgentState, Direction, EventKind, ForwardId, RecordId, RequestId, title_of,
 };
 
 use super::effects::{SessionAction, UNBORN_BYTES};
@@ -60,19 +60,19 @@ impl SessionTask {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 let can_approve = request.can_be_approved();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.feed(Input::Permission { ask, tool, has_options, can_approve });
+                self.feed(Input::Permission { id: ask, tool, has_options, can_approve });
             }
             ParsedMessage::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
-                self.feed(Input::Elicitation { ask });
+                self.feed(Input::Elicitation { id: ask });
             }
             ParsedMessage::Withdrawn(ask) => {
                 self.withdraw_tool(&ask);
-                self.feed(Input::Withdrawn { ask });
+                self.feed(Input::RequestWithdrawn { id: ask });
             }
             ParsedMessage::Refused(ask, error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
-                self.feed(Input::Request { ask });
+                self.feed(Input::OtherRequest { id: ask });
             }
             ParsedMessage::Answer(answer) => self.on_response(answer),
             ParsedMessage::Update(_)
@@ -96,7 +96,7 @@ impl SessionTask {
         if !is_part {
             self.journal.append_line(self.now(), self.machine.current_turn(), line);
         }
-        self.feed(Input::State { state, background, body, own });
+        self.feed(Input::StateReported { state, background, body, own_turn: own });
     }
 
     /// Reserves an ACP session for this record. If another record is live on it, returns that record.
@@ -121,11 +121,11 @@ impl SessionTask {
                 self.live_id = None;
                 if self.reserve_id(&session).is_ok() {
                     self.own_given();
-                    self.feed(Input::Opened { session, inner });
+                    self.feed(Input::SessionCreated { session, agent_session: inner });
                 } else {
                     let agent = self.place.agent.label().into_owned();
                     let error = AgentError::SessionIdTaken { agent, session };
-                    self.feed(Input::SetupRefused { reading: ErrorMeaning::Broken, error });
+                    self.feed(Input::SetupRefused(error));
                 }
             }
             AgentResponse::Restored(Ok(inner)) => {
@@ -134,10 +134,10 @@ impl SessionTask {
                 }
                 self.first_words.clear();
                 self.own_given();
-                self.feed(Input::Restored { inner });
+                self.feed(Input::SessionRestored { agent_session: inner });
             }
             AgentResponse::Opened(Err(error)) | AgentResponse::Restored(Err(error)) => {
-                self.feed(Input::SetupRefused { reading: error.reading(), error });
+                self.feed(Input::SetupRefused(error));
             }
             AgentResponse::Inserted(answer) => {
                 let inserted =
@@ -156,8 +156,8 @@ impl SessionTask {
                     self.journal.append_line(self.now(), self.machine.current_turn(), line);
                 }
                 self.feed(match pass {
-                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
-                    pass => Input::PassAnswered { pass, answer },
+                    ForwardId::OURS => Input::SettingAnswered(answer.map(drop)),
+                    pass => Input::ForwardAnswered { id: pass, answer },
                 });
             }
             AgentResponse::Closed(_) => self.feed(Input::CloseAnswered),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::machine::{ForwardError, PassId, PromptRefusal, WakeError, WakeOutcome};
-use crate::model::{ClientName, Fact, RequestId, TurnId};
+use crate::machine::{ForwardError, PromptRefusal, WakeError, WakeOutcome};
+use crate::model::{ClientName, Fact, ForwardId, RequestId, TurnId};
 
 use super::open_turns::EndWaiter;
 use crate::engine::api::turn_handle::{TurnEnd, TurnInsertion};
@@ -38,7 +38,7 @@ pub(crate) struct Waiters {
     /// Clients that have cancelled turns and wait for their ends.
     pub(crate) ends: Vec<EndWaiter>,
     /// Clients with a forwarded request.
-    pub(crate) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, ForwardError>>>,
+    pub(crate) passes: HashMap<ForwardId, oneshot::Sender<Result<Arc<str>, ForwardError>>>,
     inserted: HashMap<TurnId, oneshot::Sender<TurnInsertion>>,
     over: HashMap<TurnId, oneshot::Sender<TurnEnd>>,
     /// The client that answers the agent's requests of each turn.
@@ -56,7 +56,7 @@ impl Waiters {
         }
     }
 
-    pub(crate) fn tell_passed(&mut self, pass: PassId, answer: Result<Arc<str>, ForwardError>) {
+    pub(crate) fn tell_passed(&mut self, pass: ForwardId, answer: Result<Arc<str>, ForwardError>) {
         if let Some(waiter) = self.passes.remove(&pass) {
             tell(waiter, answer);
         }

@@ -53,7 +53,7 @@ impl SessionTask {
         if !Arc::ptr_eq(&self.offered, offered) {
             self.offered = offered.clone();
             let offered = settings::offered(offered, version);
-            self.feed(Input::Offered(offered));
+            self.feed(Input::SettingsOffered(offered));
         }
     }
 
@@ -61,7 +61,7 @@ impl SessionTask {
     pub(crate) fn forget(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
         let wish = self.machine.wished(word);
         if let Some(wish) = &wish {
-            self.feed(Input::Forget(wish.name.clone()));
+            self.feed(Input::ForgetSetting(wish.name.clone()));
         }
         self.actions.push(SessionAction::Forgotten(wish, reply));
     }

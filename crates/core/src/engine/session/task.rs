@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::acp::client::{
     AgentResponse, MessageContext, PermissionRequest, ReceivedMessage, RedactedLine, SessionOffer,
 };
-use crate::machine::{AskId, Deadline, Input, OnResume, SessionMachine};
-use crate::model::{AgentRun, RequestId};
+use crate::machine::{Deadline, Input, OnResume, SessionMachine};
+use crate::model::{AgentRequestId, AgentRun, RequestId};
 use crate::store::StoreError;
 use crate::wire::{RpcError, RpcId};
 
@@ -106,7 +106,7 @@ pub(crate) struct SessionTask {
     pub(crate) deadline: Option<(Deadline, Instant)>,
     pub(crate) limits: SessionTimers,
     pub(crate) glance: Glance,
-    pub(crate) asks: HashMap<AskId, Ask>,
+    pub(crate) asks: HashMap<AgentRequestId, Ask>,
     pub(crate) consultations: PendingDecisions,
     pub(crate) waiters: Waiters,
     /// Callers with a query about the agent's other sessions.
@@ -306,7 +306,7 @@ impl SessionTask {
             self.persist_directory(*settled).await?;
         }
         let advertised = agent.connection.capabilities().sessions;
-        let habits = agent.connection.profile().habits();
+        let profile = agent.connection.profile().restore_profile();
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
         self.journal.set_run(run.clone());
         self.run = Some(run);
@@ -318,9 +318,16 @@ impl SessionTask {
         self.dropped_before = 0;
         self.offered = Arc::default();
         self.append_lines(lines);
-        let (exchanges, spoken_at, carried) = self.read_history().await?;
+        let (exchanges, last_message_at, carried_history) = self.read_history().await?;
         let on_resume = self.far.as_ref().map_or(OnResume::Nothing, RemoteHostState::on_resume);
-        self.feed(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume });
+        self.feed(Input::AgentReady {
+            advertised,
+            profile,
+            exchanges,
+            last_message_at,
+            carried_history,
+            on_resume,
+        });
         Ok(())
     }
 

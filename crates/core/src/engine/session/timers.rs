@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::machine::{Deadline, PassId, SessionMachine};
-use crate::model::{RequestId, Timestamp, TurnId};
+use crate::machine::{Deadline, SessionMachine};
+use crate::model::{ForwardId, RequestId, Timestamp, TurnId};
 
 /// The deadlines of turns and requests, and the time of the last message to or from the agent.
 pub(crate) struct SessionTimers {
     turns: HashMap<TurnId, Instant>,
-    passes: HashMap<PassId, Instant>,
+    passes: HashMap<ForwardId, Instant>,
     spoken: Instant,
 }
 
@@ -29,7 +29,7 @@ impl SessionTimers {
     }
 
     /// A client's request was forwarded; the agent may take this long to reply.
-    pub(crate) fn passed(&mut self, pass: PassId, start_limit: Duration) {
+    pub(crate) fn passed(&mut self, pass: ForwardId, start_limit: Duration) {
         // A time beyond the clock's range is no limit.
         self.passes.extend(Instant::now().checked_add(start_limit).map(|at| (pass, at)));
     }
@@ -64,7 +64,7 @@ impl SessionTimers {
         let limit = machine.unstopped().filter(|_| is_listening).and_then(|turn| turn.limits.silence);
         let silence = limit.and_then(|limit| Some((Deadline::Silence, self.spoken.checked_add(limit)?)));
         let pass = self.passes.iter().min_by_key(|(_, at)| **at);
-        let pass = pass.map(|(pass, at)| (Deadline::Pass(*pass), *at));
+        let pass = pass.map(|(pass, at)| (Deadline::Forward(*pass), *at));
         turn.into_iter().chain(silence).chain(pass).min_by_key(|(_, at)| *at)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::machine::{Deadline, PassId, WaitCondition};
-use crate::model::{AgentError, MissedDeadline, Timestamp};
+use crate::machine::{Deadline, WaitCondition};
+use crate::model::{AgentError, ForwardId, MissedDeadline, Timestamp};
 
 use super::task::{Ask, SessionTask};
 use crate::engine::agent::remote_host::RemoteHostState;
@@ -85,7 +85,7 @@ impl SessionTask {
     /// What the session waits for now.
     pub(crate) fn waiting(&self) -> Option<WaitReason> {
         let Seen { what, is_served, is_unread, is_away } = self.seen()?;
-        let asked = if let WaitCondition::Questions { first, .. } = &what { Some(first) } else { None };
+        let asked = if let WaitCondition::PendingRequests { first, .. } = &what { Some(first) } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
             Some(Ask::Elicitation(_)) => Some(QuestionKind::Elicitation),
@@ -97,7 +97,7 @@ impl SessionTask {
 
     /// The error for a client whose start wait passed before the session was restored or the agent replied to a
     /// request, with the agent's output so far.
-    pub(crate) fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> AgentError {
+    pub(crate) fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> AgentError {
         let asked = pass.and_then(|pass| self.machine.passed_method(pass));
         let awaited =
             asked.map(|method| WaitCondition::Answer(method.into())).or_else(|| self.machine.awaited());
@@ -105,9 +105,11 @@ impl SessionTask {
             (Some(WaitCondition::AgentStart), _) => MissedDeadline::Initialize,
             (Some(WaitCondition::Answer(method)), _) => MissedDeadline::Answer(method),
             (Some(WaitCondition::LoadTime), Some((Deadline::Load(at), _))) => MissedDeadline::LoadTime(*at),
-            (Some(WaitCondition::AgentEnd), _) => MissedDeadline::End,
+            (Some(WaitCondition::AgentExit), _) => MissedDeadline::End,
             (
-                Some(WaitCondition::LoadTime | WaitCondition::TurnEnd | WaitCondition::Questions { .. })
+                Some(
+                    WaitCondition::LoadTime | WaitCondition::TurnEnd | WaitCondition::PendingRequests { .. },
+                )
                 | None,
                 _,
             ) => MissedDeadline::Ready,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::acp::client::{PermissionRequest, RedactedLine, TerminalRequest, ToolAnswer, ToolRequest};
-use crate::machine::{AskId, Input, Permit};
-use crate::model::{Fact, PreviousContent, ProtocolVersion, ToolUse, TurnId};
+use crate::machine::Input;
+use crate::model::{AgentRequestId, Fact, Permit, PreviousContent, ProtocolVersion, ToolUse, TurnId};
 use crate::tools::{
     CommandLine, RECORD_VARIABLE, RootedPath, TerminalProcess, TerminalView, TerminationOutcome,
 };
@@ -63,7 +63,7 @@ impl SessionTask {
     /// Handles a file or terminal request.
     pub(crate) fn on_tool_request(
         &mut self,
-        ask: AskId,
+        ask: AgentRequestId,
         request: ToolRequest,
         params: Arc<str>,
         line: RedactedLine,
@@ -96,7 +96,7 @@ impl SessionTask {
         let is_too_long = params.len() + self.asks.values().map(asked).sum::<usize>() > ASKED_BYTES;
         if is_too_long || (!is_poll && !agent.tools.has_room(sort)) {
             self.asks.insert(ask.clone(), Ask::Refused(unusable("too many requests at once")));
-            return self.feed(Input::Request { ask });
+            return self.feed(Input::OtherRequest { id: ask });
         }
         if let Some(path) = &path {
             let length = match &request {
@@ -108,7 +108,7 @@ impl SessionTask {
         let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
         if path.is_none() {
-            self.feed(Input::Tool { ask, tool: None, granted: false });
+            self.feed(Input::Tool { id: ask, tool: None, granted: false });
         }
     }
 
@@ -146,7 +146,7 @@ impl SessionTask {
         self.machine.current_turn().filter(|turn| origin.turn == Some(*turn))
     }
 
-    fn on_path_checked(&mut self, ask: AskId, checked: Result<Checked, RpcError>) {
+    fn on_path_checked(&mut self, ask: AgentRequestId, checked: Result<Checked, RpcError>) {
         let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
         let Some(Ask::Tool(tool)) = self.asks.get_mut(&ask) else { return };
         match checked {
@@ -161,17 +161,23 @@ impl SessionTask {
                 let cwd = self.place.cwd.to_string();
                 let granted = self.consultations.take_grant(&tool.request, tool.old.as_ref(), &cwd);
                 let tool = tool.request.tool_use();
-                self.feed(Input::Tool { ask, tool, granted });
+                self.feed(Input::Tool { id: ask, tool, granted });
             }
             Err(error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
-                self.feed(Input::Request { ask });
+                self.feed(Input::OtherRequest { id: ask });
             }
         }
     }
 
     /// Executes a request, or replies why not.
-    pub(crate) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
+    pub(crate) fn permit_tool(
+        &mut self,
+        turn: Option<TurnId>,
+        ask: &AgentRequestId,
+        tool: ToolAsk,
+        permit: &Permit,
+    ) {
         let origin = ToolRequestOrigin { ask: ask.clone(), turn };
         match permit {
             Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(origin, tool),
@@ -327,12 +333,12 @@ impl SessionTask {
     }
 
     /// The agent withdrew a request.
-    pub(crate) fn withdraw_tool(&mut self, ask: &AskId) {
+    pub(crate) fn withdraw_tool(&mut self, ask: &AgentRequestId) {
         self.withdraw_tools(|open| open == ask);
     }
 
     /// Replies immediately to requests that the agent withdrew, or that are cancelled with their turn.
-    pub(crate) fn withdraw_tools(&mut self, is_meant: impl Fn(&AskId) -> bool) {
+    pub(crate) fn withdraw_tools(&mut self, is_meant: impl Fn(&AgentRequestId) -> bool) {
         let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw(is_meant)).unwrap_or_default();
         for origin in withdrawn {
             self.asks.remove(&origin.ask);
@@ -341,7 +347,7 @@ impl SessionTask {
     }
 
     /// Whether the agent has a pending request with this id.
-    pub(crate) fn is_open(&self, ask: &AskId) -> bool {
+    pub(crate) fn is_open(&self, ask: &AgentRequestId) -> bool {
         self.asks.contains_key(ask) || self.agent.as_ref().is_some_and(|agent| agent.tools.is_open(ask))
     }
 

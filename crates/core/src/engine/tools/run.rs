@@ -13,8 +13,7 @@ use tokio::task::{self, AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::acp::client::{ToolAnswer, ToolRequest};
-use crate::machine::AskId;
-use crate::model::{PreviousContent, TurnId};
+use crate::model::{AgentRequestId, PreviousContent, TurnId};
 use crate::tools::{
     FileError, GracePeriods, LineRange, RootedPath, Roots, TerminalProcess, TerminationOutcome,
 };
@@ -63,7 +62,7 @@ struct Job {
 /// A request of the agent, and the turn that it arrived in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolRequestOrigin {
-    pub(crate) ask: AskId,
+    pub(crate) ask: AgentRequestId,
     pub(crate) turn: Option<TurnId>,
 }
 
@@ -272,7 +271,7 @@ impl Tools {
     }
 
     /// Whether a request is being executed.
-    pub(crate) fn is_open(&self, ask: &AskId) -> bool {
+    pub(crate) fn is_open(&self, ask: &AgentRequestId) -> bool {
         self.open.values().any(|job| job.origin.ask == *ask)
     }
 
@@ -323,7 +322,7 @@ impl Tools {
     }
 
     /// Aborts the matching jobs that can be withdrawn, and returns their requests.
-    pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AskId) -> bool) -> Vec<ToolRequestOrigin> {
+    pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AgentRequestId) -> bool) -> Vec<ToolRequestOrigin> {
         let is_meant = |job: &Job| job.sort != ToolJobKind::End && is_meant(&job.origin.ask);
         let broken_off = self.open.extract_if(|_, job| is_meant(job));
         broken_off

@@ -10,20 +10,20 @@ fn wake() -> Input {
 fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the_session() {
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
     // Agent messages without a prompt are kept too: there is nothing to compare them with.
     for (kind, text) in
         [(MessageKind::Agent, "welcome"), (MessageKind::User, "two"), (MessageKind::Agent, "2")]
     {
         let effects = feed(&mut machine, [chunk(kind, text)]);
-        assert_eq!(effects, [Effect::Keep(Arc::from(text)), Effect::Arm(Deadline::Setup)]);
+        assert_eq!(effects, [Effect::PersistUpdate(Arc::from(text)), Effect::Arm(Deadline::Setup)]);
     }
-    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     let rung = Rung::Load;
     let expected = [
         Effect::SaveLineage(Lineage::adopted(session("theirs"), at(5))),
         Effect::Fact(Fact::Restored { by: "session/load".into(), replay: None }),
-        Effect::Awake(Ok(WakeOutcome::Restored { rung, replay: None })),
+        Effect::ReplyWake(Ok(WakeOutcome::Restored { rung, replay: None })),
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);
@@ -34,14 +34,14 @@ fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the
 fn an_agent_without_load_gives_it_by_resume_and_one_without_both_is_asked_for_nothing() {
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, RESUME)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, REPLAY)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Replay), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Replay), Effect::Arm(Deadline::Setup)]);
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, NONE)]);
     assert!(
-        matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent(None)]),
+        matches!(effects[..], [Effect::Disarm, Effect::ReplyWake(Err(_)), Effect::StopAgent(None)]),
         "{effects:?}"
     );
 }
@@ -51,7 +51,7 @@ fn a_fresh_session_never_stands_in_for_one_that_the_agent_does_not_have() {
     let mut machine = adopting();
     feed(&mut machine, [wake(), ready_after(0, ALL)]);
     let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
     let error = AgentError::NotRestored {
         agent: "a".into(),
@@ -61,6 +61,6 @@ fn a_fresh_session_never_stands_in_for_one_that_the_agent_does_not_have() {
     };
     assert_eq!(
         effects,
-        [Effect::Disarm, Effect::Awake(Err(WakeError::Agent(error))), Effect::EndAgent(None)]
+        [Effect::Disarm, Effect::ReplyWake(Err(WakeError::Agent(error))), Effect::StopAgent(None)]
     );
 }

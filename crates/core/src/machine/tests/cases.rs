@@ -5,17 +5,17 @@ use super::*;
 pub(super) fn calls(effects: &[Effect]) -> Vec<&AgentCall> {
     effects
         .iter()
-        .filter_map(|effect| if let Effect::Ask(call) = effect { Some(call) } else { None })
+        .filter_map(|effect| if let Effect::Call(call) = effect { Some(call) } else { None })
         .collect()
 }
 
 pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<WakeOutcome, &'static str>> {
     let awakening = |effect: &Effect| match effect {
-        Effect::Awake(Ok(how)) => Some(Ok(*how)),
-        Effect::Awake(Err(WakeError::Agent(error))) => Some(Err(error.code())),
-        Effect::Awake(Err(WakeError::Closing)) => Some(Err("closing")),
-        Effect::Awake(Err(WakeError::Busy)) => Some(Err("busy")),
-        Effect::Awake(Err(WakeError::UnknownSession(_))) => Some(Err("unknown session")),
+        Effect::ReplyWake(Ok(how)) => Some(Ok(*how)),
+        Effect::ReplyWake(Err(WakeError::Agent(error))) => Some(Err(error.code())),
+        Effect::ReplyWake(Err(WakeError::Closing)) => Some(Err("closing")),
+        Effect::ReplyWake(Err(WakeError::Busy)) => Some(Err("busy")),
+        Effect::ReplyWake(Err(WakeError::UnknownSession(_))) => Some(Err("unknown session")),
         _ => None,
     };
     effects.iter().filter_map(awakening).collect()
@@ -24,14 +24,14 @@ pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<WakeOutcome, &'static
 fn kept_lines(effects: &[Effect]) -> Vec<&str> {
     effects
         .iter()
-        .filter_map(|effect| if let Effect::Keep(body) = effect { Some(&**body) } else { None })
+        .filter_map(|effect| if let Effect::PersistUpdate(body) = effect { Some(&**body) } else { None })
         .collect()
 }
 
 pub(super) fn ended(effects: &[Effect]) -> Vec<(u64, &TurnOutcome)> {
     let mut list = Vec::new();
     for effect in effects {
-        if let Effect::TurnOver(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) = effect {
+        if let Effect::TurnEnded(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) = effect {
             list.push((id.0, outcome));
         }
     }
@@ -73,8 +73,8 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
 
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn descents() -> Vec<Descent> {
-    let restored = || Input::Restored { inner: None };
-    let opened = || Input::Opened { session: session("s2"), inner: None };
+    let restored = || Input::SessionRestored { agent_session: None };
+    let opened = || Input::SessionCreated { session: session("s2"), agent_session: None };
     let by = |rung| Ok(WakeOutcome::Restored { rung, replay: None });
     let fresh = |reason, announced| Ok(WakeOutcome::Fresh { reason, announced });
     let base = || Descent {
@@ -112,7 +112,7 @@ fn descents() -> Vec<Descent> {
         Descent {
             name: "load first, when the list shows a later change",
             advertised: Advertised { list: true, ..ALL },
-            answers: vec![Input::Listed(Some(at(2101))), restored()],
+            answers: vec![Input::SessionListed(Some(at(2101))), restored()],
             sent: vec![AgentCall::List, AgentCall::Load],
             end: by(Rung::Load),
             ..base()
@@ -120,7 +120,7 @@ fn descents() -> Vec<Descent> {
         Descent {
             name: "resume after that load failed",
             advertised: Advertised { list: true, ..ALL },
-            answers: vec![Input::Listed(Some(at(2101))), refused(ErrorMeaning::Broken), restored()],
+            answers: vec![Input::SessionListed(Some(at(2101))), refused(ErrorMeaning::Broken), restored()],
             sent: vec![AgentCall::List, AgentCall::Load, AgentCall::Resume],
             end: by(Rung::Resume),
             ..base()
@@ -128,7 +128,7 @@ fn descents() -> Vec<Descent> {
         Descent {
             name: "resume, when the list does not know better",
             advertised: Advertised { list: true, ..ALL },
-            answers: vec![Input::Listed(None), restored()],
+            answers: vec![Input::SessionListed(None), restored()],
             sent: vec![AgentCall::List, AgentCall::Resume],
             end: by(Rung::Resume),
             ..base()
@@ -250,7 +250,7 @@ fn descents() -> Vec<Descent> {
         },
         Descent {
             name: "the agent dies on the way",
-            answers: vec![Input::AgentGone(died())],
+            answers: vec![Input::AgentExited(died())],
             sent: vec![AgentCall::Resume],
             end: Err("AGENT_DIED"),
             ..base()
@@ -276,7 +276,7 @@ fn descents() -> Vec<Descent> {
 #[test]
 fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
     let mut machine = kept(1);
-    let opened = Input::Opened { session: session("s2"), inner: None };
+    let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
     feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened]);
     let rows: Vec<_> =
         machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
@@ -287,8 +287,8 @@ fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
 #[test]
 fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
     let mut machine = kept(1);
-    let opened = |id| Input::Opened { session: session(id), inner: None };
-    feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened("s2"), Input::AgentGone(died())]);
+    let opened = |id| Input::SessionCreated { session: session(id), agent_session: None };
+    feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened("s2"), Input::AgentExited(died())]);
     let effects = feed(&mut machine, [wake(Fallback::Auto), ready_after(0, NONE), opened("s3")]);
     let silent = WakeOutcome::Fresh { reason: LineageReason::NotMaterialised, announced: false };
     assert_eq!(awakenings(&effects), [Ok(silent)]);
@@ -298,15 +298,22 @@ fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
 fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other() {
     let mut machine = kept(1);
     let options = WakeOptions { fallback: Fallback::Auto, carry_history: true };
-    let opened = Input::Opened { session: session("s2"), inner: None };
+    let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
     feed(&mut machine, [Input::Wake(options)]);
     assert!(machine.carries_history());
-    let Input::AgentReady { advertised, habits, exchanges, spoken_at, .. } = ready(NONE) else {
+    let Input::AgentReady { advertised, profile, exchanges, last_message_at, .. } = ready(NONE) else {
         panic!("a started agent")
     };
     let told = Some(HistoryExtent::LastPart);
     let on_resume = OnResume::Nothing;
-    let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried: told, on_resume };
+    let ready = Input::AgentReady {
+        advertised,
+        profile,
+        exchanges,
+        last_message_at,
+        carried_history: told,
+        on_resume,
+    };
     let effects = feed(&mut machine, [ready, opened]);
     let is_told = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { carried, .. }) if *carried == told);
     assert!(effects.iter().any(is_told), "{effects:?}");
@@ -336,7 +343,7 @@ fn a_turn_is_saved_as_dispatched_before_it_is_sent() {
     let saved = |wanted: fn(&TurnState) -> bool| {
         effects.iter().position(|effect| matches!(effect, Effect::SaveTurn(turn) if wanted(&turn.state)))
     };
-    let sent = effects.iter().position(|effect| matches!(effect, Effect::Ask(AgentCall::Prompt { .. })));
+    let sent = effects.iter().position(|effect| matches!(effect, Effect::Call(AgentCall::Prompt { .. })));
     let order = [
         saved(|state| *state == TurnState::Queued),
         saved(|state| matches!(state, TurnState::Dispatched { .. })),
@@ -377,7 +384,10 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
     let turns = vec![turn(2, TurnState::Dispatched { at: at(6) }), turn(3, TurnState::Queued)];
     let effects = feed(&mut machine, [Input::Recover(turns)]);
     assert_eq!(effects[0], Effect::SaveTurn(turn(2, TurnState::Interrupted { at: at(1000) })));
-    let effects = feed(&mut machine, [wake(Fallback::Auto), ready(RESUME), Input::Restored { inner: None }]);
+    let effects = feed(
+        &mut machine,
+        [wake(Fallback::Auto), ready(RESUME), Input::SessionRestored { agent_session: None }],
+    );
     assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
 
@@ -387,7 +397,7 @@ fn cancel_during_replay_ends_the_waiting_turn_and_the_restore_goes_on() {
     feed(&mut machine, [prompt("p"), ready(LOAD), chunk(MessageKind::User, "one")]);
     let effects = feed(&mut machine, [Input::Cancel(Some(TurnId(2)))]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
-    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     assert!(machine.is_live() && calls(&effects).is_empty(), "{effects:?}");
 }
 
@@ -395,10 +405,10 @@ fn cancel_during_replay_ends_the_waiting_turn_and_the_restore_goes_on() {
 fn an_agent_that_dies_in_a_turn_fails_it_and_is_restored_for_the_next() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p"), prompt("q")]);
-    let effects = feed(&mut machine, [Input::AgentGone(died())]);
+    let effects = feed(&mut machine, [Input::AgentExited(died())]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Failed((&died()).into()))]);
     assert_eq!(effects.last(), Some(&Effect::StartAgent));
-    let effects = feed(&mut machine, [ready(RESUME), Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [ready(RESUME), Input::SessionRestored { agent_session: None }]);
     assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
 
@@ -418,11 +428,11 @@ fn after_cancel_permissions_are_answered_cancelled_and_an_error_counts_as_cancel
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
     let permission = || permission("read");
-    assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Approve)]);
+    assert_eq!(feed(&mut machine, [permission()]), [Effect::AnswerRequest(request_id(), Permit::Approve)]);
     let effects = feed(&mut machine, [Input::Cancel(None)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
     assert_eq!(feed(&mut machine, [Input::Cancel(None)]), []);
-    assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Cancelled)]);
+    assert_eq!(feed(&mut machine, [permission()]), [Effect::AnswerRequest(request_id(), Permit::Cancelled)]);
     let effects = feed(&mut machine, [Input::PromptAnswered(Err(died()))]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
 }
@@ -432,20 +442,23 @@ fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_
     let mut machine = live(RESUME);
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Close]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Close)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Cancel), Effect::Arm(Deadline::Close)]);
     let stopped = Ok(StopReason::cancelled().into());
     let effects = feed(&mut machine, [Input::PromptAnswered(stopped)]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
-    assert!(effects.contains(&Effect::EndAgent(None)));
-    let effects = feed(&mut machine, [Input::AgentEnded]);
-    assert_eq!(effects.last(), Some(&Effect::Closed));
+    assert!(effects.contains(&Effect::StopAgent(None)));
+    let effects = feed(&mut machine, [Input::AgentStopped]);
+    assert_eq!(effects.last(), Some(&Effect::ReplyClose));
 }
 
 #[test]
 fn a_closed_record_opens_again_when_it_is_restored() {
     let mut machine = kept(1);
     machine.lifecycle = Lifecycle::Closed { at: at(50) };
-    let effects = feed(&mut machine, [wake(Fallback::Auto), ready(RESUME), Input::Restored { inner: None }]);
+    let effects = feed(
+        &mut machine,
+        [wake(Fallback::Auto), ready(RESUME), Input::SessionRestored { agent_session: None }],
+    );
     assert!(effects.contains(&Effect::SaveLifecycle(Lifecycle::Open)), "{effects:?}");
 }
 
@@ -462,10 +475,10 @@ fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
     ]
     .into_iter()
     .flat_map(|input| feed(&mut machine, [input]))
-    .filter(|effect| matches!(effect, Effect::Keep(_)))
+    .filter(|effect| matches!(effect, Effect::PersistUpdate(_)))
     .collect();
     assert_eq!(kept_lines(&shown), ["elsewhere", "second", "state"]);
-    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     let restored = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Longer) };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
 }
@@ -473,11 +486,12 @@ fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
 #[test]
 fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_for_before() {
     let mut machine = kept(1);
-    let Input::AgentReady { habits, exchanges, spoken_at, carried, .. } = ready(ALL) else {
+    let Input::AgentReady { profile, exchanges, last_message_at, carried_history, .. } = ready(ALL) else {
         panic!("a started agent")
     };
     let (advertised, on_resume) = (Advertised { list: true, ..ALL }, OnResume::Missed);
-    let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried, on_resume };
+    let ready =
+        Input::AgentReady { advertised, profile, exchanges, last_message_at, carried_history, on_resume };
     assert_eq!(calls(&feed(&mut machine, [wake(Fallback::Auto), ready])), [&AgentCall::Resume]);
     let missed = [
         chunk(MessageKind::Agent, "first"),
@@ -486,7 +500,7 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
     ];
     let told: Vec<_> = missed.into_iter().flat_map(|input| feed(&mut machine, [input])).collect();
     assert_eq!(kept_lines(&told), ["first", "one", "more"]);
-    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    let effects = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     // Nothing was compared, so there is no verdict on what the agent remembers.
     let restored = WakeOutcome::Restored { rung: Rung::Resume, replay: None };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
@@ -496,14 +510,17 @@ fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_
 fn answered_early() -> SessionMachine {
     let mut machine = kept(1);
     let user = chunk(MessageKind::User, "one");
-    feed(&mut machine, [wake(Fallback::Auto), ready(LOAD), user, Input::Restored { inner: None }]);
+    feed(
+        &mut machine,
+        [wake(Fallback::Auto), ready(LOAD), user, Input::SessionRestored { agent_session: None }],
+    );
     machine
 }
 
 #[test]
 fn a_late_replay_is_not_shown_outside_a_turn() {
     let mut machine = answered_early();
-    let aside = Effect::KeepAside(Arc::from("first"));
+    let aside = Effect::PersistReplay(Arc::from("first"));
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), [aside]);
     assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "more")])), ["more"]);
 }
@@ -514,8 +531,8 @@ fn a_late_replay_within_a_turn_is_held_and_kept_aside_once_it_is_whole_and_more_
     feed(&mut machine, [prompt("p")]);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "fir")]), []);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "st")]), []);
-    let aside = |text: &str| Effect::KeepAside(Arc::from(text));
-    let expected = [aside("fir"), aside("st"), Effect::Keep(Arc::from("new"))];
+    let aside = |text: &str| Effect::PersistReplay(Arc::from(text));
+    let expected = [aside("fir"), aside("st"), Effect::PersistUpdate(Arc::from("new"))];
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
 }
 
@@ -524,7 +541,7 @@ fn answered_half() -> SessionMachine {
     let mut machine = kept(2);
     let half = [chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
     feed(&mut machine, [wake(Fallback::Auto), ready_after(2, LOAD)].into_iter().chain(half));
-    let restored = feed(&mut machine, [Input::Restored { inner: None }]);
+    let restored = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     let shorter = Fact::Restored { by: "session/load".into(), replay: Some(ReplayVerdict::Shorter) };
     assert!(restored.contains(&Effect::Fact(shorter)), "{restored:?}");
     machine
@@ -532,7 +549,7 @@ fn answered_half() -> SessionMachine {
 
 #[test]
 fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
-    let aside = |text: &str| Effect::KeepAside(Arc::from(text));
+    let aside = |text: &str| Effect::PersistReplay(Arc::from(text));
     let corrected = || Effect::Fact(Fact::ReplayedLate { replay: ReplayVerdict::Same });
     let mut machine = answered_half();
     assert_eq!(feed(&mut machine, [chunk(MessageKind::User, "one")]), [aside("one")]);
@@ -541,13 +558,16 @@ fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
     let mut machine = answered_half();
     let held = [prompt("p"), chunk(MessageKind::User, "one"), chunk(MessageKind::Agent, "first")];
     assert_eq!(feed(&mut machine, held), []);
-    let expected = [aside("one"), aside("first"), corrected(), Effect::Keep(Arc::from("new"))];
+    let expected = [aside("one"), aside("first"), corrected(), Effect::PersistUpdate(Arc::from("new"))];
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
 
     // An update that does not continue the replay corrects nothing.
     let mut machine = answered_half();
     feed(&mut machine, [chunk(MessageKind::User, "one")]);
-    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "other")]), [Effect::Keep(Arc::from("other"))]);
+    assert_eq!(
+        feed(&mut machine, [chunk(MessageKind::Agent, "other")]),
+        [Effect::PersistUpdate(Arc::from("other"))]
+    );
 }
 
 #[test]
@@ -584,8 +604,8 @@ fn thoughts_and_tool_calls_of_a_turn_are_never_held_back() {
 #[test]
 fn a_reset_is_for_one_start_and_not_for_the_next() {
     let mut machine = kept(1);
-    let opened = Input::Opened { session: session("s2"), inner: None };
-    feed(&mut machine, [wake(Fallback::Reset), ready(ALL), opened, Input::AgentGone(died())]);
+    let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
+    feed(&mut machine, [wake(Fallback::Reset), ready(ALL), opened, Input::AgentExited(died())]);
     let effects = feed(&mut machine, [prompt("p"), ready(RESUME)]);
     assert_eq!(calls(&effects), [&AgentCall::Resume]);
 }
@@ -593,8 +613,8 @@ fn a_reset_is_for_one_start_and_not_for_the_next() {
 #[test]
 fn a_live_session_can_be_reset_when_no_turn_runs() {
     let mut machine = live(ALL);
-    assert!(feed(&mut machine, [wake(Fallback::Reset)]).contains(&Effect::EndAgent(None)));
-    let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL)]);
+    assert!(feed(&mut machine, [wake(Fallback::Reset)]).contains(&Effect::StopAgent(None)));
+    let effects = feed(&mut machine, [Input::AgentStopped, ready(ALL)]);
     assert_eq!(calls(&effects), [&AgentCall::New]);
 
     let mut machine = live(ALL);
@@ -616,9 +636,11 @@ fn of_two_who_wake_the_one_who_wants_nothing_lost_is_heard() {
 fn a_failed_attempt_does_not_hide_what_was_said_elsewhere() {
     let listing = Advertised { list: true, ..ALL };
     let mut machine = kept(1);
-    let busy = [Input::Listed(Some(at(2101))), refused(ErrorMeaning::BusyElsewhere), Input::AgentEnded];
+    let busy =
+        [Input::SessionListed(Some(at(2101))), refused(ErrorMeaning::BusyElsewhere), Input::AgentStopped];
     feed(&mut machine, [wake(Fallback::Auto), ready(listing)].into_iter().chain(busy));
-    let effects = feed(&mut machine, [wake(Fallback::Auto), ready(listing), Input::Listed(Some(at(2101)))]);
+    let effects =
+        feed(&mut machine, [wake(Fallback::Auto), ready(listing), Input::SessionListed(Some(at(2101)))]);
     assert_eq!(calls(&effects), [&AgentCall::Load]);
 }
 
@@ -627,7 +649,7 @@ fn whoever_parks_is_told_even_if_somebody_prompts_meanwhile() {
     let mut machine = live(ALL);
     feed(&mut machine, [Input::Park, prompt("p")]);
     assert_eq!(feed(&mut machine, [Input::Park]), []);
-    assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true), Effect::StartAgent]);
+    assert_eq!(feed(&mut machine, [Input::AgentStopped]), [Effect::ReplyPark(true), Effect::StartAgent]);
 }
 
 #[test]
@@ -642,7 +664,7 @@ fn cancel_reaches_a_turn_that_waits_for_its_agent() {
 fn a_host_that_stops_interrupts_what_runs_and_leaves_what_waits() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p"), prompt("q")]);
-    let effects = feed(&mut machine, [Input::Leave]);
+    let effects = feed(&mut machine, [Input::HostStopping]);
     let saved: Vec<_> = effects
         .iter()
         .filter_map(|effect| match effect {

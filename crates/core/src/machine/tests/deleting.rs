@@ -10,14 +10,14 @@ fn deleted() -> Effect {
 fn an_agent_is_told_to_delete_once_it_has_closed_and_the_record_once_it_is_gone() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [Input::Delete]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Close), Effect::Arm(Deadline::Close)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Close), Effect::Arm(Deadline::Close)]);
     let effects = feed(&mut machine, [Input::CloseAnswered]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Delete), Effect::Arm(Deadline::Close)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Delete), Effect::Arm(Deadline::Close)]);
     assert_eq!(feed(&mut machine, [Input::CloseAnswered]), []);
-    assert_eq!(feed(&mut machine, [Input::DeleteAnswered]), [Effect::Disarm, Effect::EndAgent(None)]);
+    assert_eq!(feed(&mut machine, [Input::DeleteAnswered]), [Effect::Disarm, Effect::StopAgent(None)]);
     assert!(!machine.is_deleted());
-    let effects = feed(&mut machine, [Input::AgentEnded]);
-    assert_eq!(effects, [Effect::Fact(Fact::Closed {}), deleted(), Effect::Closed]);
+    let effects = feed(&mut machine, [Input::AgentStopped]);
+    assert_eq!(effects, [Effect::Fact(Fact::Closed {}), deleted(), Effect::ReplyClose]);
     assert!(machine.is_deleted());
 }
 
@@ -35,13 +35,13 @@ fn a_delete_that_meets_a_close_or_an_end_still_deletes() {
     for (name, inputs) in under_way {
         let mut machine = live(ALL);
         feed(&mut machine, inputs);
-        let effects = feed(&mut machine, [Input::AgentEnded]);
+        let effects = feed(&mut machine, [Input::AgentStopped]);
         assert_eq!(effects.get(1), Some(&deleted()), "{name}: {effects:?}");
     }
     for inputs in [vec![Input::Delete], vec![Input::Delete, Input::CloseAnswered]] {
         let mut machine = live(ALL);
         feed(&mut machine, inputs);
-        let effects = feed(&mut machine, [Input::AgentGone(died())]);
+        let effects = feed(&mut machine, [Input::AgentExited(died())]);
         assert_eq!(effects.get(1), Some(&deleted()), "{effects:?}");
     }
 }
@@ -51,5 +51,5 @@ fn a_close_deletes_nothing() {
     let mut machine = live(ALL);
     feed(&mut machine, [Input::Close, Input::CloseAnswered]);
     let closed = Effect::SaveLifecycle(Lifecycle::Closed { at: at(1000) });
-    assert_eq!(feed(&mut machine, [Input::AgentEnded]).get(1), Some(&closed));
+    assert_eq!(feed(&mut machine, [Input::AgentStopped]).get(1), Some(&closed));
 }

@@ -10,10 +10,11 @@ fn wake() -> Input {
 fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_from() {
     let mut machine = forking();
     let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Fork), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Fork), Effect::Arm(Deadline::Setup)]);
     let mut lineage = machine.lineage().unwrap().clone();
     let from = lineage.current().session.to_string();
-    let effects = feed(&mut machine, [Input::Opened { session: session("fork"), inner: None }]);
+    let effects =
+        feed(&mut machine, [Input::SessionCreated { session: session("fork"), agent_session: None }]);
     lineage.replace(session("fork"), None, LineageReason::Forked, at(1000));
     let fact = Fact::SessionReset {
         reason: "forked".into(),
@@ -27,7 +28,7 @@ fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_fr
     let expected = [
         Effect::SaveLineage(lineage),
         Effect::Fact(fact),
-        Effect::Awake(Ok(WakeOutcome::Forked)),
+        Effect::ReplyWake(Ok(WakeOutcome::Forked)),
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);
@@ -41,7 +42,7 @@ fn a_fork_that_the_agent_refuses_is_no_session() {
     feed(&mut machine, [wake(), ready_after(0, ALL)]);
     let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
     assert!(
-        matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent(None)]),
+        matches!(effects[..], [Effect::Disarm, Effect::ReplyWake(Err(_)), Effect::StopAgent(None)]),
         "{effects:?}"
     );
 }

@@ -14,9 +14,10 @@ const UNWRITTEN: RestoreProfile = RestoreProfile {
 };
 
 /// A started agent with this profile, in a conversation without a prompt.
-fn ready_before_any_prompt(habits: RestoreProfile) -> Input {
-    let (exchanges, spoken_at, carried, on_resume) = (Vec::new(), None, None, OnResume::Nothing);
-    Input::AgentReady { advertised: ALL, habits, exchanges, spoken_at, carried, on_resume }
+fn ready_before_any_prompt(profile: RestoreProfile) -> Input {
+    let (exchanges, last_message_at, carried_history, on_resume) =
+        (Vec::new(), None, None, OnResume::Nothing);
+    Input::AgentReady { advertised: ALL, profile, exchanges, last_message_at, carried_history, on_resume }
 }
 
 #[test]
@@ -30,12 +31,12 @@ fn a_load_waits_for_the_next_minute_where_the_agent_needs_it_and_for_nothing_lat
     let effects = machine.handle(at(59_999), Input::Deadline(Deadline::Load(until)));
     assert_eq!(effects, [Effect::Arm(Deadline::Load(until))]);
     let effects = machine.handle(until, Input::Deadline(Deadline::Load(until)));
-    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
 
     let mut later = kept(1);
     later.handle(until, wake());
     let effects = later.handle(until, ready_with(BY_THE_MINUTE, LOAD));
-    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
 }
 
 #[test]
@@ -46,17 +47,17 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
         machine
     };
     let effects = feed(&mut waiting(), [Input::Close]);
-    let expected = [Effect::Awake(Err(WakeError::Closing)), Effect::Disarm, Effect::EndAgent(None)];
+    let expected = [Effect::ReplyWake(Err(WakeError::Closing)), Effect::Disarm, Effect::StopAgent(None)];
     assert_eq!(effects, expected);
     let mut machine = waiting();
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Cancel(None)]);
     assert!(
-        matches!(effects[..], [Effect::SaveTurn(_), Effect::Fact(_), Effect::TurnOver(_)]),
+        matches!(effects[..], [Effect::SaveTurn(_), Effect::Fact(_), Effect::TurnEnded(_)]),
         "{effects:?}"
     );
-    let effects = feed(&mut waiting(), [Input::AgentGone(died())]);
-    let [Effect::Disarm, Effect::Fact(_), Effect::SaveRestoreError(Some(_)), Effect::Awake(Err(_))] =
+    let effects = feed(&mut waiting(), [Input::AgentExited(died())]);
+    let [Effect::Disarm, Effect::Fact(_), Effect::SaveRestoreError(Some(_)), Effect::ReplyWake(Err(_))] =
         &effects[..]
     else {
         panic!("{effects:?}")
@@ -66,23 +67,23 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
 #[test]
 fn a_session_without_a_prompt_is_not_asked_for_where_the_agent_has_not_written_it_down() {
     let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(UNWRITTEN)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::New), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::New), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(RestoreProfile::default())]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     // With a prompt the session is written, even if the prompt was never answered; an adopted session was written
     // before.
     let effects = feed(&mut kept(1), [wake(), ready_with(UNWRITTEN, ALL)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut adopting(), [wake(), ready_before_any_prompt(UNWRITTEN)]);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
 }
 
 #[test]
 fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it() {
     let replaying = RestoreProfile { replays_on_resume: true, ..RestoreProfile::default() };
-    let late = |habits| {
+    let late = |profile| {
         let mut machine = kept(1);
-        let inputs = [wake(), ready_with(habits, RESUME), Input::Restored { inner: None }];
+        let inputs = [wake(), ready_with(profile, RESUME), Input::SessionRestored { agent_session: None }];
         feed(&mut machine, inputs);
         let user = feed(&mut machine, [chunk(MessageKind::User, "one")]);
         let agent = feed(&mut machine, [chunk(MessageKind::Agent, "first")]);
@@ -90,7 +91,7 @@ fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it(
     };
     let lines = ["one", "first"].map(Arc::from);
     let told = Effect::Fact(Fact::ReplayedLate { replay: ReplayVerdict::Same });
-    let aside: Vec<_> = lines.clone().map(Effect::KeepAside).into_iter().chain([told]).collect();
+    let aside: Vec<_> = lines.clone().map(Effect::PersistReplay).into_iter().chain([told]).collect();
     assert_eq!(late(replaying), aside);
-    assert_eq!(late(RestoreProfile::default()), lines.map(Effect::Keep));
+    assert_eq!(late(RestoreProfile::default()), lines.map(Effect::PersistUpdate));
 }

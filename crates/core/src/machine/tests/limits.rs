@@ -32,12 +32,12 @@ fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_
             answered("cancelled"),
             answered("end_turn"),
             Input::PromptAnswered(Err(died())),
-            Input::AgentGone(died()),
+            Input::AgentExited(died()),
         ];
         for way in ways.into_iter().chain([Input::Deadline(Deadline::Cancel)]) {
             let mut machine = live(ALL);
             let stopped = feed(&mut machine, [limited("p"), limit.clone()]);
-            assert_eq!(stopped, [Effect::Ask(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
+            assert_eq!(stopped, [Effect::Call(AgentCall::Cancel), Effect::Arm(Deadline::Cancel)]);
             // A second limit or a cancel by the client changes nothing.
             assert_eq!(feed(&mut machine, [overdue(2), Input::Cancel(None)]), []);
             let effects = feed(&mut machine, [way]);
@@ -92,8 +92,8 @@ fn an_agent_that_does_not_stop_is_ended_for_it_and_the_next_prompt_goes_to_anoth
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
     let how = "it did not answer session/cancel and was ended";
     assert!(effects.contains(&Effect::Fact(Fact::AgentEnded { how: how.to_owned() })));
-    assert!(effects.contains(&Effect::EndAgent(Some(how))) && calls(&effects).is_empty(), "{effects:?}");
-    assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true), Effect::StartAgent]);
+    assert!(effects.contains(&Effect::StopAgent(Some(how))) && calls(&effects).is_empty(), "{effects:?}");
+    assert_eq!(feed(&mut machine, [Input::AgentStopped]), [Effect::ReplyPark(true), Effect::StartAgent]);
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn an_agent_that_wants_a_login_in_a_turn_is_ended_and_the_next_prompt_goes_to_an
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [wants_login()]);
-    assert_eq!(effects[effects.len() - 2..], [Effect::Disarm, Effect::EndAgent(None)]);
-    feed(&mut machine, [Input::AgentEnded]);
+    assert_eq!(effects[effects.len() - 2..], [Effect::Disarm, Effect::StopAgent(None)]);
+    feed(&mut machine, [Input::AgentStopped]);
     assert!(feed(&mut machine, [prompt("q")]).contains(&Effect::StartAgent));
 
     let mut queued = live(ALL);
     feed(&mut queued, [prompt("p"), prompt("q")]);
     let effects = feed(&mut queued, [wants_login()]);
-    assert!(effects.contains(&Effect::EndAgent(None)));
+    assert!(effects.contains(&Effect::StopAgent(None)));
     assert_eq!(calls(&effects), [] as [&AgentCall; 0]);
-    assert!(feed(&mut queued, [Input::AgentEnded]).contains(&Effect::StartAgent));
+    assert!(feed(&mut queued, [Input::AgentStopped]).contains(&Effect::StartAgent));
 }

@@ -23,7 +23,7 @@ fn nobody_to_ask() -> TurnOutcome {
 }
 
 fn answer(permit: Permit) -> Effect {
-    Effect::Permit(ask(), permit)
+    Effect::AnswerRequest(request_id(), permit)
 }
 
 fn end_turn() -> Input {
@@ -33,7 +33,7 @@ fn end_turn() -> Input {
 /// Ends the turn and returns its permission counts.
 fn counted_at_the_end(machine: &mut SessionMachine) -> Option<PermissionCount> {
     feed(machine, [end_turn()]).iter().find_map(|effect| match effect {
-        Effect::TurnOver(turn) => Some(turn.permissions),
+        Effect::TurnEnded(turn) => Some(turn.permissions),
         _ => None,
     })
 }
@@ -41,12 +41,12 @@ fn counted_at_the_end(machine: &mut SessionMachine) -> Option<PermissionCount> {
 #[test]
 fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
     let (mut machine, effects) = asked(unasked(UnattendedPolicy::Deny));
-    assert_eq!(effects, [Effect::Consult(ask())]);
-    let nobody = || Input::Unanswered { ask: ask(), what: "edit".into() };
+    assert_eq!(effects, [Effect::RouteRequest(request_id())]);
+    let nobody = || Input::RequestUnanswerable { id: request_id(), summary: "edit".into() };
     assert_eq!(feed(&mut machine, [nobody()]), [answer(Permit::Reject)]);
 
     let (mut machine, _) = asked(unasked(UnattendedPolicy::Fail));
-    let cancel = Effect::Ask(AgentCall::Cancel);
+    let cancel = Effect::Call(AgentCall::Cancel);
     let arm = Effect::Arm(Deadline::Cancel);
     assert_eq!(feed(&mut machine, [nobody()]), [cancel, answer(Permit::Cancelled), arm]);
     // The turn has failed regardless of the agent's response, and nothing more is granted in it.
@@ -57,7 +57,7 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
 
     let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     assert_eq!(feed(&mut machine, [nobody()]), []);
-    let advised = Input::Advised { ask: ask(), permit: Permit::Approve };
+    let advised = Input::RequestAnswered { id: request_id(), permit: Permit::Approve };
     assert_eq!(feed(&mut machine, [advised]), [answer(Permit::Approve)]);
 }
 
@@ -65,9 +65,12 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
 fn an_elicitation_that_nobody_can_be_asked_is_declined_unless_it_may_wait() {
     let elicited = |policy| {
         let (mut machine, _) = asked(policy);
-        feed(&mut machine, [Input::Advised { ask: ask(), permit: Permit::Approve }]);
-        assert_eq!(feed(&mut machine, [Input::Elicitation { ask: ask() }]), [Effect::Consult(ask())]);
-        feed(&mut machine, [Input::Unanswered { ask: ask(), what: String::new() }])
+        feed(&mut machine, [Input::RequestAnswered { id: request_id(), permit: Permit::Approve }]);
+        assert_eq!(
+            feed(&mut machine, [Input::Elicitation { id: request_id() }]),
+            [Effect::RouteRequest(request_id())]
+        );
+        feed(&mut machine, [Input::RequestUnanswerable { id: request_id(), summary: String::new() }])
     };
     for rule in [UnattendedPolicy::Deny, UnattendedPolicy::Fail] {
         assert_eq!(elicited(unasked(rule)), [answer(Permit::Declined)]);
@@ -77,9 +80,9 @@ fn an_elicitation_that_nobody_can_be_asked_is_declined_unless_it_may_wait() {
 
 #[test]
 fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
-    for end in [Input::AgentGone(died()), Input::Deadline(Deadline::Cancel)] {
+    for end in [Input::AgentExited(died()), Input::Deadline(Deadline::Cancel)] {
         let (mut machine, _) = asked(unasked(UnattendedPolicy::Fail));
-        feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
+        feed(&mut machine, [Input::RequestUnanswerable { id: request_id(), summary: "edit".into() }]);
         let over = feed(&mut machine, [end.clone()]);
         assert_eq!(ended(&over), [(2, &nobody_to_ask())], "{end:?}");
     }
@@ -92,8 +95,9 @@ fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
         let policy =
             PermissionPolicy { mode, tools: Some(Arc::new(tools.clone())), unasked: UnattendedPolicy::Fail };
         let (mut machine, effects) = asked(policy);
-        assert_eq!(effects, [Effect::Consult(ask())]);
-        let effects = feed(&mut machine, [Input::Unanswered { ask: ask(), what: "edit".into() }]);
+        assert_eq!(effects, [Effect::RouteRequest(request_id())]);
+        let effects =
+            feed(&mut machine, [Input::RequestUnanswerable { id: request_id(), summary: "edit".into() }]);
         assert_eq!(effects, [answer(Permit::Escalated("edit".into()))]);
         assert_eq!(counted_at_the_end(&mut machine), Some(PermissionCount { approved: 0, rejected: 1 }));
     }
@@ -103,8 +107,12 @@ fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
 fn a_permission_without_options_is_cancelled_and_counts_as_nothing() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
-    let bare =
-        Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false, can_approve: false };
+    let bare = Input::Permission {
+        id: request_id(),
+        tool: ToolUse::default(),
+        has_options: false,
+        can_approve: false,
+    };
     assert_eq!(feed(&mut machine, [bare]), [answer(Permit::Cancelled)]);
 }
 
@@ -114,8 +122,12 @@ fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_cou
     let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
     let policy = PermissionMode::ApproveAll.into();
     feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
-    let unsure =
-        Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: true, can_approve: false };
+    let unsure = Input::Permission {
+        id: request_id(),
+        tool: ToolUse::default(),
+        has_options: true,
+        can_approve: false,
+    };
     assert_eq!(feed(&mut machine, [unsure]), [answer(Permit::Reject)]);
     assert_eq!(counted_at_the_end(&mut machine), Some(PermissionCount { approved: 0, rejected: 1 }));
 }
@@ -129,10 +141,11 @@ fn a_read_that_nobody_can_be_asked_is_approved_only_by_an_option_known_to_approv
         let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
         let policy = PermissionMode::Ask.into();
         feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
-        let read = Input::Permission { ask: ask(), tool: of_kind("read"), has_options: true, can_approve };
-        assert_eq!(feed(&mut machine, [read]), [Effect::Consult(ask())]);
+        let read =
+            Input::Permission { id: request_id(), tool: of_kind("read"), has_options: true, can_approve };
+        assert_eq!(feed(&mut machine, [read]), [Effect::RouteRequest(request_id())]);
         assert_eq!(
-            feed(&mut machine, [Input::Unanswered { ask: ask(), what: "read".into() }]),
+            feed(&mut machine, [Input::RequestUnanswerable { id: request_id(), summary: "read".into() }]),
             [answer(permit)]
         );
         assert_eq!(counted_at_the_end(&mut machine), Some(PermissionCount { approved, rejected }));
@@ -144,8 +157,8 @@ fn an_answer_that_comes_after_its_turn_grants_nothing() {
     let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     feed(&mut machine, [end_turn()]);
     for late in [
-        Input::Advised { ask: ask(), permit: Permit::Approve },
-        Input::Unanswered { ask: ask(), what: "edit".into() },
+        Input::RequestAnswered { id: request_id(), permit: Permit::Approve },
+        Input::RequestUnanswerable { id: request_id(), summary: "edit".into() },
     ] {
         assert_eq!(feed(&mut machine, [late]), []);
     }
@@ -156,18 +169,18 @@ fn permission_requests_beyond_the_bound_of_open_ones_are_rejected_at_once() {
     let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     let tool = |n: usize| {
         let Input::Permission { tool, has_options, can_approve, .. } = permission("edit") else { panic!() };
-        Input::Permission { ask: AskId(format!("{n}").into()), tool, has_options, can_approve }
+        Input::Permission { id: AgentRequestId(format!("{n}").into()), tool, has_options, can_approve }
     };
     for n in 1..OPEN_REQUESTS {
         feed(&mut machine, [tool(n)]);
     }
     assert!(
-        matches!(machine.awaited(), Some(WaitCondition::Questions { first, open: OPEN_REQUESTS }) if first == ask())
+        matches!(machine.awaited(), Some(WaitCondition::PendingRequests { first, open: OPEN_REQUESTS }) if first == request_id())
     );
-    let over = AskId("over".into());
+    let over = AgentRequestId("over".into());
     let Input::Permission { tool, has_options, can_approve, .. } = tool(0) else { panic!() };
-    let more = Input::Permission { ask: over.clone(), tool, has_options, can_approve };
-    assert_eq!(feed(&mut machine, [more]), [Effect::Permit(over.clone(), Permit::Reject)]);
-    let form = Input::Elicitation { ask: over.clone() };
-    assert_eq!(feed(&mut machine, [form]), [Effect::Permit(over, Permit::Declined)]);
+    let more = Input::Permission { id: over.clone(), tool, has_options, can_approve };
+    assert_eq!(feed(&mut machine, [more]), [Effect::AnswerRequest(over.clone(), Permit::Reject)]);
+    let form = Input::Elicitation { id: over.clone() };
+    assert_eq!(feed(&mut machine, [form]), [Effect::AnswerRequest(over, Permit::Declined)]);
 }

@@ -30,7 +30,7 @@ fn mode(value: &str) -> OfferedSetting {
 }
 
 fn shows(settings: &[OfferedSetting]) -> Input {
-    Input::Offered(OfferedSettings(settings.to_vec()))
+    Input::SettingsOffered(OfferedSettings(settings.to_vec()))
 }
 
 fn kept_with(wished: &[Setting]) -> SessionMachine {
@@ -45,14 +45,14 @@ fn asked(machine: &mut SessionMachine, inputs: Vec<Input>) -> Vec<String> {
     for input in inputs {
         for effect in machine.handle(at(1000), input) {
             match effect {
-                Effect::Ask(AgentCall::Set(setting)) => {
+                Effect::Call(AgentCall::Set(setting)) => {
                     told.push(format!("set {} {}", setting.name, setting.value));
                 }
                 Effect::Fact(Fact::SettingNotRestored { option, value, reason }) => {
                     told.push(format!("{} {value}: {reason}", option.as_deref().unwrap_or("mode")));
                 }
-                Effect::Awake(Ok(_)) => told.push("awake".to_owned()),
-                Effect::Ask(AgentCall::Prompt { .. }) => told.push("prompt".to_owned()),
+                Effect::ReplyWake(Ok(_)) => told.push("awake".to_owned()),
+                Effect::Call(AgentCall::Prompt { .. }) => told.push("prompt".to_owned()),
                 _ => {}
             }
         }
@@ -79,7 +79,7 @@ fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more(
             ready(NONE),
             // Only the second model offers the effort.
             shows(&[mode("ask"), model("m1")]),
-            Input::Opened { session: session("s2"), inner: None },
+            Input::SessionCreated { session: session("s2"), agent_session: None },
             shows(&[mode("ask"), model("m2"), effort("low")]),
             done(),
             shows(&[mode("ask"), model("m2"), effort("high")]),
@@ -98,9 +98,12 @@ fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more(
 #[test]
 fn what_an_agent_says_of_its_state_changes_no_limit_of_a_setting() {
     let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
-    feed(&mut machine, [wake(), ready(ALL), shows(&[mode("ask")]), Input::Restored { inner: None }]);
+    feed(
+        &mut machine,
+        [wake(), ready(ALL), shows(&[mode("ask")]), Input::SessionRestored { agent_session: None }],
+    );
     let told = feed(&mut machine, [state(AgentState::Idle(None))]);
-    assert_eq!(told, [Effect::Keep(Arc::from("state"))]);
+    assert_eq!(told, [Effect::PersistUpdate(Arc::from("state"))]);
     feed(&mut machine, [Input::Deadline(Deadline::Setting)]);
     assert!(machine.is_live());
 }
@@ -113,7 +116,7 @@ fn what_a_restored_session_shows_already_is_not_asked_for() {
         wake(),
         ready(ALL),
         shows(&[mode("plan"), model("m1")]),
-        Input::Restored { inner: None },
+        Input::SessionRestored { agent_session: None },
         done(),
     ];
     // An agent that confirmed the setting but does not show it gets no second request.
@@ -137,7 +140,7 @@ fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
             prompt("p"),
             ready(ALL),
             shows(&[mode("ask"), model("m1"), effort("low")]),
-            Input::Restored { inner: None },
+            Input::SessionRestored { agent_session: None },
             refused,
             shows(&[mode("plan"), model("m1"), effort("low")]),
             done(),
@@ -173,7 +176,7 @@ fn an_agent_that_leaves_a_setting_unanswered_is_asked_for_no_other_and_has_its_p
             prompt("p"),
             ready(ALL),
             shows(&[mode("ask"), effort("low")]),
-            Input::Restored { inner: None },
+            Input::SessionRestored { agent_session: None },
             Input::Deadline(Deadline::Setting),
             // Too late to matter.
             done(),
@@ -192,7 +195,12 @@ fn an_agent_that_leaves_a_setting_unanswered_is_asked_for_no_other_and_has_its_p
 #[test]
 fn what_an_agent_before_it_offered_is_nothing_to_the_next() {
     let mut machine = in_mode("plan");
-    let inputs = vec![Input::AgentGone(died()), prompt("p"), ready(ALL), Input::Restored { inner: None }];
+    let inputs = vec![
+        Input::AgentExited(died()),
+        prompt("p"),
+        ready(ALL),
+        Input::SessionRestored { agent_session: None },
+    ];
     let told = asked(&mut machine, inputs);
     assert_eq!(told, ["mode plan: the agent does not offer it in this session", "awake", "prompt"]);
 }
@@ -200,14 +208,14 @@ fn what_an_agent_before_it_offered_is_nothing_to_the_next() {
 #[test]
 fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
     let mut machine = live(ALL);
-    let answered = |answer| Input::PassAnswered { pass: PassId(1), answer };
-    feed(&mut machine, [Input::Offered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
+    let answered = |answer| Input::ForwardAnswered { id: ForwardId(1), answer };
+    feed(&mut machine, [Input::SettingsOffered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
     assert_eq!(machine.settings.wished, []);
     let done = || answered(Ok(Arc::from("{}")));
     // An agent that shows the same value as before has not changed it, regardless of its response.
     feed(&mut machine, [pass_mode(1, "plan"), done()]);
     assert_eq!(machine.settings.wished, []);
-    let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::Offered(offers("plan")), done()]);
+    let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::SettingsOffered(offers("plan")), done()]);
     let settings = RecordSettings {
         wished: vec![wish(SettingName::Mode, "plan")],
         shown: offers("plan").kept(),
@@ -215,18 +223,18 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
     };
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
     // Choosing the current value counts as a choice.
-    feed(&mut machine, [Input::Forget(SettingName::Mode), pass_mode(1, "plan"), done()]);
+    feed(&mut machine, [Input::ForgetSetting(SettingName::Mode), pass_mode(1, "plan"), done()]);
     assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
 }
 
 #[test]
 fn a_choice_that_is_done_after_its_time_is_wished_and_answered_to_nobody() {
     let mut machine = live(ALL);
-    let over = Input::Deadline(Deadline::Pass(PassId(1)));
-    feed(&mut machine, [Input::Offered(offers("ask")), pass_mode(1, "plan"), over]);
-    let late = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
-    let effects = feed(&mut machine, [Input::Offered(offers("plan")), late]);
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Passed(..))), "{effects:?}");
+    let over = Input::Deadline(Deadline::Forward(ForwardId(1)));
+    feed(&mut machine, [Input::SettingsOffered(offers("ask")), pass_mode(1, "plan"), over]);
+    let late = Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) };
+    let effects = feed(&mut machine, [Input::SettingsOffered(offers("plan")), late]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::ReplyForward(..))), "{effects:?}");
     assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
 }
 
@@ -235,10 +243,13 @@ fn a_choice_is_wished_by_the_name_that_is_shown_only_if_it_can_be_asked_for_by_i
     for (shown, wished) in [("m2", "m2"), ("m-2026", "latest")] {
         let mut machine = live(ALL);
         let offered = |value: &str| option("model", Some("model"), value, &["latest", "m1", "m2"]);
-        let Input::Pass(asked) = pass(1) else { panic!("a request") };
+        let Input::Forward(asked) = pass(1) else { panic!("a request") };
         let asked = ForwardedRequest { setting: Some(wish(named("model"), "latest")), ..asked };
-        let answer = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
-        feed(&mut machine, [shows(&[offered("m1")]), Input::Pass(asked), shows(&[offered(shown)]), answer]);
+        let answer = Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) };
+        feed(
+            &mut machine,
+            [shows(&[offered("m1")]), Input::Forward(asked), shows(&[offered(shown)]), answer],
+        );
         assert_eq!(machine.settings.wished, [wish(named("model"), wished)], "{shown}");
     }
 }
@@ -261,12 +272,17 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
         None,
     ];
     assert_eq!(meant, expected);
-    let effects = feed(&mut machine, [Input::Forget(named("gone"))]);
+    let effects = feed(&mut machine, [Input::ForgetSetting(named("gone"))]);
     assert_eq!(effects, [Effect::SaveSettings(machine.settings.clone())]);
     assert_eq!(machine.settings.wished, wishes[..2]);
     assert_eq!(machine.settings.unmet, []);
-    feed(&mut machine, [Input::Forget(SettingName::Mode), Input::Forget(named("engine"))]);
-    let inputs = vec![wake(), ready(ALL), shows(&[mode("ask"), engine]), Input::Restored { inner: None }];
+    feed(&mut machine, [Input::ForgetSetting(SettingName::Mode), Input::ForgetSetting(named("engine"))]);
+    let inputs = vec![
+        wake(),
+        ready(ALL),
+        shows(&[mode("ask"), engine]),
+        Input::SessionRestored { agent_session: None },
+    ];
     assert_eq!(asked(&mut machine, inputs), ["awake"]);
 }
 
@@ -274,7 +290,7 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
 fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_it() {
     let mut machine = wishing();
     machine.settings.shown = offers("plan");
-    feed(&mut machine, [wake(), ready(ALL), Input::Restored { inner: None }]);
+    feed(&mut machine, [wake(), ready(ALL), Input::SessionRestored { agent_session: None }]);
     let reason = "the agent does not offer it in this session".into();
     let expected = RecordSettings {
         wished: vec![wish(SettingName::Mode, "plan")],
@@ -287,7 +303,7 @@ fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_
 #[test]
 fn a_setting_that_the_agent_changes_by_itself_is_not_wished_any_more() {
     let mut machine = in_mode("plan");
-    feed(&mut machine, [prompt("p"), Input::Offered(offers("ask"))]);
+    feed(&mut machine, [prompt("p"), Input::SettingsOffered(offers("ask"))]);
     assert_eq!(machine.settings.wished, []);
     assert_eq!(machine.settings.shown, offers("ask").kept());
 }
@@ -296,10 +312,10 @@ fn a_setting_that_the_agent_changes_by_itself_is_not_wished_any_more() {
 fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_choice() {
     let mut machine = live(ALL);
     let set = |id: u64, name: &str, value: &str| {
-        let Input::Pass(pass) = pass(id) else { panic!("a request") };
-        Input::Pass(ForwardedRequest { setting: Some(wish(named(name), value)), ..pass })
+        let Input::Forward(pass) = pass(id) else { panic!("a request") };
+        Input::Forward(ForwardedRequest { setting: Some(wish(named(name), value)), ..pass })
     };
-    let answered = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
+    let answered = |id| Input::ForwardAnswered { id: ForwardId(id), answer: Ok(Arc::from("{}")) };
     let inputs = [
         shows(&[model("m1"), effort("low")]),
         set(1, "effort", "high"),
@@ -320,8 +336,8 @@ fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_cho
 fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
     let mut machine = live(ALL);
     let twice = |value: &str| shows(&[mode(value), option("m", Some("mode"), value, &["ask", "plan"])]);
-    let answered = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
-    let Input::Pass(by_option) = pass(2) else { panic!("a request") };
+    let answered = |id| Input::ForwardAnswered { id: ForwardId(id), answer: Ok(Arc::from("{}")) };
+    let Input::Forward(by_option) = pass(2) else { panic!("a request") };
     let by_option = ForwardedRequest { setting: Some(wish(named("m"), "ask")), ..by_option };
     feed(
         &mut machine,
@@ -330,7 +346,7 @@ fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
             pass_mode(1, "plan"),
             twice("plan"),
             answered(1),
-            Input::Pass(by_option),
+            Input::Forward(by_option),
             twice("ask"),
             answered(2),
         ],
@@ -343,8 +359,14 @@ fn a_wish_for_a_mode_is_restored_by_the_option_of_an_agent_that_tells_its_modes_
     let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
     let modes = option("session_mode", Some("mode"), "ask", &["ask", "plan"]);
     let set = option("session_mode", Some("mode"), "plan", &["ask", "plan"]);
-    let inputs =
-        vec![wake(), ready(ALL), shows(&[modes]), Input::Restored { inner: None }, shows(&[set]), done()];
+    let inputs = vec![
+        wake(),
+        ready(ALL),
+        shows(&[modes]),
+        Input::SessionRestored { agent_session: None },
+        shows(&[set]),
+        done(),
+    ];
     assert_eq!(asked(&mut machine, inputs), ["set the option session_mode plan", "awake"]);
 }
 
@@ -352,18 +374,23 @@ fn a_wish_for_a_mode_is_restored_by_the_option_of_an_agent_that_tells_its_modes_
 fn a_fork_begins_with_the_wishes_of_the_session_before_it() {
     let mut machine = forking();
     machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
-    let opened = Input::Opened { session: session("s2"), inner: None };
-    let set = Input::Offered(offers("plan"));
-    let inputs = vec![wake(), ready(ALL), Input::Offered(offers("ask")), opened, set, done()];
+    let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
+    let set = Input::SettingsOffered(offers("plan"));
+    let inputs = vec![wake(), ready(ALL), Input::SettingsOffered(offers("ask")), opened, set, done()];
     assert_eq!(asked(&mut machine, inputs), ["set the mode plan", "awake"]);
 }
 
 #[test]
 fn an_agent_that_dies_while_it_is_set_fails_whoever_waits_and_the_wishes_stay() {
     let mut machine = wishing();
-    let inputs = [wake(), ready(ALL), Input::Offered(offers("ask")), Input::Restored { inner: None }];
+    let inputs = [
+        wake(),
+        ready(ALL),
+        Input::SettingsOffered(offers("ask")),
+        Input::SessionRestored { agent_session: None },
+    ];
     feed(&mut machine, inputs);
-    let effects = feed(&mut machine, [Input::AgentGone(died())]);
-    assert!(effects.contains(&Effect::Awake(Err(WakeError::Agent(died())))), "{effects:?}");
+    let effects = feed(&mut machine, [Input::AgentExited(died())]);
+    assert!(effects.contains(&Effect::ReplyWake(Err(WakeError::Agent(died())))), "{effects:?}");
     assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
 }

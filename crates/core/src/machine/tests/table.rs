@@ -31,7 +31,12 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
             "settling",
             after(
                 wishing(),
-                vec![wake(), ready(ALL), Input::Offered(offers("ask")), Input::Restored { inner: None }],
+                vec![
+                    wake(),
+                    ready(ALL),
+                    Input::SettingsOffered(offers("ask")),
+                    Input::SessionRestored { agent_session: None },
+                ],
             ),
         ),
         ("idle", live(ALL)),
@@ -89,15 +94,15 @@ fn asked_of_it() -> Vec<(&'static str, Input)> {
         ("return to the session", Input::Return(session("s1"))),
         ("prompt", prompt("new")),
         ("request", pass(2)),
-        ("request withdrawn", Input::PassWithdrawn(PassId(1))),
-        ("request answered", Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) }),
-        ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
+        ("request withdrawn", Input::ForwardCancelled(ForwardId(1))),
+        ("request answered", Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) }),
+        ("request failed", Input::ForwardAnswered { id: ForwardId(1), answer: Err(died()) }),
         (
             "request failed: session unknown",
-            Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) },
+            Input::ForwardAnswered { id: ForwardId(1), answer: Err(refusal(ErrorMeaning::Lost)) },
         ),
-        ("mode forgotten", Input::Forget(SettingName::Mode)),
-        ("another mode shown", Input::Offered(offers("ask"))),
+        ("mode forgotten", Input::ForgetSetting(SettingName::Mode)),
+        ("another mode shown", Input::SettingsOffered(offers("ask"))),
         ("setting done", Input::SettingAnswered(Ok(()))),
         ("setting refused", Input::SettingAnswered(Err(died()))),
         ("cancel", Input::Cancel(None)),
@@ -105,7 +110,7 @@ fn asked_of_it() -> Vec<(&'static str, Input)> {
         ("close", Input::Close),
         ("delete", Input::Delete),
         ("park", Input::Park),
-        ("leave", Input::Leave),
+        ("leave", Input::HostStopping),
     ]
 }
 
@@ -114,12 +119,12 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
     vec![
         ("agent ready", ready(ALL)),
         ("start failed", Input::StartFailed(AgentError::NotFound { program: "a".into() })),
-        ("agent gone", Input::AgentGone(died())),
-        ("agent ended", Input::AgentEnded),
-        ("listed, unchanged", Input::Listed(Some(at(100)))),
-        ("listed, changed since", Input::Listed(Some(at(2101)))),
-        ("opened", Input::Opened { session: session("s2"), inner: None }),
-        ("restored", Input::Restored { inner: AgentSessionId::from_agent("other") }),
+        ("agent gone", Input::AgentExited(died())),
+        ("agent ended", Input::AgentStopped),
+        ("listed, unchanged", Input::SessionListed(Some(at(100)))),
+        ("listed, changed since", Input::SessionListed(Some(at(2101)))),
+        ("opened", Input::SessionCreated { session: session("s2"), agent_session: None }),
+        ("restored", Input::SessionRestored { agent_session: AgentSessionId::from_agent("other") }),
         ("refused: lost", refused(ErrorMeaning::Lost)),
         ("refused: unsupported", refused(ErrorMeaning::Unsupported)),
         ("refused: broken", refused(ErrorMeaning::Broken)),
@@ -149,29 +154,32 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("agent idle, with work in the background", beside(AgentState::Idle(None))),
         ("agent idle by an error", state(AgentState::Idle(Some(Err(died()))))),
         ("agent in a state unknown", state(AgentState::Other)),
-        ("elicitation", Input::Elicitation { ask: ask() }),
-        ("question withdrawn", Input::Withdrawn { ask: ask() }),
+        ("elicitation", Input::Elicitation { id: request_id() }),
+        ("question withdrawn", Input::RequestWithdrawn { id: request_id() }),
         ("permission to read", permission("read")),
         ("permission to change", permission("edit")),
         (
             "permission, no options",
             Input::Permission {
-                ask: ask(),
+                id: request_id(),
                 tool: ToolUse::default(),
                 has_options: false,
                 can_approve: false,
             },
         ),
-        ("a file to read", Input::Tool { ask: ask(), tool: Some(of_kind("read")), granted: false }),
-        ("a file to write", Input::Tool { ask: ask(), tool: Some(of_kind("edit")), granted: false }),
-        ("a write that was granted", Input::Tool { ask: ask(), tool: Some(of_kind("edit")), granted: true }),
-        ("its own terminal", Input::Tool { ask: ask(), tool: None, granted: false }),
-        ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
-        ("nobody to ask", Input::Unanswered { ask: ask(), what: "edit".into() }),
-        ("other request", Input::Request { ask: ask() }),
+        ("a file to read", Input::Tool { id: request_id(), tool: Some(of_kind("read")), granted: false }),
+        ("a file to write", Input::Tool { id: request_id(), tool: Some(of_kind("edit")), granted: false }),
+        (
+            "a write that was granted",
+            Input::Tool { id: request_id(), tool: Some(of_kind("edit")), granted: true },
+        ),
+        ("its own terminal", Input::Tool { id: request_id(), tool: None, granted: false }),
+        ("advised to approve", Input::RequestAnswered { id: request_id(), permit: Permit::Approve }),
+        ("nobody to ask", Input::RequestUnanswerable { id: request_id(), summary: "edit".into() }),
+        ("other request", Input::OtherRequest { id: request_id() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("setting deadline", Input::Deadline(Deadline::Setting)),
-        ("deadline of request 1", Input::Deadline(Deadline::Pass(PassId(1)))),
+        ("deadline of request 1", Input::Deadline(Deadline::Forward(ForwardId(1)))),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("load deadline", Input::Deadline(Deadline::Load(at(60_000)))),
         ("close deadline", Input::Deadline(Deadline::Close)),
@@ -198,7 +206,9 @@ fn early(inputs: &[Input]) -> SessionMachine {
     let load = [Input::Wake(WakeOptions::default()), ready(LOAD), chunk(MessageKind::User, "one")];
     feed(
         &mut machine,
-        load.into_iter().chain([Input::Restored { inner: None }]).chain(inputs.iter().cloned()),
+        load.into_iter()
+            .chain([Input::SessionRestored { agent_session: None }])
+            .chain(inputs.iter().cloned()),
     );
     machine
 }
@@ -225,24 +235,24 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Wake(_)
         | Input::Return(_)
         | Input::Prompt { .. }
-        | Input::Pass(_)
-        | Input::PassWithdrawn(_)
-        | Input::PassAnswered { .. }
-        | Input::Forget(_)
-        | Input::Offered(_)
+        | Input::Forward(_)
+        | Input::ForwardCancelled(_)
+        | Input::ForwardAnswered { .. }
+        | Input::ForgetSetting(_)
+        | Input::SettingsOffered(_)
         | Input::SettingAnswered(_)
         | Input::Cancel(_)
         | Input::Close
         | Input::Delete
         | Input::Park
-        | Input::Leave
+        | Input::HostStopping
         | Input::AgentReady { .. }
         | Input::StartFailed(_)
-        | Input::AgentGone(_)
-        | Input::AgentEnded
-        | Input::Listed(_)
-        | Input::Opened { .. }
-        | Input::Restored { .. }
+        | Input::AgentExited(_)
+        | Input::AgentStopped
+        | Input::SessionListed(_)
+        | Input::SessionCreated { .. }
+        | Input::SessionRestored { .. }
         | Input::SetupRefused { .. }
         | Input::SetupImpossible(_)
         | Input::PromptAnswered(_)
@@ -250,14 +260,14 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::CloseAnswered
         | Input::DeleteAnswered
         | Input::Update { .. }
-        | Input::State { .. }
+        | Input::StateReported { .. }
         | Input::Elicitation { .. }
-        | Input::Withdrawn { .. }
+        | Input::RequestWithdrawn { .. }
         | Input::Permission { .. }
         | Input::Tool { .. }
-        | Input::Advised { .. }
-        | Input::Unanswered { .. }
-        | Input::Request { .. }
+        | Input::RequestAnswered { .. }
+        | Input::RequestUnanswerable { .. }
+        | Input::OtherRequest { .. }
         | Input::Deadline(_) => true,
     }
 }
@@ -334,14 +344,14 @@ fn state_name(state: &MachineState) -> &'static str {
 fn words(effect: &Effect) -> String {
     match effect {
         Effect::StartAgent => "start the agent".into(),
-        Effect::EndAgent(None) => "end the agent".into(),
-        Effect::EndAgent(Some(_)) => "end the agent for its fault".into(),
-        Effect::Ask(call) => format!("send {}", call_name(call)),
-        Effect::Permit(_, permit) => format!("answer: {permit:?}").to_lowercase(),
-        Effect::Consult(_) => "ask the client".into(),
-        Effect::Refuse(_) => "answer: no such method".into(),
-        Effect::Keep(_) => "keep it".into(),
-        Effect::KeepAside(_) => "keep it aside".into(),
+        Effect::StopAgent(None) => "end the agent".into(),
+        Effect::StopAgent(Some(_)) => "end the agent for its fault".into(),
+        Effect::Call(call) => format!("send {}", call_name(call)),
+        Effect::AnswerRequest(_, permit) => format!("answer: {permit:?}").to_lowercase(),
+        Effect::RouteRequest(_) => "ask the client".into(),
+        Effect::RefuseRequest(_) => "answer: no such method".into(),
+        Effect::PersistUpdate(_) => "keep it".into(),
+        Effect::PersistReplay(_) => "keep it aside".into(),
         Effect::Fact(fact) => format!("note {}", fact_name(fact)),
         Effect::SaveTurn(turn) => format!("save turn {}: {}", turn.id, turn_state(turn)),
         Effect::SaveLineage(lineage) => {
@@ -360,23 +370,23 @@ fn words(effect: &Effect) -> String {
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
         Effect::Arm(Deadline::Load(_)) => "arm load".into(),
-        Effect::Arm(Deadline::Pass(_)) => "arm request".into(),
+        Effect::Arm(Deadline::Forward(_)) => "arm request".into(),
         Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
         Effect::Disarm => "disarm".into(),
-        Effect::Awake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),
-        Effect::Awake(Err(WakeError::Agent(error))) => format!("tell: not awake ({})", error.code()),
-        Effect::Awake(Err(asleep)) => format!("tell: not awake ({asleep:?})").to_lowercase(),
+        Effect::ReplyWake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),
+        Effect::ReplyWake(Err(WakeError::Agent(error))) => format!("tell: not awake ({})", error.code()),
+        Effect::ReplyWake(Err(asleep)) => format!("tell: not awake ({asleep:?})").to_lowercase(),
         Effect::TurnAccepted(_, turn) => format!("tell: turn {turn} accepted"),
         Effect::TurnRefused(_, why) => format!("tell: turn refused ({why:?})").to_lowercase(),
-        Effect::TurnOver(turn) => format!("tell: turn {} over", turn.id),
-        Effect::Passed(_, Ok(_)) => "tell: request answered".into(),
-        Effect::Passed(_, Err(ForwardError::Agent(error))) => {
+        Effect::TurnEnded(turn) => format!("tell: turn {} over", turn.id),
+        Effect::ReplyForward(_, Ok(_)) => "tell: request answered".into(),
+        Effect::ReplyForward(_, Err(ForwardError::Agent(error))) => {
             format!("tell: request failed ({})", error.code())
         }
-        Effect::Passed(_, Err(why)) => format!("tell: request failed ({why:?})").to_lowercase(),
-        Effect::Parked(true) => "tell: parked".into(),
-        Effect::Parked(false) => "tell: not parked".into(),
-        Effect::Closed => "tell: closed".into(),
+        Effect::ReplyForward(_, Err(why)) => format!("tell: request failed ({why:?})").to_lowercase(),
+        Effect::ReplyPark(true) => "tell: parked".into(),
+        Effect::ReplyPark(false) => "tell: not parked".into(),
+        Effect::ReplyClose => "tell: closed".into(),
     }
 }
 
@@ -391,8 +401,8 @@ fn call_name(call: &AgentCall) -> &'static str {
         AgentCall::Prompt { .. } => "session/prompt",
         AgentCall::Set(Setting { name: SettingName::Mode, .. }) => "session/set_mode",
         AgentCall::Set(_) => "session/set_config_option",
-        AgentCall::Pass(_) => "the request",
-        AgentCall::Withdraw(_) => "$/cancel_request",
+        AgentCall::Forward(_) => "the request",
+        AgentCall::CancelForward(_) => "$/cancel_request",
         AgentCall::Cancel => "session/cancel",
         AgentCall::Close => "session/close",
         AgentCall::Delete => "session/delete",

@@ -9,7 +9,7 @@ fn unknown() -> Input {
 }
 
 fn restored() -> Input {
-    Input::Restored { inner: None }
+    Input::SessionRestored { agent_session: None }
 }
 
 /// A live session whose agent refused a prompt because it had lost the session.
@@ -25,14 +25,14 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
     let (mut machine, effects) = refused_prompt();
     let how = "it no longer had the session and was ended";
     let expected =
-        [Effect::Fact(Fact::AgentEnded { how: how.into() }), Effect::Disarm, Effect::EndAgent(Some(how))];
+        [Effect::Fact(Fact::AgentEnded { how: how.into() }), Effect::Disarm, Effect::StopAgent(Some(how))];
     assert_eq!(effects, expected);
-    let effects = feed(&mut machine, [Input::AgentEnded]);
-    assert_eq!(effects, [Effect::Parked(true), Effect::StartAgent]);
+    let effects = feed(&mut machine, [Input::AgentStopped]);
+    assert_eq!(effects, [Effect::ReplyPark(true), Effect::StartAgent]);
     let effects = feed(&mut machine, [ready(ALL), restored()]);
     let sent = effects
         .iter()
-        .position(|effect| matches!(effect, Effect::Ask(AgentCall::Prompt { turn, .. }) if turn.0 == 2));
+        .position(|effect| matches!(effect, Effect::Call(AgentCall::Prompt { turn, .. }) if turn.0 == 2));
     let resent = effects.iter().position(|effect| *effect == Effect::Fact(Fact::PromptResent { turn: 2 }));
     assert!(resent < sent && resent.is_some(), "{effects:#?}");
     // It is one turn: saved as dispatched once, and started once.
@@ -47,12 +47,12 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
 fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
     let died = Input::PromptAnswered(Err(refusal(ErrorMeaning::WorkerDied)));
     let mut machine = live(LOAD);
-    feed(&mut machine, [prompt("p"), died, Input::AgentEnded]);
+    feed(&mut machine, [prompt("p"), died, Input::AgentStopped]);
     let effects = feed(&mut machine, [ready(LOAD), restored()]);
     assert!(effects.contains(&Effect::Fact(Fact::PromptResent { turn: 2 })), "{effects:#?}");
 
     // A worker that dies during the restore proves no loss: the record keeps its session.
-    feed(&mut machine, [unknown(), Input::AgentEnded, prompt("q")]);
+    feed(&mut machine, [unknown(), Input::AgentStopped, prompt("q")]);
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::WorkerDied)]);
     assert!(
         matches!(ended(&effects)[..], [(3, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
@@ -63,23 +63,23 @@ fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
 #[test]
 fn an_agent_that_cannot_restore_keeps_its_session_after_its_worker_died() {
     let mut machine = kept(1);
-    let fresh = Input::Opened { session: session("s2"), inner: None };
+    let fresh = Input::SessionCreated { session: session("s2"), agent_session: None };
     feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(NONE), fresh]);
     let died = Input::PromptAnswered(Err(refusal(ErrorMeaning::WorkerDied)));
     let effects = feed(&mut machine, [prompt("p"), died]);
     assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{effects:#?}");
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::EndAgent(_))), "{effects:#?}");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::StopAgent(_))), "{effects:#?}");
 }
 
 #[test]
 fn a_prompt_is_resent_only_once() {
     let (mut machine, _) = refused_prompt();
-    feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
+    feed(&mut machine, [Input::AgentStopped, ready(ALL), restored()]);
     let effects = feed(&mut machine, [unknown()]);
     assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{effects:#?}");
-    assert!(effects.contains(&Effect::EndAgent(Some("it no longer had the session and was ended"))));
+    assert!(effects.contains(&Effect::StopAgent(Some("it no longer had the session and was ended"))));
     // The next prompt has an attempt of its own.
-    let effects = feed(&mut machine, [Input::AgentEnded, prompt("q"), ready(ALL), restored(), unknown()]);
+    let effects = feed(&mut machine, [Input::AgentStopped, prompt("q"), ready(ALL), restored(), unknown()]);
     assert_eq!(ended(&effects), []);
 }
 
@@ -89,7 +89,7 @@ fn a_prompt_is_not_resent_once_anything_of_its_turn_arrived() {
         chunk(MessageKind::Agent, "text"),
         chunk(MessageKind::User, "two"),
         permission("edit"),
-        Input::Request { ask: ask() },
+        Input::OtherRequest { id: request_id() },
         Input::Update { update: Update::Unknown, body: Arc::from("{}") },
         state(AgentState::Working),
     ] {
@@ -97,7 +97,7 @@ fn a_prompt_is_not_resent_once_anything_of_its_turn_arrived() {
         let effects = feed(&mut machine, [prompt("p"), arrived.clone(), unknown()]);
         assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{arrived:?}: {effects:#?}");
         // The process does not have the session, so the next prompt restores it.
-        let effects = feed(&mut machine, [Input::AgentEnded, prompt("q")]);
+        let effects = feed(&mut machine, [Input::AgentStopped, prompt("q")]);
         assert!(effects.contains(&Effect::StartAgent), "{effects:#?}");
     }
     let mut cancelled = live(ALL);
@@ -111,7 +111,7 @@ fn a_resent_prompt_can_be_cancelled_and_fails_if_the_restore_does() {
     let effects = feed(&mut machine, [Input::Cancel(None)]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
     let (mut machine, _) = refused_prompt();
-    let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), refused(ErrorMeaning::Broken)]);
+    let effects = feed(&mut machine, [Input::AgentStopped, ready(LOAD), refused(ErrorMeaning::Broken)]);
     assert!(
         matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
         "{effects:#?}"
@@ -120,19 +120,22 @@ fn a_resent_prompt_can_be_cancelled_and_fails_if_the_restore_does() {
 
 #[test]
 fn a_setting_for_an_unknown_session_is_resent_once_after_a_restore() {
-    let unknown = || Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
+    let unknown = || Input::ForwardAnswered { id: ForwardId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
     let mut machine = live(ALL);
     feed(&mut machine, [pass_mode(1, "plan"), unknown()]);
-    let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
+    let effects = feed(&mut machine, [Input::AgentStopped, ready(ALL), restored()]);
     assert!(
         matches!(
             calls(&effects)[..],
-            [AgentCall::Pass(ForwardedRequest { id: PassId(1), is_resent: true, .. })]
+            [AgentCall::Forward(ForwardedRequest { id: ForwardId(1), is_resent: true, .. })]
         ),
         "{effects:#?}"
     );
     let effects = feed(&mut machine, [unknown()]);
-    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(ForwardError::Agent(_)))), "{effects:#?}");
+    assert!(
+        matches!(effects[0], Effect::ReplyForward(ForwardId(1), Err(ForwardError::Agent(_)))),
+        "{effects:#?}"
+    );
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn a_failed_restore_is_stored_until_a_restore_succeeds() {
         feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(LOAD), refused(ErrorMeaning::Broken)]);
     let error = RestoreError::new(&refusal(ErrorMeaning::Broken), at(1000));
     assert!(effects.contains(&Effect::SaveRestoreError(Some(error))), "{effects:#?}");
-    let again = [Input::AgentEnded, Input::Wake(WakeOptions::default()), ready(LOAD), restored()];
+    let again = [Input::AgentStopped, Input::Wake(WakeOptions::default()), ready(LOAD), restored()];
     let effects = feed(&mut machine, again);
     assert!(effects.contains(&Effect::SaveRestoreError(None)), "{effects:#?}");
 }
@@ -150,7 +153,7 @@ fn a_failed_restore_is_stored_until_a_restore_succeeds() {
 #[test]
 fn a_fallback_copies_the_failed_restore_into_lineage_and_fact() {
     let mut machine = kept(1);
-    let opened = Input::Opened { session: session("s2"), inner: None };
+    let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
     let effects = feed(
         &mut machine,
         [Input::Wake(WakeOptions::default()), ready(LOAD), refused(ErrorMeaning::Lost), opened],
@@ -164,7 +167,7 @@ fn a_fallback_copies_the_failed_restore_into_lineage_and_fact() {
 #[test]
 fn only_a_session_created_here_without_a_prompt_is_replaced_silently() {
     let announced = |machine: &mut SessionMachine, exchanges: u64| {
-        let opened = Input::Opened { session: session("s2"), inner: None };
+        let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
         let effects =
             feed(machine, [Input::Wake(WakeOptions::default()), ready_after(exchanges, NONE), opened]);
         match awakenings(&effects)[..] {
@@ -244,7 +247,7 @@ fn an_update_after_the_refusal_keeps_a_prompt_from_being_resent() {
     let (mut machine, _) = refused_prompt();
     let effects = feed(&mut machine, [chunk(MessageKind::Agent, "late")]);
     assert!(matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(_))]), "{effects:#?}");
-    let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL), restored()]);
+    let effects = feed(&mut machine, [Input::AgentStopped, ready(ALL), restored()]);
     assert!(calls(&effects).is_empty(), "{effects:#?}");
 }
 
@@ -260,17 +263,17 @@ fn the_fallback_of_a_resent_request_holds_for_its_restore() {
     for (fallback, is_fresh) in [(Fallback::Always, true), (Fallback::Auto, false), (Fallback::Never, false)]
     {
         let mut machine = live(ALL);
-        feed(&mut machine, [prompt_with("p", fallback), unknown(), Input::AgentEnded, ready(LOAD)]);
+        feed(&mut machine, [prompt_with("p", fallback), unknown(), Input::AgentStopped, ready(LOAD)]);
         let effects = feed(&mut machine, [refused(ErrorMeaning::Broken)]);
         assert_eq!(calls(&effects) == [&AgentCall::New], is_fresh, "{fallback:?}: {effects:#?}");
     }
-    let Input::Pass(pass) = pass_mode(1, "plan") else { panic!("a request") };
+    let Input::Forward(pass) = pass_mode(1, "plan") else { panic!("a request") };
     let options = WakeOptions { fallback: Fallback::Never, carry_history: false };
     let mut machine = live(ALL);
-    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
+    let unknown = Input::ForwardAnswered { id: ForwardId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
     feed(
         &mut machine,
-        [Input::Pass(ForwardedRequest { options, ..pass }), unknown, Input::AgentEnded, ready(LOAD)],
+        [Input::Forward(ForwardedRequest { options, ..pass }), unknown, Input::AgentStopped, ready(LOAD)],
     );
     let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);
     assert!(calls(&effects).is_empty(), "{effects:#?}");
@@ -279,14 +282,17 @@ fn the_fallback_of_a_resent_request_holds_for_its_restore() {
 #[test]
 fn any_request_that_does_not_find_the_session_ends_the_process() {
     let mut machine = live(ALL);
-    let Input::Pass(pass) = pass(1) else { panic!("a request") };
-    let unknown = Input::PassAnswered { pass: PassId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
+    let Input::Forward(pass) = pass(1) else { panic!("a request") };
+    let unknown = Input::ForwardAnswered { id: ForwardId(1), answer: Err(refusal(ErrorMeaning::Lost)) };
     let effects =
-        feed(&mut machine, [Input::Pass(ForwardedRequest { method: "_x/y".into(), ..pass }), unknown]);
-    assert!(matches!(effects[0], Effect::Passed(PassId(1), Err(ForwardError::Agent(_)))), "{effects:#?}");
+        feed(&mut machine, [Input::Forward(ForwardedRequest { method: "_x/y".into(), ..pass }), unknown]);
+    assert!(
+        matches!(effects[0], Effect::ReplyForward(ForwardId(1), Err(ForwardError::Agent(_)))),
+        "{effects:#?}"
+    );
     assert!(!machine.is_live());
     // The next load restores the session.
-    let effects = feed(&mut machine, [Input::AgentEnded, Input::Wake(WakeOptions::default())]);
+    let effects = feed(&mut machine, [Input::AgentStopped, Input::Wake(WakeOptions::default())]);
     assert_eq!(effects, [Effect::StartAgent]);
 }
 
@@ -310,7 +316,7 @@ fn a_prompt_queued_during_a_return_that_fails_goes_to_the_current_session() {
     let effects = feed(&mut machine, back);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     assert_eq!(ended(&effects), []);
-    let effects = feed(&mut machine, [Input::AgentEnded, ready(LOAD), restored()]);
+    let effects = feed(&mut machine, [Input::AgentStopped, ready(LOAD), restored()]);
     assert!(matches!(calls(&effects)[..], [AgentCall::Prompt { turn: TurnId(2), .. }]), "{effects:#?}");
     assert_eq!(machine.target_session(), Some(&session("s2")));
 }
@@ -318,7 +324,7 @@ fn a_prompt_queued_during_a_return_that_fails_goes_to_the_current_session() {
 #[test]
 fn a_host_that_stops_interrupts_a_prompt_that_waits_to_be_resent() {
     let (mut machine, _) = refused_prompt();
-    let effects = feed(&mut machine, [Input::Leave]);
-    let is_interrupted = |effect: &Effect| matches!(effect, Effect::TurnOver(turn) if matches!(turn.state, TurnState::Interrupted { .. }));
+    let effects = feed(&mut machine, [Input::HostStopping]);
+    let is_interrupted = |effect: &Effect| matches!(effect, Effect::TurnEnded(turn) if matches!(turn.state, TurnState::Interrupted { .. }));
     assert!(effects.iter().any(is_interrupted), "{effects:#?}");
 }

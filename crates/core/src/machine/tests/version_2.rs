@@ -8,7 +8,7 @@ fn idle(reason: &str) -> Input {
 
 fn over(effects: &[Effect]) -> Vec<(u64, String)> {
     let over = |effect: &Effect| match effect {
-        Effect::TurnOver(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) => Some((
+        Effect::TurnEnded(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) => Some((
             id.0,
             match outcome {
                 TurnOutcome::Stopped(reason) => reason.as_str().to_owned(),
@@ -47,16 +47,16 @@ fn a_turn_of_the_agents_own_is_saved_before_its_line_and_keeps_prompts_waiting()
         Effect::Disarm,
         Effect::SaveTurn(turn),
         Effect::Fact(Fact::TurnStarted { turn: 2, .. }),
-        Effect::Keep(_),
+        Effect::PersistUpdate(_),
     ] if turn.policy == PermissionMode::Ask.into() && turn.request.as_str() == "own"),
         "{effects:?}"
     );
     let effects = feed(&mut machine, [prompt("p")]);
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Ask(_))), "{effects:?}");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Call(_))), "{effects:?}");
     let effects = feed(&mut machine, [state(AgentState::Idle(None))]);
     assert_eq!(over(&effects), [(2, "end_turn".to_owned())]);
     assert!(
-        matches!(effects.last(), Some(Effect::Ask(AgentCall::Prompt { turn: TurnId(3), .. }))),
+        matches!(effects.last(), Some(Effect::Call(AgentCall::Prompt { turn: TurnId(3), .. }))),
         "{effects:?}"
     );
 }
@@ -66,7 +66,7 @@ fn an_agent_that_stopped_working_before_it_had_the_session_has_no_turn() {
     let mut machine = kept(1);
     let resumed = [Input::Wake(WakeOptions::default()), ready(REPLAY), state(AgentState::Working)];
     feed(&mut machine, resumed);
-    feed(&mut machine, [state(AgentState::Idle(None)), Input::Restored { inner: None }]);
+    feed(&mut machine, [state(AgentState::Idle(None)), Input::SessionRestored { agent_session: None }]);
     assert_eq!((machine.current_turn(), machine.is_live()), (None, true));
 }
 
@@ -78,45 +78,53 @@ fn an_agent_with_work_in_the_background_is_parked_when_that_is_over_and_not_befo
     feed(&mut machine, worked);
     let effects =
         feed(&mut machine, [beside(AgentState::Idle(None)), idle(), beside(AgentState::Idle(None)), idle()]);
-    assert!(!effects.contains(&Effect::EndAgent(None)) && machine.is_live(), "{effects:?}");
-    assert_eq!(feed(&mut machine, [Input::Park]), [Effect::Parked(false)]);
+    assert!(!effects.contains(&Effect::StopAgent(None)) && machine.is_live(), "{effects:?}");
+    assert_eq!(feed(&mut machine, [Input::Park]), [Effect::ReplyPark(false)]);
     let effects = feed(&mut machine, [state(AgentState::Idle(None))]);
-    assert!(matches!(&effects[..], [Effect::Arm(Deadline::Idle), Effect::Keep(_)]), "{effects:?}");
+    assert!(matches!(&effects[..], [Effect::Arm(Deadline::Idle), Effect::PersistUpdate(_)]), "{effects:?}");
     let effects = feed(&mut machine, [idle()]);
-    assert!(effects.contains(&Effect::EndAgent(None)), "{effects:?}");
+    assert!(effects.contains(&Effect::StopAgent(None)), "{effects:?}");
 }
 
 #[test]
 fn requests_that_wait_for_the_session_are_so_long_together_at_most() {
     let mut machine = kept(1);
-    let Input::Pass(long) = pass(0) else { panic!("a request") };
-    let long = Input::Pass(ForwardedRequest { params: " ".repeat(64 << 20).into(), ..long });
+    let Input::Forward(long) = pass(0) else { panic!("a request") };
+    let long = Input::Forward(ForwardedRequest { params: " ".repeat(64 << 20).into(), ..long });
     assert_eq!(feed(&mut machine, [long]), [Effect::StartAgent]);
-    assert_eq!(feed(&mut machine, [pass(1)]), [Effect::Passed(PassId(1), Err(ForwardError::TooMany))]);
-    assert_eq!(feed(&mut machine, [Input::PassWithdrawn(PassId(0)), pass(2)]), []);
+    assert_eq!(
+        feed(&mut machine, [pass(1)]),
+        [Effect::ReplyForward(ForwardId(1), Err(ForwardError::TooMany))]
+    );
+    assert_eq!(feed(&mut machine, [Input::ForwardCancelled(ForwardId(0)), pass(2)]), []);
 }
 
 #[test]
 fn requests_are_answered_once_and_so_many_at_most() {
     let mut machine = kept(1);
-    let most = u64::try_from(MAX_PASSES).unwrap();
+    let most = u64::try_from(MAX_FORWARDS).unwrap();
     for id in 0..most {
         let effects = feed(&mut machine, [pass(id)]);
-        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Passed(..))), "{effects:?}");
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::ReplyForward(..))), "{effects:?}");
     }
-    assert_eq!(feed(&mut machine, [pass(most)]), [Effect::Passed(PassId(most), Err(ForwardError::TooMany))]);
-    let sent = feed(&mut machine, [ready(ALL), Input::Restored { inner: None }]);
     assert_eq!(
-        sent.iter().filter(|effect| matches!(effect, Effect::Ask(AgentCall::Pass(_)))).count(),
-        MAX_PASSES
+        feed(&mut machine, [pass(most)]),
+        [Effect::ReplyForward(ForwardId(most), Err(ForwardError::TooMany))]
     );
-    let answer = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
-    assert!(feed(&mut machine, [answer(0)]).contains(&Effect::Passed(PassId(0), Ok(Arc::from("{}")))));
-    assert_eq!(feed(&mut machine, [answer(0)]), []);
-    let gone = feed(&mut machine, [Input::AgentGone(died())]);
+    let sent = feed(&mut machine, [ready(ALL), Input::SessionRestored { agent_session: None }]);
     assert_eq!(
-        gone.iter().filter(|effect| matches!(effect, Effect::Passed(_, Err(_)))).count(),
-        MAX_PASSES - 1
+        sent.iter().filter(|effect| matches!(effect, Effect::Call(AgentCall::Forward(_)))).count(),
+        MAX_FORWARDS
+    );
+    let answer = |id| Input::ForwardAnswered { id: ForwardId(id), answer: Ok(Arc::from("{}")) };
+    assert!(
+        feed(&mut machine, [answer(0)]).contains(&Effect::ReplyForward(ForwardId(0), Ok(Arc::from("{}"))))
+    );
+    assert_eq!(feed(&mut machine, [answer(0)]), []);
+    let gone = feed(&mut machine, [Input::AgentExited(died())]);
+    assert_eq!(
+        gone.iter().filter(|effect| matches!(effect, Effect::ReplyForward(_, Err(_)))).count(),
+        MAX_FORWARDS - 1
     );
 }
 
@@ -125,27 +133,30 @@ fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_ho
     let unanswered = |id| {
         let (agent, method) = ("a".to_owned(), "session/set_mode".to_owned());
         let error = AgentError::Unresponsive { agent, method };
-        Effect::Passed(PassId(id), Err(ForwardError::Agent(error)))
+        Effect::ReplyForward(ForwardId(id), Err(ForwardError::Agent(error)))
     };
     let idle = || Effect::Arm(Deadline::Idle);
-    let withdraw = |id| Effect::Ask(AgentCall::Withdraw(PassId(id)));
+    let withdraw = |id| Effect::Call(AgentCall::CancelForward(ForwardId(id)));
     let mut machine = live(ALL);
-    assert!(feed(&mut machine, [pass(1)]).contains(&Effect::Arm(Deadline::Pass(PassId(1)))));
-    assert_eq!((machine.is_idle(), feed(&mut machine, [Input::Park])), (false, vec![Effect::Parked(false)]));
-    let overdue = feed(&mut machine, [Input::Deadline(Deadline::Pass(PassId(1)))]);
+    assert!(feed(&mut machine, [pass(1)]).contains(&Effect::Arm(Deadline::Forward(ForwardId(1)))));
+    assert_eq!(
+        (machine.is_idle(), feed(&mut machine, [Input::Park])),
+        (false, vec![Effect::ReplyPark(false)])
+    );
+    let overdue = feed(&mut machine, [Input::Deadline(Deadline::Forward(ForwardId(1)))]);
     assert_eq!(overdue, [withdraw(1), unanswered(1), idle()]);
     assert!(machine.is_idle());
     // A late response is ignored.
-    let late = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
+    let late = Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) };
     assert_eq!(feed(&mut machine, [late]), []);
 
-    assert_eq!(feed(&mut machine, [pass(2), Input::PassWithdrawn(PassId(2))]), [withdraw(2), idle()]);
+    assert_eq!(feed(&mut machine, [pass(2), Input::ForwardCancelled(ForwardId(2))]), [withdraw(2), idle()]);
     assert_eq!((machine.is_idle(), machine.awaited()), (true, None));
-    assert!(feed(&mut machine, [Input::Park]).contains(&Effect::EndAgent(None)));
+    assert!(feed(&mut machine, [Input::Park]).contains(&Effect::StopAgent(None)));
 
     // Only the authors of an extension's method know how long it may take.
-    let Input::Pass(other) = pass(3) else { panic!("a request") };
-    let other = Input::Pass(ForwardedRequest { method: "_other/ask".into(), ..other });
+    let Input::Forward(other) = pass(3) else { panic!("a request") };
+    let other = Input::Forward(ForwardedRequest { method: "_other/ask".into(), ..other });
     let effects = feed(&mut live(ALL), [other]);
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Arm(Deadline::Pass(_)))), "{effects:?}");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Arm(Deadline::Forward(_)))), "{effects:?}");
 }

@@ -11,8 +11,8 @@ fn every_state_in_which_something_is_waited_for_says_what() {
         Some(WaitCondition::LoadTime) => "the time to load".to_owned(),
         Some(WaitCondition::Answer(method)) => method.into_string(),
         Some(WaitCondition::TurnEnd) => "turn's end".to_owned(),
-        Some(WaitCondition::Questions { open, .. }) => format!("{open} answer"),
-        Some(WaitCondition::AgentEnd) => "end".to_owned(),
+        Some(WaitCondition::PendingRequests { open, .. }) => format!("{open} answer"),
+        Some(WaitCondition::AgentExit) => "end".to_owned(),
     };
     let found: Vec<_> = states().iter().map(|(name, machine)| format!("{name}: {}", said(machine))).collect();
     let expected = [

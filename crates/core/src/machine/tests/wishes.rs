@@ -17,7 +17,7 @@ fn asking(request: &str) -> Input {
 
 fn permission(ask: &str) -> Input {
     Input::Permission {
-        ask: AskId(ask.into()),
+        id: AgentRequestId(ask.into()),
         tool: ToolUse::default(),
         has_options: true,
         can_approve: true,
@@ -25,15 +25,15 @@ fn permission(ask: &str) -> Input {
 }
 
 fn advised(ask: &str, permit: Permit) -> Input {
-    Input::Advised { ask: AskId(ask.into()), permit }
+    Input::RequestAnswered { id: AgentRequestId(ask.into()), permit }
 }
 
 fn chosen(option: &str, approves: bool) -> Permit {
-    Permit::Choose { option: option.into(), approves, said: None }
+    Permit::Choose { option: option.into(), approves, result: None }
 }
 
 fn answered(ask: &str, permit: Permit) -> Effect {
-    Effect::Permit(AskId(ask.into()), permit)
+    Effect::AnswerRequest(AgentRequestId(ask.into()), permit)
 }
 
 fn end_turn() -> Input {
@@ -43,7 +43,7 @@ fn end_turn() -> Input {
 /// The permission counts of the ended turns.
 fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
     let count = |effect: &Effect| match effect {
-        Effect::TurnOver(turn) => Some((turn.id.0, turn.permissions)),
+        Effect::TurnEnded(turn) => Some((turn.id.0, turn.permissions)),
         _ => None,
     };
     effects.iter().filter_map(count).collect()
@@ -53,13 +53,13 @@ fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
 fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_the_one_before_it() {
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
-    feed(&mut machine, [prompt("p"), careful, Input::AgentGone(died())]);
+    feed(&mut machine, [prompt("p"), careful, Input::AgentExited(died())]);
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
     // The options do not apply to a later start.
-    feed(&mut machine, [Input::AgentEnded, prompt("r")]);
+    feed(&mut machine, [Input::AgentStopped, prompt("r")]);
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(calls(&effects), [&AgentCall::New]);
 }
@@ -91,7 +91,7 @@ fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, prompt("r"), Input::Cancel(Some(TurnId(3)))]);
-    let effects = feed(&mut machine, [Input::AgentGone(died()), ready(LOAD), refused(ErrorMeaning::Lost)]);
+    let effects = feed(&mut machine, [Input::AgentExited(died()), ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(calls(&effects), [&AgentCall::New]);
 }
 
@@ -102,8 +102,8 @@ fn an_agent_is_parked_when_its_idle_time_is_over_and_not_while_a_turn_runs() {
     assert_eq!(feed(&mut machine, [prompt("p"), idle()]), []);
     let effects = feed(&mut machine, [end_turn()]);
     assert_eq!(effects.last(), Some(&Effect::Arm(Deadline::Idle)));
-    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::EndAgent(None)]);
-    assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true)]);
+    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::StopAgent(None)]);
+    assert_eq!(feed(&mut machine, [Input::AgentStopped]), [Effect::ReplyPark(true)]);
     assert_eq!(feed(&mut machine, [prompt("q")]).last(), Some(&Effect::StartAgent));
 }
 
@@ -111,7 +111,8 @@ fn an_agent_is_parked_when_its_idle_time_is_over_and_not_while_a_turn_runs() {
 fn no_idle_time_runs_while_something_waits_or_is_under_way() {
     let mut machine = kept(1);
     let mut armed = Vec::new();
-    let inputs = [prompt("p"), prompt("q"), ready(RESUME), Input::Restored { inner: None }, end_turn()];
+    let inputs =
+        [prompt("p"), prompt("q"), ready(RESUME), Input::SessionRestored { agent_session: None }, end_turn()];
     for input in inputs {
         armed.extend(feed(&mut machine, [input]));
     }
@@ -123,7 +124,7 @@ fn no_idle_time_runs_while_something_waits_or_is_under_way() {
 fn a_question_goes_to_the_turns_client_and_its_choice_to_the_agent_once() {
     let mut machine = live(ALL);
     feed(&mut machine, [asking("p")]);
-    assert_eq!(feed(&mut machine, [permission("a")]), [Effect::Consult(AskId("a".into()))]);
+    assert_eq!(feed(&mut machine, [permission("a")]), [Effect::RouteRequest(AgentRequestId("a".into()))]);
     let yes = || advised("a", chosen("yes", true));
     assert_eq!(feed(&mut machine, [yes()]), [answered("a", chosen("yes", true))]);
     assert_eq!(feed(&mut machine, [yes()]), []);
@@ -135,7 +136,7 @@ fn an_answer_that_comes_after_a_cancel_or_after_the_turn_grants_nothing() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [asking("p"), permission("a"), Input::Cancel(None)]);
     let taken_back = answered("a", Permit::Cancelled);
-    assert_eq!(effects, [Effect::Ask(AgentCall::Cancel), taken_back.clone(), Effect::Arm(Deadline::Cancel)]);
+    assert_eq!(effects, [Effect::Call(AgentCall::Cancel), taken_back.clone(), Effect::Arm(Deadline::Cancel)]);
     assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
     assert_eq!(feed(&mut machine, [permission("b")]), [answered("b", Permit::Cancelled)]);
 

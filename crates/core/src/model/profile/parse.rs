@@ -96,7 +96,7 @@ fn row_json(row: &ErrorRow) -> Value {
     if !row.words.is_empty() {
         members.insert("words".to_owned(), row.words.clone().into());
     }
-    members.insert("reading".to_owned(), word_for(&READINGS, row.reading).into());
+    members.insert("reading".to_owned(), word_for(&READINGS, row.meaning).into());
     Value::Object(members)
 }
 
@@ -178,7 +178,7 @@ impl<'a> ProfileMember<'a> {
         let row = ErrorRow {
             code: code.transpose()?,
             words: words.iter().map(|word| word.to_lowercase()).collect(),
-            reading: self.needed("reading")?.one_of(
+            meaning: self.needed("reading")?.one_of(
                 &READINGS,
                 "\"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"",
             )?,

@@ -70,7 +70,7 @@ impl Profiles {
             self.known(agent, info).map_or_else(|| self.any.clone(), |known| known.profile.over(&self.any));
         // An agent's own rows must not override these default rows: a session that is taken for lost is given up.
         known.errors.sort_by_key(|row| {
-            !matches!(row.reading, ErrorMeaning::LoginNeeded | ErrorMeaning::BusyElsewhere)
+            !matches!(row.meaning, ErrorMeaning::LoginNeeded | ErrorMeaning::BusyElsewhere)
         });
         match &agent.profile {
             Some(said) => said.over(&known),

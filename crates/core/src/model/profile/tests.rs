@@ -77,27 +77,27 @@ fn what_a_user_says_comes_before_what_is_known_and_that_before_what_holds_for_an
     let of = |agent: &AgentSpec| Profiles::built_in().of(agent, None);
     let known = of(&vibe);
     assert_eq!(
-        (known.ignores_terminate, known.reading(-32602, "session not found")),
+        (known.ignores_terminate, known.meaning_of(-32602, "session not found")),
         (Some(true), ErrorMeaning::Lost)
     );
     let said = of(&vibe.with_profile(Some(Arc::new(said))));
     assert_eq!(
-        (said.ignores_terminate, said.reading(-32602, "session not found")),
+        (said.ignores_terminate, said.meaning_of(-32602, "session not found")),
         (Some(false), ErrorMeaning::Broken)
     );
     assert_eq!(
-        (said.needs_prompt_before_load, said.reading(-32000, "x")),
+        (said.needs_prompt_before_load, said.meaning_of(-32000, "x")),
         (Some(true), ErrorMeaning::LoginNeeded)
     );
     assert_eq!(of(&AgentSpec::new("own", [""; 0])), *Profiles::built_in().any());
-    let RestoreProfile { notes, .. } = Profiles::built_in().any().habits();
+    let RestoreProfile { notes, .. } = Profiles::built_in().any().restore_profile();
     assert_eq!(
-        Profiles::built_in().any().habits(),
+        Profiles::built_in().any().restore_profile(),
         RestoreProfile { notes: notes.clone(), ..RestoreProfile::default() }
     );
     let more = parse(&json!({"notes": ["[Note"]})).unwrap();
     let own = AgentSpec::new("own", [""; 0]).with_profile(Some(Arc::new(more)));
-    assert_eq!(of(&own).habits().notes, [vec!["[Note".to_owned()], notes].concat());
+    assert_eq!(of(&own).restore_profile().notes, [vec!["[Note".to_owned()], notes].concat());
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn any_profile() -> impl Strategy<Value = AgentProfile> {
-    let reading = prop_oneof![
+    let meaning = prop_oneof![
         Just(ErrorMeaning::Lost),
         Just(ErrorMeaning::BusyElsewhere),
         Just(ErrorMeaning::LoginNeeded),
@@ -200,8 +200,8 @@ fn any_profile() -> impl Strategy<Value = AgentProfile> {
         Just(ErrorMeaning::Broken)
     ];
     let words = prop::collection::vec("[a-z]{1,8}", 0..3);
-    let row = (any::<i64>(), any::<bool>(), words, reading).prop_map(|(code, any_code, words, reading)| {
-        ErrorRow { code: (!any_code || words.is_empty()).then_some(code), words, reading }
+    let row = (any::<i64>(), any::<bool>(), words, meaning).prop_map(|(code, any_code, words, meaning)| {
+        ErrorRow { code: (!any_code || words.is_empty()).then_some(code), words, meaning }
     });
     let wait = prop_oneof![Just(LoadWait::None), Just(LoadWait::NextMinute)];
     let yes = || prop::option::of(any::<bool>());

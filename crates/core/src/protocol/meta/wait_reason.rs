@@ -52,11 +52,11 @@ impl From<WaitReason> for WaitReasonMeta {
             WaitCondition::LoadTime => ("load-time", None),
             WaitCondition::Answer(method) => ("answer", Some(method.into_string())),
             WaitCondition::TurnEnd => ("turn-end", None),
-            WaitCondition::Questions { .. } if question == Some(QuestionKind::Elicitation) => {
+            WaitCondition::PendingRequests { .. } if question == Some(QuestionKind::Elicitation) => {
                 ("elicitation", None)
             }
-            WaitCondition::Questions { .. } => ("permission", None),
-            WaitCondition::AgentEnd => (Self::AGENT_END, None),
+            WaitCondition::PendingRequests { .. } => ("permission", None),
+            WaitCondition::AgentExit => (Self::AGENT_END, None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
         Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }

@@ -82,7 +82,7 @@ async fn probe_reports_a_missing_login_and_an_agent_crash() {
         .refuse("session/new", json!({"code": -32000, "message": "Authentication required"}));
     let (seen, _) = examine(&bench, &login).await;
     let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
-    assert_eq!(error.reading(), ErrorMeaning::LoginNeeded);
+    assert_eq!(error.meaning(), ErrorMeaning::LoginNeeded);
 
     let dies = Script::new().initialize(json!({})).expect("session/new").exit(3);
     let (seen, _) = examine(&bench, &dies).await;
